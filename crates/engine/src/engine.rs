@@ -1,0 +1,198 @@
+//! The writer: checks records, applies them, hands out readers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use vstream_index::{Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorRef};
+use vstream_vector::{kernels, Element, Metric};
+
+use crate::error::Error;
+use crate::guard::{Guard, RecallEstimate};
+use crate::reader::Reader;
+use crate::settings::{IndexKind, Settings};
+use crate::snapshot::{self, SnapshotSummary};
+
+/// A record to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The user's id.
+    pub id: u64,
+    /// Version; an upsert with an older one than is stored changes nothing.
+    pub version: u64,
+    /// Position on the routing line, kept for hand-over.
+    pub code: u64,
+    /// Virtual partition, an opaque key.
+    pub shard: u16,
+    /// `dimension` finite values; not all zero under cosine; whole numbers 0..=255 for `u8`.
+    pub vector: &'a [f32],
+}
+
+/// Counts of an engine at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// Rows, leaves, bytes and maintenance so far.
+    pub index: IndexStats,
+    /// Living rows of each shard that has any.
+    pub shard_rows: BTreeMap<u16, u64>,
+    /// Leaves that `Effort::Auto` visits now.
+    pub probes: usize,
+    /// What the recall guard measured last, if it has.
+    pub recall: Option<RecallEstimate>,
+}
+
+/// The one writer of a partition's rows.
+pub struct Engine {
+    settings: Settings,
+    index: Box<dyn Insert>,
+    search: Arc<dyn Search>,
+    guard: Arc<Guard>,
+    /// Where a row is normalised or narrowed before it is stored.
+    narrowed: Vec<u8>,
+    normalised: Vec<f32>,
+}
+
+impl Engine {
+    /// An empty engine. Errors: `Invalid` settings.
+    pub fn create(settings: Settings) -> Result<Engine, Error> {
+        settings.validate()?;
+        let index: Box<dyn Insert> = match settings.index {
+            IndexKind::Flat => Box::new(Flat::new(settings.index_settings())),
+            IndexKind::Cluster => {
+                Box::new(Cluster::new(settings.index_settings(), settings.cluster))
+            }
+        };
+        let search = index.reader();
+        let guard = Guard::start(&settings, &search);
+        Ok(Engine { settings, index, search, guard, narrowed: Vec::new(), normalised: Vec::new() })
+    }
+
+    /// The settings it was created with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Adds or replaces a row; every later search sees it.
+    ///
+    /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a
+    /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
+    pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        check_finite(row.vector, self.settings.dimension)?;
+        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
+        if self.settings.element == Element::U8 {
+            check_bytes(row.vector)?;
+        }
+        if self.settings.metric == Metric::Cosine {
+            normalise(row.vector, &mut self.normalised)?;
+            return Ok(self.index.upsert(key, VectorRef::F32(&self.normalised)));
+        }
+        if self.settings.element == Element::U8 {
+            self.narrowed.clear();
+            self.narrowed.extend(row.vector.iter().map(|&x| x as u8));
+            return Ok(self.index.upsert(key, VectorRef::U8(&self.narrowed)));
+        }
+        Ok(self.index.upsert(key, VectorRef::F32(row.vector)))
+    }
+
+    /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already,
+    /// whatever the collection's element.
+    fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        if self.settings.metric != Metric::Cosine {
+            return self.upsert(row).map(|_| ());
+        }
+        check_finite(row.vector, self.settings.dimension)?;
+        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
+        self.index.upsert(key, VectorRef::F32(row.vector));
+        Ok(())
+    }
+
+    /// Removes the row of `id` unless it is newer than `version`; true if a row died.
+    ///
+    /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
+    pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
+        Ok(self.index.delete(id, version))
+    }
+
+    /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
+    pub fn reader(&self) -> Reader {
+        Reader::new(&self.settings, self.search.clone(), self.guard.clone())
+    }
+
+    /// Counts. Cost: O(rows) for the shard counts.
+    pub fn stats(&self) -> Stats {
+        let mut shard_rows = BTreeMap::new();
+        self.search.for_each_row(&mut |key, _| *shard_rows.entry(key.shard).or_insert(0) += 1);
+        Stats {
+            index: self.index.stats(),
+            shard_rows,
+            probes: self.guard.probes(self.search.leaves()),
+            recall: self.guard.estimate(),
+        }
+    }
+
+    /// Writes all living rows to `dir`, a file per shard and a manifest last.
+    ///
+    /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
+    pub fn snapshot(&mut self, dir: &Path) -> Result<SnapshotSummary, Error> {
+        snapshot::write(dir, &self.settings, &*self.search)
+    }
+
+    /// An engine with the rows of a snapshot directory.
+    ///
+    /// With a manifest, its files must all be there and whole. Without one, every
+    /// `shard-*.rows` file is taken: so a caller assembles shards of several snapshots.
+    /// Errors: `Invalid` if the settings do not fit the rows, `Corrupt`, `Unsupported`, `Io`.
+    pub fn restore(settings: Settings, dir: &Path) -> Result<Engine, Error> {
+        let mut engine = Engine::create(settings)?;
+        snapshot::read(dir, &engine.settings.clone(), &mut |row| engine.restore_row(row))?;
+        Ok(engine)
+    }
+}
+
+/// Checks dimension and finiteness.
+pub(crate) fn check_finite(vector: &[f32], dimension: usize) -> Result<(), Error> {
+    if vector.len() != dimension {
+        return Err(Error::invalid(format!(
+            "the vector has {} dimensions, the collection {dimension}",
+            vector.len()
+        )));
+    }
+    match vector.iter().position(|x| !x.is_finite()) {
+        Some(at) => Err(Error::invalid(format!(
+            "the vector holds {} at position {at}: every value must be finite",
+            vector[at]
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn check_bytes(vector: &[f32]) -> Result<(), Error> {
+    let fits = |x: f32| (0.0..=255.0).contains(&x) && x.fract() == 0.0;
+    match vector.iter().position(|&x| !fits(x)) {
+        Some(at) => Err(Error::invalid(format!(
+            "the vector holds {} at position {at}: a u8 collection takes whole numbers from 0 to \
+             255",
+            vector[at]
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Writes `vector / ‖vector‖` to `out`.
+pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error> {
+    let square = kernels::inner_product(vector, vector);
+    let norm = if square.is_normal() {
+        square.sqrt()
+    } else {
+        // The square under- or overflowed: take it in double precision.
+        vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32
+    };
+    if norm == 0.0 || !norm.is_finite() {
+        return Err(Error::invalid(
+            "the vector has no direction (its norm is zero or too large): cosine cannot use it",
+        ));
+    }
+    out.clear();
+    out.extend(vector.iter().map(|&x| x / norm));
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Keep, find and recover vectors as they stream: the engine of one partition.
+//!
+//! [`Engine`] is the one writer; [`Reader`]s answer queries from any thread without a lock. A row
+//! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod guard;
+mod reader;
+mod settings;
+mod snapshot;
+
+pub use engine::{Engine, Row, Stats};
+pub use error::{Error, ErrorKind};
+pub use guard::RecallEstimate;
+pub use reader::{Effort, Query, Reader, Scratch};
+pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
+pub use snapshot::{inspect, SnapshotFile, SnapshotSummary};
+pub use vstream_index::{Applied, SearchStats};
+pub use vstream_vector::{Element, Metric, Neighbor};

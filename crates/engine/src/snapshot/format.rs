@@ -1,0 +1,337 @@
+//! The bytes of a snapshot. Little-endian throughout.
+//!
+//! ```text
+//! shard-NNN.rows   header 32 B: magic "VSTRROWS" | u32 format | u32 dimension | u8 metric
+//!                               | u8 element | u16 shard | u32 0 | u64 0
+//!                  rows:        u64 id | u64 version | u64 code | dimension x element
+//!                  footer 24 B: u64 rows | u64 length of the file | u64 XXH3-64 of all before
+//! MANIFEST         magic "VSTRMANI" | u32 format | u32 dimension | u8 metric | u8 element
+//!                  | u16 0 | u32 files | u64 rows | u128 digest
+//!                  files: u16 shard | u16 0 | u32 0 | u64 rows | u64 bytes | u64 XXH3-64
+//!                  footer 8 B: u64 XXH3-64 of all before
+//! ```
+//!
+//! Under cosine the rows are normalised and held as `f32`, whatever the collection's element.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use vstream_index::{RowKey, VectorRef};
+use vstream_vector::{Element, Metric};
+use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+
+use super::{read_exactly, Out, SnapshotFile, SnapshotSummary};
+use crate::engine::Row;
+use crate::error::Error;
+use crate::settings::{Settings, DIMENSION_MAX};
+
+const ROWS_MAGIC: &[u8; 8] = b"VSTRROWS";
+const MANIFEST_MAGIC: &[u8; 8] = b"VSTRMANI";
+const FORMAT: u32 = 1;
+const HEADER: usize = 32;
+const FOOTER: usize = 24;
+const ROW_KEY: usize = 24;
+const MANIFEST_HEADER: usize = 48;
+const MANIFEST_FILE: usize = 32;
+
+/// Name of a shard's file.
+pub(super) fn file_name(shard: u16) -> String {
+    format!("shard-{shard:03}.rows")
+}
+
+pub(super) fn is_file_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    name.strip_prefix("shard-").and_then(|rest| rest.strip_suffix(".rows")).is_some()
+}
+
+/// Hash of a row's identity; a state's digest is the sum over its rows, mod 2^128.
+pub(super) fn row_digest(id: u64, version: u64) -> u128 {
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&id.to_le_bytes());
+    bytes[8..].copy_from_slice(&version.to_le_bytes());
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}
+
+fn stored_element(settings: &Settings) -> Element {
+    settings.index_settings().element
+}
+
+/// Writes one shard's file.
+pub(super) struct RowFileWriter {
+    path: PathBuf,
+    out: Out,
+    hash: Xxh3,
+    shard: u16,
+    rows: u64,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl RowFileWriter {
+    pub(super) fn create(
+        dir: &Path,
+        settings: &Settings,
+        shard: u16,
+    ) -> Result<RowFileWriter, Error> {
+        let path = dir.join(file_name(shard));
+        let file = File::create(&path).map_err(|e| Error::io(&path, "create", &e))?;
+        let mut writer = RowFileWriter {
+            path,
+            out: BufWriter::with_capacity(1 << 16, file),
+            hash: Xxh3::new(),
+            shard,
+            rows: 0,
+            bytes: 0,
+            buffer: Vec::new(),
+        };
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend_from_slice(ROWS_MAGIC);
+        header.extend_from_slice(&FORMAT.to_le_bytes());
+        header.extend_from_slice(&(settings.dimension as u32).to_le_bytes());
+        header.extend_from_slice(&[settings.metric.tag(), stored_element(settings).tag()]);
+        header.extend_from_slice(&shard.to_le_bytes());
+        header.resize(HEADER, 0);
+        writer.put(&header)?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| Error::io(&self.path, "write", &e))
+    }
+
+    pub(super) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        for word in [key.id, key.version, key.code] {
+            buffer.extend_from_slice(&word.to_le_bytes());
+        }
+        match vector {
+            VectorRef::F32(row) => {
+                buffer.extend(row.iter().flat_map(|x| x.to_le_bytes()));
+            }
+            VectorRef::U8(row) => buffer.extend_from_slice(row),
+        }
+        self.rows += 1;
+        let put = self.put(&buffer);
+        self.buffer = buffer;
+        put
+    }
+
+    pub(super) fn finish(mut self) -> Result<SnapshotFile, Error> {
+        let length = self.bytes + FOOTER as u64;
+        self.put(&self.rows.to_le_bytes())?;
+        self.put(&length.to_le_bytes())?;
+        let checksum = self.hash.digest();
+        self.put(&checksum.to_le_bytes())?;
+        let path = self.path;
+        let file = self.out.into_inner().map_err(|e| Error::io(&path, "write", e.error()))?;
+        file.sync_all().map_err(|e| Error::io(&path, "sync", &e))?;
+        Ok(SnapshotFile { shard: self.shard, rows: self.rows, bytes: length, checksum })
+    }
+}
+
+/// Reads a file once and compares its checksum; returns it.
+pub(super) fn verify_file(path: &Path, reader: &mut dyn Read, bytes: u64) -> Result<u64, Error> {
+    if bytes < (HEADER + FOOTER) as u64 {
+        return Err(Error::corrupt(path, format!("only {bytes} bytes long, torn or not ours")));
+    }
+    let mut hash = Xxh3::new();
+    let mut left = bytes - 8;
+    let mut buffer = vec![0u8; 1 << 18];
+    while left > 0 {
+        let part = buffer.len().min(left as usize);
+        read_exactly(path, reader, &mut buffer[..part])?;
+        hash.update(&buffer[..part]);
+        left -= part as u64;
+    }
+    let mut stored = [0u8; 8];
+    read_exactly(path, reader, &mut stored)?;
+    let checksum = u64::from_le_bytes(stored);
+    if hash.digest() != checksum {
+        return Err(Error::corrupt(path, "the checksum at its end does not match its content"));
+    }
+    Ok(checksum)
+}
+
+/// Decodes the rows of a file that was verified.
+pub(super) struct RowDecoder {
+    path: PathBuf,
+    element: Element,
+    shard: u16,
+    left: u64,
+    bytes: Vec<u8>,
+    vector: Vec<f32>,
+}
+
+impl RowDecoder {
+    pub(super) fn open(
+        path: &Path,
+        settings: &Settings,
+        bytes: u64,
+        reader: &mut dyn Read,
+    ) -> Result<RowDecoder, Error> {
+        let mut header = [0u8; HEADER];
+        read_exactly(path, reader, &mut header)?;
+        check_format(path, &header, ROWS_MAGIC)?;
+        let dimension = u32_at(&header, 12) as usize;
+        let metric = Metric::from_tag(header[16])
+            .ok_or_else(|| Error::corrupt(path, format!("unknown metric tag {}", header[16])))?;
+        let element = Element::from_tag(header[17])
+            .ok_or_else(|| Error::corrupt(path, format!("unknown element tag {}", header[17])))?;
+        let fits = dimension == settings.dimension
+            && metric == settings.metric
+            && element == stored_element(settings);
+        if !fits {
+            return Err(Error::invalid(format!(
+                "{} holds {dimension}-dimensional {element} rows for {metric}, the settings say \
+                 {}-dimensional {} rows for {}",
+                path.display(),
+                settings.dimension,
+                stored_element(settings),
+                settings.metric
+            )));
+        }
+        let row = (ROW_KEY + dimension * element.bytes()) as u64;
+        let body = bytes - (HEADER + FOOTER) as u64;
+        if !body.is_multiple_of(row) {
+            return Err(Error::corrupt(path, "its length is not a whole number of rows"));
+        }
+        Ok(RowDecoder {
+            path: path.to_owned(),
+            element,
+            shard: u16::from_le_bytes([header[18], header[19]]),
+            left: body / row,
+            bytes: vec![0; row as usize],
+            vector: vec![0.0; dimension],
+        })
+    }
+
+    pub(super) fn next(&mut self, reader: &mut dyn Read) -> Result<Option<Row<'_>>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        read_exactly(&self.path, reader, &mut self.bytes)?;
+        let body = &self.bytes[ROW_KEY..];
+        match self.element {
+            Element::F32 => {
+                for (x, b) in self.vector.iter_mut().zip(body.chunks_exact(4)) {
+                    *x = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+                }
+            }
+            Element::U8 => {
+                self.vector.iter_mut().zip(body).for_each(|(x, &b)| *x = f32::from(b));
+            }
+        }
+        Ok(Some(Row {
+            id: u64_at(&self.bytes, 0),
+            version: u64_at(&self.bytes, 8),
+            code: u64_at(&self.bytes, 16),
+            shard: self.shard,
+            vector: &self.vector,
+        }))
+    }
+}
+
+pub(super) fn encode_manifest(summary: &SnapshotSummary) -> Vec<u8> {
+    let mut out = Vec::with_capacity(MANIFEST_HEADER + MANIFEST_FILE * summary.files.len() + 8);
+    out.extend_from_slice(MANIFEST_MAGIC);
+    out.extend_from_slice(&FORMAT.to_le_bytes());
+    out.extend_from_slice(&(summary.dimension as u32).to_le_bytes());
+    out.extend_from_slice(&[summary.metric.tag(), summary.element.tag(), 0, 0]);
+    out.extend_from_slice(&(summary.files.len() as u32).to_le_bytes());
+    out.extend_from_slice(&summary.rows.to_le_bytes());
+    out.extend_from_slice(&summary.digest.to_le_bytes());
+    for file in &summary.files {
+        out.extend_from_slice(&file.shard.to_le_bytes());
+        out.extend_from_slice(&[0; 6]);
+        for word in [file.rows, file.bytes, file.checksum] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+    out
+}
+
+pub(super) fn decode_manifest(path: &Path, bytes: &[u8]) -> Result<SnapshotSummary, Error> {
+    if bytes.len() < MANIFEST_HEADER + 8 {
+        return Err(Error::corrupt(path, "too short for a manifest"));
+    }
+    let (body, footer) = bytes.split_at(bytes.len() - 8);
+    if xxh3_64(body) != u64_at(footer, 0) {
+        return Err(Error::corrupt(path, "the checksum at its end does not match its content"));
+    }
+    check_format(path, body, MANIFEST_MAGIC)?;
+    let files = u32_at(body, 20) as usize;
+    if body.len() - MANIFEST_HEADER != files.saturating_mul(MANIFEST_FILE) {
+        return Err(Error::corrupt(path, "its length does not fit its number of files"));
+    }
+    let dimension = u32_at(body, 12) as usize;
+    let (metric, element) = (Metric::from_tag(body[16]), Element::from_tag(body[17]));
+    let (Some(metric), Some(element), 1..=DIMENSION_MAX) = (metric, element, dimension) else {
+        return Err(Error::corrupt(path, "dimension, metric or element is out of range"));
+    };
+    let files: Vec<SnapshotFile> = body[MANIFEST_HEADER..]
+        .chunks_exact(MANIFEST_FILE)
+        .map(|file| SnapshotFile {
+            shard: u16::from_le_bytes([file[0], file[1]]),
+            rows: u64_at(file, 8),
+            bytes: u64_at(file, 16),
+            checksum: u64_at(file, 24),
+        })
+        .collect();
+    let rows = u64_at(body, 24);
+    if files.iter().try_fold(0u64, |sum, f| sum.checked_add(f.rows)) != Some(rows) {
+        return Err(Error::corrupt(path, "the files' rows do not add up to its count"));
+    }
+    let digest = u128::from(u64_at(body, 32)) | u128::from(u64_at(body, 40)) << 64;
+    Ok(SnapshotSummary { dimension, metric, element, rows, digest, files })
+}
+
+/// Errors if a snapshot is of another collection.
+pub(super) fn check_collection(
+    path: &Path,
+    settings: &Settings,
+    summary: &SnapshotSummary,
+) -> Result<(), Error> {
+    let same = (summary.dimension, summary.metric, summary.element)
+        == (settings.dimension, settings.metric, settings.element);
+    if same {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is of a {}-dimensional {} collection for {}, the settings say {}-dimensional {} for {}",
+        path.display(),
+        summary.dimension,
+        summary.element,
+        summary.metric,
+        settings.dimension,
+        settings.element,
+        settings.metric
+    )))
+}
+
+fn check_format(path: &Path, header: &[u8], magic: &[u8; 8]) -> Result<(), Error> {
+    if &header[..8] != magic {
+        return Err(Error::corrupt(path, "it does not begin as a file of ours"));
+    }
+    let format = u32_at(header, 8);
+    if format != FORMAT {
+        return Err(Error::unsupported(format!(
+            "{} has format {format}, this version reads format {FORMAT}: use a newer version",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

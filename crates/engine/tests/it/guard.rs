@@ -1,0 +1,47 @@
+//! `recall_target` is met on real answers, by effort that the guard chooses.
+
+use std::time::{Duration, Instant};
+
+use vstream_engine::{Effort, Element, Metric, Settings};
+use vstream_index::contract::{clustered, Seeded};
+
+use super::{ask, engine, row};
+
+#[test]
+fn effort_is_steered_to_the_target() {
+    const DIMENSION: usize = 48;
+    let mut random = Seeded(9);
+    // Many wide clusters: the fixed start effort is far from what either target needs.
+    let rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
+    let queries = clustered(&mut random, 400, DIMENSION, 3_000);
+    for target in [0.7, 0.98] {
+        let mut settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
+        settings.recall_target = target;
+        let mut engine = engine(settings);
+        for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
+            engine.upsert(&row(id as u64, vector)).expect("a good row");
+        }
+        let reader = engine.reader();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let audits = || engine.stats().recall.map_or(0, |estimate| estimate.audits);
+        let mut next = queries.chunks_exact(DIMENSION).cycle();
+        while audits() < 100 {
+            assert!(Instant::now() < deadline, "the guard did not work: {:?}", engine.stats());
+            for _ in 0..100 {
+                ask(&reader, next.next().expect("endless"), 10, Effort::Auto);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (mut found, mut wanted) = (0, 0);
+        for query in queries.chunks_exact(DIMENSION).take(200) {
+            let truth = ask(&reader, query, 10, Effort::Exact);
+            let answer = ask(&reader, query, 10, Effort::Auto);
+            found += answer.iter().filter(|row| truth.contains(row)).count();
+            wanted += truth.len();
+        }
+        let recall = found as f64 / wanted as f64;
+        let stats = engine.stats();
+        println!("target {target}: recall {recall}, {} probes, {:?}", stats.probes, stats.recall);
+        assert!((target - 0.04..=target + 0.1).contains(&recall), "{recall} for target {target}");
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine as its users see it: input checks, answers, snapshots, the recall guard.
+
+mod bad_input;
+mod guard;
+mod snapshot;
+
+use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
+
+pub(crate) fn row(id: u64, vector: &[f32]) -> Row<'_> {
+    Row { id, version: 1, code: id << 32, shard: (id % 128) as u16, vector }
+}
+
+pub(crate) fn ask(reader: &Reader, vector: &[f32], k: usize, effort: Effort) -> Vec<Neighbor> {
+    let mut out = Vec::new();
+    let query = Query { vector, k, effort };
+    reader.search(&query, &mut Scratch::new(), &mut out).expect("a valid query");
+    out
+}
+
+pub(crate) fn engine(settings: Settings) -> Engine {
+    Engine::create(settings).expect("valid settings")
+}

@@ -1,0 +1,154 @@
+//! A snapshot holds every living row, restores to the same answers, and detects any change.
+
+use std::fs;
+use std::path::Path;
+
+use vstream_engine::{inspect, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings};
+use vstream_index::contract::{clustered, Seeded};
+
+use super::{ask, engine, row};
+
+fn filled(settings: Settings, rows: usize) -> (Engine, Vec<f32>) {
+    let mut random = Seeded(3);
+    let dimension = settings.dimension;
+    let mut vectors = clustered(&mut random, rows, dimension, 20);
+    if settings.element == Element::U8 {
+        vectors.iter_mut().for_each(|x| *x = (*x * 30.0 + 128.0).round().clamp(0.0, 255.0));
+    }
+    let mut engine = engine(settings);
+    for (id, vector) in vectors.chunks_exact(dimension).enumerate() {
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    for id in (0..rows as u64).step_by(3) {
+        engine.delete(id, 1).expect("a delete");
+    }
+    (engine, vectors)
+}
+
+#[test]
+fn a_restored_engine_gives_the_same_exact_answers() {
+    let combinations = [
+        (Metric::L2, Element::F32),
+        (Metric::L2, Element::U8),
+        (Metric::Cosine, Element::F32),
+        (Metric::Cosine, Element::U8),
+        (Metric::InnerProduct, Element::F32),
+    ];
+    for (metric, element) in combinations {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("snapshot");
+        let settings = Settings::new(12, metric, element);
+        let (mut before, vectors) = filled(settings.clone(), 2_000);
+        let summary = before.snapshot(&path).expect("a snapshot");
+        assert_eq!(summary.rows, before.stats().index.live);
+        assert_eq!(inspect(&path).expect("a manifest"), summary);
+        for index in [IndexKind::Cluster, IndexKind::Flat] {
+            let settings = Settings { index, ..settings.clone() };
+            let after = Engine::restore(settings, &path).expect("a restore");
+            assert_eq!(after.stats().shard_rows, before.stats().shard_rows);
+            for query in vectors.chunks_exact(12).take(50) {
+                assert_eq!(
+                    ask(&after.reader(), query, 10, Effort::Exact),
+                    ask(&before.reader(), query, 10, Effort::Exact),
+                    "{metric} {element}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn shards_can_be_assembled_from_several_snapshots() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings::new(4, Metric::L2, Element::F32);
+    let (mut whole, _) = filled(settings.clone(), 900);
+    let all = dir.path().join("all");
+    whole.snapshot(&all).expect("a snapshot");
+    let half = dir.path().join("half");
+    fs::create_dir(&half).expect("a directory");
+    let mut rows = 0;
+    for file in inspect(&all).expect("a manifest").files.iter().filter(|file| file.shard < 64) {
+        let name = format!("shard-{:03}.rows", file.shard);
+        fs::copy(all.join(&name), half.join(&name)).expect("a copy");
+        rows += file.rows;
+    }
+    let restored = Engine::restore(settings, &half).expect("loose files are taken");
+    assert_eq!(restored.stats().index.live, rows);
+    assert!(restored.stats().shard_rows.keys().all(|&shard| shard < 64));
+}
+
+#[test]
+fn an_empty_collection_can_be_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("empty");
+    let settings = Settings::new(4, Metric::L2, Element::F32);
+    engine(settings.clone()).snapshot(&path).expect("a snapshot");
+    assert_eq!(Engine::restore(settings, &path).expect("a restore").stats().index.live, 0);
+}
+
+#[test]
+fn a_snapshot_is_never_overwritten_and_needs_a_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings::new(4, Metric::L2, Element::F32);
+    let (mut engine, _) = filled(settings, 100);
+    engine.snapshot(dir.path()).expect("a snapshot");
+    let again = engine.snapshot(dir.path()).expect_err("it must be refused");
+    assert_eq!(again.kind(), ErrorKind::Invalid);
+    assert!(again.message().contains("already holds a snapshot"), "{again}");
+    let file = dir.path().join("file");
+    fs::write(&file, b"x").expect("a file");
+    let below = engine.snapshot(&file.join("sub")).expect_err("it must fail");
+    assert_eq!(below.kind(), ErrorKind::Io);
+}
+
+#[test]
+fn other_settings_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut engine, _) = filled(Settings::new(4, Metric::L2, Element::F32), 100);
+    engine.snapshot(dir.path()).expect("a snapshot");
+    let other = Settings::new(5, Metric::L2, Element::F32);
+    let error = Engine::restore(other, dir.path()).map(|_| ()).expect_err("it must be refused");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.message().contains("4-dimensional"), "{error}");
+}
+
+/// Flips one bit of every byte of every file, cuts each file short, and removes it.
+#[test]
+fn every_changed_byte_is_detected() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("snapshot");
+    let settings = Settings::new(3, Metric::L2, Element::F32);
+    let (mut engine, _) = filled(settings.clone(), 12);
+    engine.snapshot(&path).expect("a snapshot");
+    let restore = || Engine::restore(settings.clone(), &path).map(|_| ());
+    let mut changed = 0;
+    for entry in fs::read_dir(&path).expect("a listing") {
+        let file = entry.expect("an entry").path();
+        let good = fs::read(&file).expect("bytes");
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            fs::write(&file, &bad).expect("a write");
+            expect_damage(&file, restore());
+            changed += 1;
+        }
+        for cut in [0, 1, good.len() / 2, good.len() - 1] {
+            fs::write(&file, &good[..cut]).expect("a write");
+            expect_damage(&file, restore());
+        }
+        let is_manifest = file.ends_with("MANIFEST");
+        fs::remove_file(&file).expect("a removal");
+        // Without a manifest the files stand alone, which a caller may ask for.
+        assert_eq!(restore().is_ok(), is_manifest, "{} is missing", file.display());
+        fs::write(&file, &good).expect("a write");
+        restore().expect("whole again");
+    }
+    assert!(changed > 600, "only {changed} bytes");
+}
+
+fn expect_damage(file: &Path, result: Result<(), vstream_engine::Error>) {
+    let error = result.expect_err("damage must be detected");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(error.message().contains(name), "'{error}' does not name {name}");
+}

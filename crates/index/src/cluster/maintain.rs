@@ -1,0 +1,254 @@
+//! Which leaf needs what, and the two simple jobs: rewrite and merge. Splitting is in `split.rs`.
+
+use std::sync::Arc;
+
+use vstream_vector::{KMeans, KMeansSettings};
+
+use super::place::{nearest_leaf, Incoming};
+use super::tree::{Leaf, LeafId, Node, Tree};
+use super::{Cluster, LeafState};
+
+/// What is to be done with a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    Split,
+    Merge,
+    Rewrite,
+}
+
+impl LeafState {
+    fn alive(&self) -> usize {
+        self.rows - self.dead
+    }
+}
+
+impl Cluster {
+    /// What `leaf` needs now. Pure: the queue and the worker both ask it.
+    pub(super) fn plan(&self, leaf: LeafId) -> Option<Job> {
+        let state = self.leaves.get(leaf as usize)?.as_ref()?;
+        let settings = &self.settings;
+        if state.alive() > settings.leaf_rows_max {
+            return Some(Job::Split);
+        }
+        if state.dead > 0 && state.alive() < settings.leaf_rows_min && self.tree.leaves > 1 {
+            return Some(Job::Merge);
+        }
+        // A quarter of dead rows costs a query as much as a quarter more probes.
+        if state.rows > settings.leaf_rows_max || (state.dead >= 32 && state.dead * 4 > state.rows)
+        {
+            return Some(Job::Rewrite);
+        }
+        None
+    }
+
+    /// Queues `leaf` if there is something to do.
+    pub(super) fn queue_if_due(&mut self, leaf: LeafId) {
+        if !self.state(leaf).queued && self.plan(leaf).is_some() {
+            self.state_mut(leaf).queued = true;
+            self.queue.push_back(leaf);
+        }
+    }
+
+    /// Runs maintenance outside a batch, so that a stream of deletes alone frees memory too.
+    pub(super) fn maintain_now(&mut self) {
+        self.sequence += 1;
+        self.placed = self.sequence;
+        self.maintain();
+        self.commit();
+    }
+
+    /// Does a bounded number of queued jobs. The caller commits.
+    ///
+    /// A leaf at twice its limit is always handled, so that no leaf runs out of chunks.
+    pub(super) fn maintain(&mut self) {
+        self.deletes_since_maintenance = 0;
+        let mut jobs = 0;
+        for _ in 0..self.queue.len() {
+            let Some(&leaf) = self.queue.front() else { break };
+            let overfull = self.leaves[leaf as usize]
+                .as_ref()
+                .is_some_and(|state| state.rows > self.settings.leaf_rows_max * 3 / 2);
+            if jobs >= self.settings.jobs_per_batch && !overfull {
+                break;
+            }
+            self.queue.pop_front();
+            let Some(state) = self.leaves[leaf as usize].as_mut() else { continue };
+            if !std::mem::take(&mut state.queued) {
+                continue;
+            }
+            let Some(job) = self.plan(leaf) else { continue };
+            jobs += 1;
+            match job {
+                Job::Split => self.split(leaf),
+                Job::Merge => self.merge(leaf),
+                Job::Rewrite => self.rewrite(leaf),
+            }
+        }
+    }
+
+    /// Copies the living rows of a leaf to a new one with the same centroid.
+    fn rewrite(&mut self, old: LeafId) {
+        let (leaf, node) = self.take_leaf(old);
+        let center = leaf.center.to_vec();
+        let new = self.new_leaf(center, node);
+        self.replace_child(node, old, &[new]);
+        self.move_rows(&leaf, new);
+        self.counts.rewrites += 1;
+    }
+
+    /// Spreads the living rows of a small leaf over their nearest other leaves.
+    fn merge(&mut self, old: LeafId) {
+        let padded = self.shared.rotation.padded();
+        let (leaf, node) = self.take_leaf(old);
+        self.replace_child(node, old, &[]);
+        let mut nodes = Vec::new();
+        for (chunk, lane) in alive_rows(&leaf) {
+            let rows = &leaf.chunk(chunk).rows;
+            let rotated = self.rotate(rows.vector(lane));
+            let target = nearest_leaf(&self.tree, &rotated, padded, &mut nodes);
+            // `placed` hides the copy from readers of the old root, which still see the old leaf.
+            let row = Incoming {
+                key: rows.key(lane),
+                vector: rows.vector(lane),
+                inserted: self.placed,
+                rotated: &rotated,
+            };
+            self.append(target, std::iter::once(row));
+        }
+        self.counts.merges += 1;
+    }
+
+    fn move_rows(&mut self, from: &Leaf, to: LeafId) {
+        for (chunk, lane) in alive_rows(from) {
+            let rows = &from.chunk(chunk).rows;
+            let rotated = self.rotate(rows.vector(lane));
+            let row = Incoming {
+                key: rows.key(lane),
+                vector: rows.vector(lane),
+                inserted: rows.inserted(lane),
+                rotated: &rotated,
+            };
+            self.append(to, std::iter::once(row));
+        }
+    }
+
+    /// The rotated form of a stored vector.
+    pub(super) fn rotate(&mut self, vector: crate::rows::VectorRef<'_>) -> Vec<f32> {
+        self.buffers.vector.resize(self.shared.index.dimension, 0.0);
+        vector.read(&mut self.buffers.vector);
+        let mut rotated = vec![0.0; self.shared.rotation.padded()];
+        self.shared.rotation.apply(&self.buffers.vector, &mut rotated);
+        rotated
+    }
+
+    /// Removes a leaf from the writer's table; readers of older roots keep it.
+    pub(super) fn take_leaf(&mut self, id: LeafId) -> (Arc<Leaf>, u32) {
+        let state = self.leaves[id as usize].take().expect("a leaf that is in use");
+        self.dead -= state.dead;
+        self.free.push(id);
+        (state.leaf, state.node)
+    }
+
+    /// Puts `new` leaves where `old` was in the tree; splits the node if it grew too large.
+    pub(super) fn replace_child(&mut self, node: u32, old: LeafId, new: &[LeafId]) {
+        let padded = self.shared.rotation.padded();
+        let leaves: Vec<Arc<Leaf>> = new.iter().map(|&id| self.state(id).leaf.clone()).collect();
+        let tree = Arc::make_mut(&mut self.tree);
+        let changed = Arc::make_mut(&mut tree.nodes[node as usize]);
+        // By identity of the leaf's id: ids are unique among the leaves of a tree, and a freed id
+        // enters the tree again only through `new`, after this look-up.
+        let at = changed.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        changed.remove(at, padded);
+        for leaf in leaves {
+            changed.push(leaf);
+        }
+        tree.leaves = tree.leaves + new.len() - 1;
+        if changed.leaves.is_empty() {
+            self.remove_node(node);
+        } else {
+            let mean = changed.mean(padded);
+            tree.centroids[node as usize * padded..][..padded].copy_from_slice(&mean);
+            if changed.leaves.len() > self.settings.node_leaves_max {
+                self.split_node(node);
+            }
+        }
+    }
+
+    fn remove_node(&mut self, node: u32) {
+        let padded = self.shared.rotation.padded();
+        let tree = Arc::make_mut(&mut self.tree);
+        tree.nodes.swap_remove(node as usize);
+        let last = tree.nodes.len() * padded;
+        tree.centroids.copy_within(last.., node as usize * padded);
+        tree.centroids.truncate(last);
+        if let Some(moved) = tree.nodes.get(node as usize).cloned() {
+            for leaf in &moved.leaves {
+                self.state_mut(leaf.id).node = node;
+            }
+        }
+    }
+
+    /// Halves a node by 2-means on its leaf centroids.
+    fn split_node(&mut self, node: u32) {
+        let padded = self.shared.rotation.padded();
+        let whole = self.tree.nodes[node as usize].clone();
+        let settings = KMeansSettings {
+            clusters: 2,
+            iterations: 8,
+            seed: self.shared.index.seed ^ self.sequence,
+            balance: 1.0,
+        };
+        let parts = KMeans::train(&whole.centroids, padded, settings).assignment;
+        let lopsided = parts.iter().filter(|&&p| p == 0).count();
+        let balanced = lopsided * 4 >= parts.len() && lopsided * 4 <= parts.len() * 3;
+        let mut halves = [Node::empty(), Node::empty()];
+        for (i, leaf) in whole.leaves.iter().enumerate() {
+            let part = if balanced { parts[i] as usize } else { i * 2 / whole.leaves.len() };
+            halves[part].push(leaf.clone());
+        }
+        let tree = Arc::make_mut(&mut self.tree);
+        let [first, second] = halves;
+        let new = tree.nodes.len() as u32;
+        tree.centroids[node as usize * padded..][..padded].copy_from_slice(&first.mean(padded));
+        tree.centroids.extend(second.mean(padded));
+        let moved: Vec<LeafId> = second.leaves.iter().map(|leaf| leaf.id).collect();
+        tree.nodes[node as usize] = Arc::new(first);
+        tree.nodes.push(Arc::new(second));
+        for id in moved {
+            self.state_mut(id).node = new;
+        }
+    }
+}
+
+/// Chunk and lane of every living row of a leaf, in order.
+pub(super) fn alive_rows(leaf: &Leaf) -> Vec<(usize, usize)> {
+    let mut alive = Vec::new();
+    for (at, chunk) in leaf.chunks().enumerate() {
+        alive.extend((0..chunk.rows.len()).filter(|&l| chunk.rows.is_alive(l)).map(|l| (at, l)));
+    }
+    alive
+}
+
+impl Clone for Tree {
+    fn clone(&self) -> Tree {
+        Tree { nodes: self.nodes.clone(), centroids: self.centroids.clone(), leaves: self.leaves }
+    }
+}
+
+impl Node {
+    fn empty() -> Node {
+        Node { centroids: Vec::new(), leaves: Vec::new() }
+    }
+
+    fn push(&mut self, leaf: Arc<Leaf>) {
+        self.centroids.extend_from_slice(&leaf.centroid);
+        self.leaves.push(leaf);
+    }
+
+    fn remove(&mut self, at: usize, padded: usize) {
+        self.leaves.swap_remove(at);
+        let last = self.leaves.len() * padded;
+        self.centroids.copy_within(last.., at * padded);
+        self.centroids.truncate(last);
+    }
+}

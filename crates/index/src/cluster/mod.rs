@@ -1,0 +1,246 @@
+//! Clusters of a few hundred near rows under a tree of centroids, maintained as rows stream in.
+//!
+//! 1. A row is appended to the *tail* and visible at once (exact scan).
+//! 2. Every `batch_rows` rows the tail is *placed*: each row is routed to its nearest leaf, coded
+//!    against the leaf's centroid and appended there.
+//! 3. A leaf above `leaf_rows_max` is *split* in two; rows near the new border are reassigned.
+//! 4. A leaf with many dead rows is *rewritten*, one with few living rows is *merged* away.
+//!
+//! At most `jobs_per_batch` of steps 3 and 4 run per batch, so the work of one write is bounded.
+//! Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ (codes). The search is in `search.rs`.
+
+mod maintain;
+mod place;
+mod search;
+mod split;
+mod tree;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vstream_quantize::rabitq::{Form, Rotation};
+use vstream_vector::Metric;
+
+pub(crate) use self::search::ClusterScratch;
+use self::tree::{Leaf, LeafId, Root, Tree};
+use crate::publish::Published;
+use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
+use crate::search::{Applied, IndexSettings, IndexStats, Insert, Search};
+
+/// Sizes of the cluster index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClusterSettings {
+    /// A leaf above this many rows is split. 64..=1024.
+    pub leaf_rows_max: usize,
+    /// A leaf below this many living rows is merged into its neighbours.
+    pub leaf_rows_min: usize,
+    /// Rows of the tail that are placed together, 1..=1024.
+    pub batch_rows: usize,
+    /// Neighbouring leaves whose rows are checked when a leaf is split.
+    pub reassign_leaves: usize,
+    /// Leaves of an inner node at most.
+    pub node_leaves_max: usize,
+    /// Splits, merges and rewrites per batch at most.
+    pub jobs_per_batch: usize,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> ClusterSettings {
+        ClusterSettings {
+            leaf_rows_max: 384,
+            leaf_rows_min: 64,
+            batch_rows: 32,
+            reassign_leaves: 16,
+            node_leaves_max: 96,
+            jobs_per_batch: 2,
+        }
+    }
+}
+
+struct Shared {
+    index: IndexSettings,
+    form: Form,
+    rotation: Rotation,
+    published: Published<Root>,
+}
+
+/// Where the writer finds a living row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    leaf: LeafId,
+    /// Position in the leaf: `chunk · 32 + lane`; in the tail: the lane.
+    position: u32,
+}
+
+/// Deletes after which queued jobs run even if no row arrives.
+const DELETES_PER_MAINTENANCE: usize = 32;
+
+/// `Place::leaf` of rows in the tail.
+const TAIL: LeafId = LeafId::MAX;
+
+/// What the writer knows of a leaf besides what readers see.
+struct LeafState {
+    leaf: Arc<Leaf>,
+    /// Position of its node in the tree.
+    node: u32,
+    /// The chunk that still has room, if any.
+    open: Option<RowWriter>,
+    chunks: usize,
+    rows: usize,
+    dead: usize,
+    queued: bool,
+}
+
+/// The cluster index. See the module's steps.
+pub struct Cluster {
+    shared: Arc<Shared>,
+    settings: ClusterSettings,
+    tree: Arc<Tree>,
+    leaves: Vec<Option<LeafState>>,
+    free: Vec<LeafId>,
+    tail: RowWriter,
+    places: HashMap<u64, Place>,
+    /// Leaves that await a split, merge or rewrite, oldest first.
+    queue: std::collections::VecDeque<LeafId>,
+    sequence: Sequence,
+    placed: Sequence,
+    tail_dead: usize,
+    dead: usize,
+    deletes_since_maintenance: usize,
+    counts: IndexStats,
+    buffers: place::Buffers,
+}
+
+impl Cluster {
+    /// An empty index: needs no training and no sample.
+    pub fn new(index: IndexSettings, settings: ClusterSettings) -> Cluster {
+        assert!((64..=1024).contains(&settings.leaf_rows_max), "leaf_rows_max is out of range");
+        assert!((1..=1024).contains(&settings.batch_rows), "batch_rows is out of range");
+        let form = match index.metric {
+            Metric::L2 | Metric::Cosine => Form::L2,
+            Metric::InnerProduct => Form::InnerProduct,
+        };
+        let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
+        let tree = Arc::new(Tree::empty());
+        let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: 0 };
+        let shared = Shared {
+            index,
+            form,
+            rotation: Rotation::new(index.dimension, index.seed),
+            published: Published::new(root),
+        };
+        Cluster {
+            shared: Arc::new(shared),
+            settings,
+            tree,
+            leaves: Vec::new(),
+            free: Vec::new(),
+            tail,
+            places: HashMap::new(),
+            queue: Default::default(),
+            sequence: 0,
+            placed: 0,
+            tail_dead: 0,
+            dead: 0,
+            deletes_since_maintenance: 0,
+            counts: IndexStats::default(),
+            buffers: place::Buffers::default(),
+        }
+    }
+
+    fn state(&self, leaf: LeafId) -> &LeafState {
+        self.leaves[leaf as usize].as_ref().expect("a leaf that is in use")
+    }
+
+    fn state_mut(&mut self, leaf: LeafId) -> &mut LeafState {
+        self.leaves[leaf as usize].as_mut().expect("a leaf that is in use")
+    }
+
+    fn version_at(&self, place: Place) -> u64 {
+        if place.leaf == TAIL {
+            return self.tail.chunk().key(place.position as usize).version;
+        }
+        let (chunk, lane) = tree::split_position(place.position);
+        self.state(place.leaf).leaf.chunk(chunk).rows.key(lane).version
+    }
+
+    /// Ends the life of the row at `place`; its leaf may be queued for a merge or rewrite.
+    fn kill(&mut self, place: Place, at: Sequence) {
+        if place.leaf == TAIL {
+            self.tail.chunk().mark_deleted(place.position as usize, at);
+            self.tail_dead += 1;
+            return;
+        }
+        let (chunk, lane) = tree::split_position(place.position);
+        let state = self.state_mut(place.leaf);
+        state.leaf.chunk(chunk).rows.mark_deleted(lane, at);
+        state.dead += 1;
+        self.dead += 1;
+        self.queue_if_due(place.leaf);
+    }
+
+    /// Swaps the root for what the writer holds now and makes everything so far visible.
+    fn commit(&mut self) {
+        let root =
+            Root { tree: self.tree.clone(), tail: self.tail.chunk().clone(), placed: self.placed };
+        self.shared.published.swap(root, self.sequence);
+    }
+}
+
+impl Insert for Cluster {
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        let old = self.places.get(&key.id).copied();
+        if old.is_some_and(|place| self.version_at(place) > key.version) {
+            return Applied::Stale;
+        }
+        self.sequence += 1;
+        if let Some(place) = old {
+            self.kill(place, self.sequence);
+        }
+        let lane = self.tail.push(key, vector, self.sequence);
+        self.places.insert(key.id, Place { leaf: TAIL, position: lane as u32 });
+        if self.tail.is_full() {
+            self.place_tail();
+        } else {
+            self.shared.published.publish(self.sequence);
+        }
+        old.map_or(Applied::Inserted, |_| Applied::Replaced)
+    }
+
+    fn delete(&mut self, id: u64, version: u64) -> bool {
+        let Some(&place) = self.places.get(&id) else { return false };
+        if self.version_at(place) > version {
+            return false;
+        }
+        self.sequence += 1;
+        self.places.remove(&id);
+        self.kill(place, self.sequence);
+        self.deletes_since_maintenance += 1;
+        let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
+        if self.deletes_since_maintenance >= due && !self.queue.is_empty() {
+            self.maintain_now();
+        } else {
+            self.shared.published.publish(self.sequence);
+        }
+        true
+    }
+
+    fn reader(&self) -> Arc<dyn Search> {
+        self.shared.clone()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let leaves: u64 = self.leaves.iter().flatten().map(|state| state.leaf.memory_bytes()).sum();
+        let nodes: u64 =
+            self.tree.nodes.iter().map(|node| node.centroids.capacity() as u64 * 4).sum();
+        // A hash map of 16-byte entries keeps one control byte beside each.
+        let places = self.places.capacity() as u64 * 17;
+        IndexStats {
+            live: self.places.len() as u64,
+            dead: (self.dead + self.tail_dead) as u64,
+            leaves: self.tree.leaves as u64,
+            memory_bytes: leaves + nodes + places + self.tail.chunk().memory_bytes(),
+            ..self.counts.clone()
+        }
+    }
+}

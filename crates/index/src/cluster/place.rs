@@ -1,0 +1,197 @@
+//! From the tail to the leaves: route a batch of rows, code them, append them.
+
+use std::sync::Arc;
+
+use vstream_quantize::rabitq::{encode, BLOCK};
+use vstream_vector::kernels;
+
+use super::tree::{CodeBlock, Leaf, LeafChunk, LeafId, Node, Tree};
+use super::{Cluster, LeafState, Place, Shared, TAIL};
+use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
+
+/// Nodes whose leaves are compared when a row is routed.
+const ROUTED_NODES: usize = 8;
+
+/// Buffers of the writer, reused.
+#[derive(Default)]
+pub(super) struct Buffers {
+    pub(super) vector: Vec<f32>,
+    pub(super) bits: Vec<u8>,
+    nodes: Vec<(f32, u32)>,
+    routed: Vec<(LeafId, u32)>,
+}
+
+/// A row on its way into a leaf.
+pub(super) struct Incoming<'a> {
+    pub(super) key: RowKey,
+    pub(super) vector: VectorRef<'a>,
+    pub(super) inserted: Sequence,
+    /// Rotated vector, `padded` long.
+    pub(super) rotated: &'a [f32],
+}
+
+impl Cluster {
+    /// Moves every living row of the tail to its leaf, maintains, and commits.
+    pub(super) fn place_tail(&mut self) {
+        let tail = self.tail.chunk().clone();
+        let padded = self.shared.rotation.padded();
+        let lanes: Vec<usize> = (0..self.tail.len()).filter(|&l| tail.is_alive(l)).collect();
+        let mut rotated = vec![0.0f32; lanes.len() * padded];
+        self.buffers.vector.resize(self.shared.index.dimension, 0.0);
+        if self.tree.nodes.is_empty() && !lanes.is_empty() {
+            self.plant(&lanes);
+        }
+        let mut buffers = std::mem::take(&mut self.buffers);
+        for (row, &lane) in rotated.chunks_exact_mut(padded).zip(&lanes) {
+            tail.vector(lane).read(&mut buffers.vector);
+            self.shared.rotation.apply(&buffers.vector, row);
+        }
+        buffers.routed.clear();
+        for (i, row) in rotated.chunks_exact(padded).enumerate() {
+            let leaf = nearest_leaf(&self.tree, row, padded, &mut buffers.nodes);
+            buffers.routed.push((leaf, i as u32));
+        }
+        buffers.routed.sort_unstable();
+        let routed = std::mem::take(&mut buffers.routed);
+        self.buffers = buffers;
+        for group in routed.chunk_by(|a, b| a.0 == b.0) {
+            let rows = group.iter().map(|&(_, i)| {
+                let lane = lanes[i as usize];
+                Incoming {
+                    key: tail.key(lane),
+                    vector: tail.vector(lane),
+                    inserted: tail.inserted(lane),
+                    rotated: &rotated[i as usize * padded..][..padded],
+                }
+            });
+            self.append(group[0].0, rows);
+        }
+        self.buffers.routed = routed;
+        self.tail = RowWriter::new(
+            self.shared.index.element,
+            self.shared.index.dimension,
+            self.settings.batch_rows,
+        );
+        self.tail_dead = 0;
+        self.sequence += 1;
+        self.placed = self.sequence;
+        self.maintain();
+        self.commit();
+    }
+
+    /// The first leaf, centred on the first batch.
+    fn plant(&mut self, lanes: &[usize]) {
+        let mut center = vec![0.0f32; self.shared.index.dimension];
+        for &lane in lanes {
+            self.tail.chunk().vector(lane).read(&mut self.buffers.vector);
+            center.iter_mut().zip(&self.buffers.vector).for_each(|(c, &x)| *c += x);
+        }
+        center.iter_mut().for_each(|c| *c /= lanes.len() as f32);
+        let id = self.new_leaf(center, 0);
+        let leaf = self.state(id).leaf.clone();
+        let centroids = leaf.centroid.to_vec();
+        let node = Node { centroids: centroids.clone(), leaves: vec![leaf] };
+        self.tree = Arc::new(Tree { nodes: vec![Arc::new(node)], centroids, leaves: 1 });
+    }
+
+    /// An empty leaf in the writer's table; the caller puts it in the tree.
+    pub(super) fn new_leaf(&mut self, center: Vec<f32>, node: u32) -> LeafId {
+        let mut centroid = vec![0.0; self.shared.rotation.padded()];
+        self.shared.rotation.apply(&center, &mut centroid);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.leaves.push(None);
+            (self.leaves.len() - 1) as LeafId
+        });
+        debug_assert!(id != TAIL);
+        let leaf = Leaf::new(id, center.into(), centroid.into());
+        self.leaves[id as usize] = Some(LeafState {
+            leaf: Arc::new(leaf),
+            node,
+            open: None,
+            chunks: 0,
+            rows: 0,
+            dead: 0,
+            queued: false,
+        });
+        id
+    }
+
+    /// Appends rows to a leaf in place and records where they are.
+    ///
+    /// Readers of an older root do not see them, because their `inserted` is above that root's
+    /// `placed`; the caller guarantees it for rows of a leaf that such readers can reach.
+    pub(super) fn append<'a>(&mut self, leaf: LeafId, rows: impl Iterator<Item = Incoming<'a>>) {
+        let shared = self.shared.clone();
+        let mut bits = std::mem::take(&mut self.buffers.bits);
+        bits.resize(shared.rotation.padded() / 8, 0);
+        let places = &mut self.places;
+        let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
+        let mut block: Option<CodeBlock> = None;
+        for row in rows {
+            let open = state
+                .open
+                .get_or_insert_with(|| open_chunk(&shared, &state.leaf, &mut state.chunks));
+            let chunk = state.chunks - 1;
+            let codes = block.get_or_insert_with(|| current_block(&shared, &state.leaf, chunk));
+            let factors = encode(shared.form, row.rotated, &state.leaf.centroid, &mut bits);
+            let lane = open.push(row.key, row.vector, row.inserted);
+            codes.push(shared.rotation.padded(), &bits, factors);
+            let position = super::tree::position(chunk, lane);
+            places.insert(row.key.id, Place { leaf, position });
+            state.rows += 1;
+            if open.is_full() {
+                let full = block.take().expect("the block of the open chunk");
+                state.leaf.chunk(chunk).publish(full);
+                state.open = None;
+            }
+        }
+        if let Some(block) = block {
+            state.leaf.chunk(state.chunks - 1).publish(block);
+        }
+        self.buffers.bits = bits;
+        self.queue_if_due(leaf);
+    }
+}
+
+fn open_chunk(shared: &Shared, leaf: &Leaf, chunks: &mut usize) -> RowWriter {
+    let rows = RowWriter::new(shared.index.element, shared.index.dimension, BLOCK);
+    leaf.add_chunk(*chunks, LeafChunk::new(rows.chunk().clone()));
+    *chunks += 1;
+    rows
+}
+
+fn current_block(shared: &Shared, leaf: &Leaf, chunk: usize) -> CodeBlock {
+    let current = leaf.chunk(chunk).with_codes(CodeBlock::clone);
+    current.unwrap_or_else(|| CodeBlock::empty(shared.rotation.padded()))
+}
+
+/// The leaf whose centroid is nearest to a rotated row, among those of the nearest nodes.
+///
+/// Rows are grouped by Euclidean distance under every metric.
+pub(super) fn nearest_leaf(
+    tree: &Tree,
+    rotated: &[f32],
+    padded: usize,
+    nodes: &mut Vec<(f32, u32)>,
+) -> LeafId {
+    nodes.clear();
+    for (node, centroid) in tree.centroids.chunks_exact(padded).enumerate() {
+        nodes.push((kernels::l2_squared(rotated, centroid), node as u32));
+    }
+    if nodes.len() > ROUTED_NODES {
+        nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
+        nodes.truncate(ROUTED_NODES);
+    }
+    let (mut best, mut nearest) = (None, f32::INFINITY);
+    for &(_, node) in nodes.iter() {
+        let node = &tree.nodes[node as usize];
+        for (child, centroid) in node.centroids.chunks_exact(padded).enumerate() {
+            let distance = kernels::l2_squared(rotated, centroid);
+            if distance < nearest || best.is_none() {
+                nearest = distance;
+                best = Some(&node.leaves[child]);
+            }
+        }
+    }
+    best.expect("a tree with a leaf").id
+}

@@ -1,0 +1,339 @@
+//! The suite that every index kind passes: a new kind only plugs in a constructor.
+//!
+//! Each check builds its own index, applies a seeded workload to it and to a brute-force oracle,
+//! and compares. Soundness (no dead row, exact distances, order) is checked on every answer;
+//! recall against a floor that the kind states.
+
+use std::collections::BTreeMap;
+
+use vstream_vector::{Element, Metric, Neighbor, TopK};
+
+use crate::rows::distance;
+use crate::{Applied, Effort, IndexSettings, Insert, Probe, RowKey, Scratch, Search, VectorRef};
+
+/// What a kind promises, and how to make one.
+pub struct Contract {
+    /// Name printed with a failure.
+    pub name: &'static str,
+    /// Makes an empty index.
+    pub make: fn(IndexSettings) -> Box<dyn Insert>,
+    /// Effort under which the recall floor holds.
+    pub effort: Effort,
+    /// Mean recall@10 at least.
+    pub recall_floor: f64,
+}
+
+/// Seeded numbers for tests: SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Seeded(pub u64);
+
+impl Seeded {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.bits() % n as u64) as usize
+    }
+
+    /// Nearly normal with variance 1: the sum of twelve uniform numbers.
+    pub fn normal(&mut self) -> f32 {
+        (0..12).map(|_| (self.bits() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
+    }
+}
+
+/// The oracle: every living row, searched one by one.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    metric: Metric,
+    rows: BTreeMap<u64, (u64, Vec<f32>)>,
+}
+
+impl Oracle {
+    /// An empty oracle.
+    pub fn new(metric: Metric) -> Oracle {
+        Oracle { metric, rows: BTreeMap::new() }
+    }
+
+    /// As [`Insert::upsert`].
+    pub fn upsert(&mut self, id: u64, version: u64, vector: &[f32]) -> Applied {
+        match self.rows.get(&id) {
+            Some((held, _)) if *held > version => Applied::Stale,
+            held => {
+                let applied = held.map_or(Applied::Inserted, |_| Applied::Replaced);
+                self.rows.insert(id, (version, vector.to_vec()));
+                applied
+            }
+        }
+    }
+
+    /// As [`Insert::delete`].
+    pub fn delete(&mut self, id: u64, version: u64) -> bool {
+        let dies = self.rows.get(&id).is_some_and(|(held, _)| *held <= version);
+        dies && self.rows.remove(&id).is_some()
+    }
+
+    /// Living rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True if nothing lives.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Ids of all living rows, ascending.
+    pub fn ids(&self) -> Vec<u64> {
+        self.rows.keys().copied().collect()
+    }
+
+    /// The exact answer.
+    pub fn search(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+        let mut top = TopK::new(k);
+        for (&id, (version, row)) in &self.rows {
+            let distance = distance(self.metric, query, VectorRef::F32(row));
+            top.offer(Neighbor { distance, id, version: *version });
+        }
+        let mut out = Vec::new();
+        top.drain_sorted(&mut out);
+        out
+    }
+
+    /// Panics unless every row of `answer` lives, in this version, at the distance given, in order.
+    pub fn check_sound(&self, query: &[f32], k: usize, answer: &[Neighbor]) {
+        assert!(answer.len() <= k.min(self.rows.len()), "more rows than asked for or alive");
+        for pair in answer.windows(2) {
+            assert!(pair[0].order(&pair[1]).is_lt(), "out of order or twice: {pair:?}");
+        }
+        for row in answer {
+            let Some((version, vector)) = self.rows.get(&row.id) else {
+                panic!("id {} is not alive", row.id)
+            };
+            assert_eq!(*version, row.version, "another version of id {}", row.id);
+            let exact = distance(self.metric, query, VectorRef::F32(vector));
+            let bound = 1e-5 * exact.abs().max(1.0);
+            assert!((exact - row.distance).abs() <= bound, "distance {} of {exact}", row.distance);
+        }
+    }
+}
+
+/// Clustered vectors, as embeddings are: `clusters` centres, spread 0.35 around them.
+pub fn clustered(random: &mut Seeded, n: usize, dimension: usize, clusters: usize) -> Vec<f32> {
+    let centres: Vec<f32> = (0..clusters * dimension).map(|_| random.normal()).collect();
+    (0..n)
+        .flat_map(|_| {
+            let centre = random.below(clusters) * dimension;
+            (0..dimension).map(|d| centres[centre + d] + 0.35 * random.normal()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Runs every check of the contract. Panics with the kind's name and the check's on a failure.
+pub fn check(contract: &Contract) {
+    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+        println!("{}: {metric}, seed {SEED}", contract.name);
+        streams_like_the_oracle(contract, metric, 24);
+        streams_like_the_oracle(contract, metric, 100);
+    }
+    empty_and_single(contract);
+    k_larger_than_n(contract);
+    upserts_replace(contract);
+    equal_vectors(contract);
+    shrinks_after_mass_deletes(contract);
+    bytes_are_kept(contract);
+}
+
+const SEED: u64 = 7;
+
+fn settings(dimension: usize, metric: Metric) -> IndexSettings {
+    IndexSettings { dimension, metric, element: Element::F32, seed: SEED }
+}
+
+fn key(id: u64, version: u64) -> RowKey {
+    RowKey { id, version, code: id << 8, shard: (id % 128) as u16 }
+}
+
+fn normalised(metric: Metric, mut rows: Vec<f32>, dimension: usize) -> Vec<f32> {
+    if metric == Metric::Cosine {
+        for row in rows.chunks_exact_mut(dimension) {
+            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+            row.iter_mut().for_each(|x| *x /= norm);
+        }
+    }
+    rows
+}
+
+/// One answer; the reader's own scratch, so that reuse is tested too.
+pub fn ask(
+    reader: &dyn Search,
+    scratch: &mut Scratch,
+    query: &[f32],
+    k: usize,
+    effort: Effort,
+) -> Vec<Neighbor> {
+    let mut top = TopK::new(k);
+    reader.search(&Probe { vector: query, k, effort }, scratch, &mut top);
+    let mut out = Vec::new();
+    top.drain_sorted(&mut out);
+    out
+}
+
+fn hits(truth: &[Neighbor], answer: &[Neighbor]) -> usize {
+    // Ties with the last true neighbour count, whatever id they have.
+    let Some(last) = truth.last() else { return 0 };
+    let bound = last.distance + 1e-6 * last.distance.abs();
+    answer.iter().filter(|row| row.distance <= bound).count().min(truth.len())
+}
+
+fn streams_like_the_oracle(contract: &Contract, metric: Metric, dimension: usize) {
+    let mut random = Seeded(SEED + dimension as u64);
+    let rows = normalised(metric, clustered(&mut random, 6_000, dimension, 40), dimension);
+    let row = |i: usize| &rows[i * dimension..][..dimension];
+    let mut index = (contract.make)(settings(dimension, metric));
+    let mut oracle = Oracle::new(metric);
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    let (mut found, mut wanted) = (0, 0);
+    for step in 0..9_000u64 {
+        let id = random.below(4_000) as u64;
+        if step % 4 == 3 {
+            assert_eq!(index.delete(id, step), oracle.delete(id, step), "delete of {id}");
+        } else {
+            let vector = row(random.below(6_000));
+            // Now and then an old version comes late and must change nothing.
+            let version = if step % 50 == 7 { step / 2 } else { step };
+            let applied = index.upsert(key(id, version), VectorRef::F32(vector));
+            assert_eq!(applied, oracle.upsert(id, version, vector), "upsert of {id}");
+        }
+        if step % 45 == 0 {
+            let query = row(random.below(6_000));
+            let exact = ask(&*reader, &mut scratch, query, 10, Effort::Exact);
+            let truth = oracle.search(query, 10);
+            oracle.check_sound(query, 10, &exact);
+            assert_eq!(hits(&truth, &exact), truth.len(), "{}: exact search", contract.name);
+            let answer = ask(&*reader, &mut scratch, query, 10, contract.effort);
+            oracle.check_sound(query, 10, &answer);
+            found += hits(&truth, &answer);
+            wanted += truth.len();
+        }
+    }
+    let recall = found as f64 / wanted as f64;
+    assert!(recall >= contract.recall_floor, "{}: {metric} recall {recall}", contract.name);
+    let mut ids = Vec::new();
+    reader.for_each_row(&mut |key, _| ids.push(key.id));
+    ids.sort_unstable();
+    assert_eq!(ids, oracle.ids(), "{}: rows shown by for_each_row", contract.name);
+    assert_eq!(index.stats().live, oracle.len() as u64);
+}
+
+fn empty_and_single(contract: &Contract) {
+    let mut index = (contract.make)(settings(3, Metric::L2));
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    for effort in [contract.effort, Effort::Exact] {
+        assert!(ask(&*reader, &mut scratch, &[0.0; 3], 5, effort).is_empty());
+    }
+    assert!(!index.delete(9, 1), "an unknown id");
+    index.upsert(key(9, 1), VectorRef::F32(&[1.0, 2.0, 2.0]));
+    for effort in [contract.effort, Effort::Exact] {
+        let answer = ask(&*reader, &mut scratch, &[0.0; 3], 5, effort);
+        assert_eq!(answer, [Neighbor { distance: 9.0, id: 9, version: 1 }]);
+    }
+    assert!(index.delete(9, 1));
+    assert!(ask(&*reader, &mut scratch, &[0.0; 3], 5, Effort::Exact).is_empty());
+}
+
+fn k_larger_than_n(contract: &Contract) {
+    let mut index = (contract.make)(settings(2, Metric::L2));
+    for id in 0..7 {
+        index.upsert(key(id, 1), VectorRef::F32(&[id as f32, 0.0]));
+    }
+    let answer = ask(&*index.reader(), &mut Scratch::new(), &[0.0, 0.0], 1000, contract.effort);
+    assert_eq!(answer.iter().map(|row| row.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+}
+
+fn upserts_replace(contract: &Contract) {
+    let mut index = (contract.make)(settings(2, Metric::L2));
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    for version in 0..2_000u64 {
+        let vector = [version as f32, 1.0];
+        index.upsert(key(version % 5, version), VectorRef::F32(&vector));
+        let answer = ask(&*reader, &mut scratch, &vector, 1, contract.effort);
+        assert_eq!(answer[0].version, version, "{}: read your write", contract.name);
+    }
+    assert_eq!(index.stats().live, 5);
+    assert_eq!(ask(&*reader, &mut scratch, &[0.0, 0.0], 10, Effort::Exact).len(), 5);
+}
+
+fn equal_vectors(contract: &Contract) {
+    let mut index = (contract.make)(settings(16, Metric::L2));
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    for id in 0..5_000u64 {
+        index.upsert(key(id, id), VectorRef::F32(&[0.5; 16]));
+    }
+    assert_eq!(index.stats().live, 5_000, "{}: no equal row is lost", contract.name);
+    let answer = ask(&*reader, &mut scratch, &[0.5; 16], 100, contract.effort);
+    assert_eq!(answer.len(), 100);
+    assert!(answer.iter().all(|row| row.distance == 0.0));
+    let exact = ask(&*reader, &mut scratch, &[0.5; 16], 10, Effort::Exact);
+    assert_eq!(exact.iter().map(|row| row.id).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    for id in 0..4_990u64 {
+        assert!(index.delete(id, id));
+    }
+    let answer = ask(&*reader, &mut scratch, &[0.5; 16], 100, contract.effort);
+    assert_eq!(answer.len(), 10, "{}: the last ten", contract.name);
+}
+
+fn shrinks_after_mass_deletes(contract: &Contract) {
+    let mut random = Seeded(SEED);
+    let rows = clustered(&mut random, 20_000, 32, 50);
+    let mut index = (contract.make)(settings(32, Metric::L2));
+    for (id, row) in rows.chunks_exact(32).enumerate() {
+        index.upsert(key(id as u64, 1), VectorRef::F32(row));
+    }
+    let full = index.stats().memory_bytes;
+    for id in 0..18_000u64 {
+        assert!(index.delete(id, 1));
+    }
+    let left = index.stats();
+    assert_eq!(left.live, 2_000);
+    println!("{}: {full} bytes, {} after deletes", contract.name, left.memory_bytes);
+    assert!(
+        left.memory_bytes * 4 < full,
+        "{}: {} of {full} bytes left for a tenth of the rows",
+        contract.name,
+        left.memory_bytes
+    );
+}
+
+fn bytes_are_kept(contract: &Contract) {
+    let mut random = Seeded(SEED);
+    let settings = IndexSettings { element: Element::U8, ..settings(20, Metric::L2) };
+    let mut index = (contract.make)(settings);
+    let mut oracle = Oracle::new(Metric::L2);
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    let mut wide = Vec::new();
+    for id in 0..3_000u64 {
+        let row: Vec<u8> = (0..20).map(|_| (random.bits() % 256) as u8).collect();
+        index.upsert(key(id, 1), VectorRef::U8(&row));
+        wide = row.iter().map(|&x| f32::from(x)).collect();
+        oracle.upsert(id, 1, &wide);
+    }
+    let truth = oracle.search(&wide, 10);
+    let exact = ask(&*reader, &mut scratch, &wide, 10, Effort::Exact);
+    oracle.check_sound(&wide, 10, &exact);
+    assert_eq!(truth[0].id, exact[0].id);
+    let answer = ask(&*reader, &mut scratch, &wide, 10, contract.effort);
+    oracle.check_sound(&wide, 10, &answer);
+    assert_eq!(answer[0].id, 2_999, "{}: the row that was just written", contract.name);
+}

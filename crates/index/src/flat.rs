@@ -1,0 +1,194 @@
+//! Exact scan over everything: the oracle of the other kinds, and enough for small collections.
+//!
+//! 1. Rows are appended to chunks of 1,024; a delete marks its row.
+//! 2. When more rows are dead than alive, the living are copied to fresh chunks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vstream_vector::{Neighbor, TopK};
+
+use crate::publish::Published;
+use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
+use crate::scratch::Scratch;
+use crate::search::{Applied, IndexSettings, IndexStats, Insert, Probe, Search, SearchStats};
+
+const CHUNK_ROWS: usize = 1024;
+
+type Chunks = Vec<Arc<RowChunk>>;
+
+struct Shared {
+    settings: IndexSettings,
+    published: Published<Chunks>,
+}
+
+/// The exact index. See the module's steps.
+pub struct Flat {
+    shared: Arc<Shared>,
+    chunks: Chunks,
+    open: RowWriter,
+    places: HashMap<u64, (u32, u32)>,
+    sequence: Sequence,
+    dead: usize,
+    rewrites: u64,
+}
+
+impl Flat {
+    /// An empty index.
+    pub fn new(settings: IndexSettings) -> Flat {
+        let open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
+        let chunks = vec![open.chunk().clone()];
+        let shared = Arc::new(Shared { settings, published: Published::new(chunks.clone()) });
+        Flat { shared, chunks, open, places: HashMap::new(), sequence: 0, dead: 0, rewrites: 0 }
+    }
+
+    fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {
+        if self.open.is_full() {
+            let settings = &self.shared.settings;
+            self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
+            self.chunks.push(self.open.chunk().clone());
+        }
+        let lane = self.open.push(key, vector, inserted);
+        self.places.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
+    }
+
+    fn mark(&mut self, place: (u32, u32), at: Sequence) {
+        self.chunks[place.0 as usize].mark_deleted(place.1 as usize, at);
+        self.dead += 1;
+    }
+
+    /// Copies the living when the dead outnumber them, and publishes.
+    fn settle(&mut self, chunks_before: usize) {
+        if self.dead > CHUNK_ROWS && self.dead > self.places.len() {
+            let old = std::mem::take(&mut self.chunks);
+            let settings = &self.shared.settings;
+            self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
+            self.chunks.push(self.open.chunk().clone());
+            for chunk in &old {
+                for lane in (0..chunk.len()).filter(|&lane| chunk.is_alive(lane)) {
+                    self.push(chunk.key(lane), chunk.vector(lane), chunk.inserted(lane));
+                }
+            }
+            self.dead = 0;
+            self.rewrites += 1;
+            self.shared.published.swap(self.chunks.clone(), self.sequence);
+        } else if self.chunks.len() != chunks_before {
+            self.shared.published.swap(self.chunks.clone(), self.sequence);
+        } else {
+            self.shared.published.publish(self.sequence);
+        }
+    }
+}
+
+impl Insert for Flat {
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        let chunks_before = self.chunks.len();
+        let old = self.places.get(&key.id).copied();
+        if let Some(place) = old {
+            if self.chunks[place.0 as usize].key(place.1 as usize).version > key.version {
+                return Applied::Stale;
+            }
+        }
+        self.sequence += 1;
+        if let Some(place) = old {
+            self.mark(place, self.sequence);
+        }
+        self.push(key, vector, self.sequence);
+        self.settle(chunks_before);
+        old.map_or(Applied::Inserted, |_| Applied::Replaced)
+    }
+
+    fn delete(&mut self, id: u64, version: u64) -> bool {
+        let Some(&place) = self.places.get(&id) else { return false };
+        if self.chunks[place.0 as usize].key(place.1 as usize).version > version {
+            return false;
+        }
+        self.sequence += 1;
+        self.places.remove(&id);
+        self.mark(place, self.sequence);
+        self.settle(self.chunks.len());
+        true
+    }
+
+    fn reader(&self) -> Arc<dyn Search> {
+        self.shared.clone()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let rows: u64 = self.chunks.iter().map(|chunk| chunk.memory_bytes()).sum();
+        IndexStats {
+            live: self.places.len() as u64,
+            dead: self.dead as u64,
+            memory_bytes: rows + self.places.capacity() as u64 * 17,
+            rewrites: self.rewrites,
+            ..IndexStats::default()
+        }
+    }
+}
+
+impl Search for Shared {
+    fn search(&self, probe: &Probe<'_>, _scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        let (chunks, sequence) = self.published.pin();
+        let visible = Visible { inserted: sequence, deleted: sequence };
+        let mut stats = SearchStats::default();
+        for chunk in chunks.iter() {
+            stats.rows += scan_exactly(chunk, self.settings, probe.vector, visible, out, |_| ());
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+
+    fn audit(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+        ranks: &mut Vec<(u64, Option<u32>)>,
+    ) {
+        self.search(probe, scratch, out);
+        ranks.clear();
+        ranks.extend(out.rows().iter().map(|row| (row.id, None)));
+    }
+
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        let (chunks, sequence) = self.published.pin();
+        let visible = Visible { inserted: sequence, deleted: sequence };
+        for chunk in chunks.iter() {
+            for lane in (0..chunk.len()).filter(|&lane| chunk.is_visible(lane, visible)) {
+                visit(chunk.key(lane), chunk.vector(lane));
+            }
+        }
+    }
+
+    fn leaves(&self) -> usize {
+        0
+    }
+}
+
+/// Offers every visible row of a chunk; returns how many there were. `entered` hears of the ids that
+/// were among the k nearest so far.
+pub(crate) fn scan_exactly(
+    chunk: &RowChunk,
+    settings: IndexSettings,
+    query: &[f32],
+    visible: Visible,
+    out: &mut TopK,
+    mut entered: impl FnMut(u64),
+) -> usize {
+    debug_assert!(visible.deleted < NEVER);
+    let mut rows = 0;
+    for lane in 0..chunk.len() {
+        if !chunk.is_visible(lane, visible) {
+            continue;
+        }
+        rows += 1;
+        let distance = distance(settings.metric, query, chunk.vector(lane));
+        if distance <= out.bound() {
+            let key = chunk.key(lane);
+            if out.offer(Neighbor { distance, id: key.id, version: key.version }) {
+                entered(key.id);
+            }
+        }
+    }
+    rows
+}

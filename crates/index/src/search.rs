@@ -1,0 +1,133 @@
+//! What every index kind answers to: `Insert` for the one writer, `Search` for any reader.
+
+use std::sync::Arc;
+
+use vstream_vector::{Element, Metric, TopK};
+
+use crate::rows::{RowKey, VectorRef};
+use crate::scratch::Scratch;
+
+/// What an index is built for; fixed for its life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexSettings {
+    /// Dimensions of every vector, ≥ 1.
+    pub dimension: usize,
+    /// Formula of the distance. Rows under cosine come normalised.
+    pub metric: Metric,
+    /// How rows are held.
+    pub element: Element,
+    /// Seed of every random choice inside.
+    pub seed: u64,
+}
+
+/// How much work a search may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Visit `probes` leaves at most, and take the exact distance of the `refine` best by code.
+    Approximate {
+        /// Leaves visited at most.
+        probes: usize,
+        /// Rows whose exact distance is taken; at least `k`.
+        refine: usize,
+    },
+    /// Every visible row, exactly.
+    Exact,
+}
+
+/// What is asked of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// The query: `dimension` finite values, normalised under cosine.
+    pub vector: &'a [f32],
+    /// Neighbours wanted, ≥ 1.
+    pub k: usize,
+    /// Work allowed.
+    pub effort: Effort,
+}
+
+/// What a search did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchStats {
+    /// Leaves visited.
+    pub leaves: usize,
+    /// Rows whose code or vector was looked at.
+    pub rows: usize,
+    /// Exact distances taken.
+    pub exact: usize,
+}
+
+/// What became of an upsert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The id was not there.
+    Inserted,
+    /// The id was there with an older or the same version; that row is gone.
+    Replaced,
+    /// The id is there with a newer version; nothing changed.
+    Stale,
+}
+
+/// Counts of an index at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Rows that live.
+    pub live: u64,
+    /// Rows that are dead but not yet reclaimed.
+    pub dead: u64,
+    /// Leaves of the tree; 0 for an index without one.
+    pub leaves: u64,
+    /// Bytes of native memory, estimated from capacities.
+    pub memory_bytes: u64,
+    /// Splits, merges and rewrites of leaves so far.
+    pub splits: u64,
+    /// See `splits`.
+    pub merges: u64,
+    /// See `splits`.
+    pub rewrites: u64,
+    /// Rows moved to a nearer leaf after a split or merge.
+    pub moved: u64,
+}
+
+/// The writing side. One per index; a row is visible to every later search when `upsert` returns.
+pub trait Insert: Send {
+    /// Adds a row, or replaces the row of the same id unless that one is newer.
+    ///
+    /// `vector` has the index's dimension and element type: the caller has checked it.
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied;
+
+    /// Removes the row of `id` unless its version is above `version`; says whether a row died.
+    fn delete(&mut self, id: u64, version: u64) -> bool;
+
+    /// A reader that stays valid while the writer goes on.
+    fn reader(&self) -> Arc<dyn Search>;
+
+    /// Counts; O(leaves).
+    fn stats(&self) -> IndexStats;
+}
+
+/// The reading side: never blocks on the writer, never makes it wait.
+pub trait Search: Send + Sync {
+    /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
+    ///
+    /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
+    /// once `scratch` is warm.
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+
+    /// The exact answer, and for each row of it the rank of its leaf for this query.
+    ///
+    /// `ranks` receives `(id, rank)`; the rank is `None` for a row that every search scans. Says how
+    /// many leaves a search must visit to find the row. Cost: one exact search.
+    fn audit(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+        ranks: &mut Vec<(u64, Option<u32>)>,
+    );
+
+    /// Shows every row that lives at one moment to `visit`, neighbours in the tree together.
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
+
+    /// Leaves that a query may probe; 0 for an index without leaves.
+    fn leaves(&self) -> usize;
+}

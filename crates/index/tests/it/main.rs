@@ -1,0 +1,47 @@
+//! Every index kind against its contract, against a model, and under concurrent readers.
+
+mod concurrent;
+mod model;
+
+use vstream_index::contract::{check, Contract};
+use vstream_index::{Cluster, ClusterSettings, Effort, Flat};
+
+#[test]
+fn flat_keeps_the_contract() {
+    check(&Contract {
+        name: "flat",
+        make: |settings| Box::new(Flat::new(settings)),
+        effort: Effort::Approximate { probes: 1, refine: 10 },
+        recall_floor: 1.0,
+    });
+}
+
+#[test]
+fn cluster_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster",
+        make: |settings| Box::new(Cluster::new(settings, ClusterSettings::default())),
+        effort: Effort::Approximate { probes: 16, refine: 160 },
+        recall_floor: 0.95,
+    });
+}
+
+#[test]
+fn cluster_with_small_leaves_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster, small leaves, large batches",
+        make: |settings| {
+            let sizes = ClusterSettings {
+                leaf_rows_max: 64,
+                leaf_rows_min: 16,
+                batch_rows: 200,
+                node_leaves_max: 8,
+                jobs_per_batch: 6,
+                ..ClusterSettings::default()
+            };
+            Box::new(Cluster::new(settings, sizes))
+        },
+        effort: Effort::Approximate { probes: 48, refine: 160 },
+        recall_floor: 0.95,
+    });
+}

@@ -1,0 +1,46 @@
+//! Reductions in 16 lanes, for kernels that are written once and compiled for every level.
+//!
+//! Lanes are summed in a fixed order and no multiply-add is fused, so every level gives the same
+//! bits. One reduction per pass: the compiler vectorises that well, and several at a time badly,
+//! while the data stays in the first-level cache between passes.
+
+/// Width of a reduction.
+pub(crate) const LANES: usize = 16;
+
+/// Adding it to a number in −2²²..2²² rounds that to the nearest integer (ties to even) and leaves
+/// the integer, in two's complement, in the low bits of the float.
+pub(crate) const ROUND: f32 = 12_582_912.0;
+
+/// `Σ term(aᵢ, bᵢ)`; both slices have the same length, a multiple of [`LANES`].
+#[inline(always)]
+pub(crate) fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+        for lane in 0..LANES {
+            lanes[lane] += term(a[lane], b[lane]);
+        }
+    }
+    // Out of sight of the loop, else the compiler cuts that into pairs to suit these sums.
+    let mut lanes = std::hint::black_box(lanes);
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// `max |aᵢ|`, 0 for an empty slice; its length is a multiple of [`LANES`].
+#[inline(always)]
+pub(crate) fn reach(a: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    for a in a.as_chunks::<LANES>().0 {
+        for lane in 0..LANES {
+            let size = a[lane].abs();
+            lanes[lane] = if size > lanes[lane] { size } else { lanes[lane] };
+        }
+    }
+    lanes.into_iter().fold(0.0, f32::max)
+}

@@ -1,0 +1,59 @@
+//! How the signs of 32 rows lie in memory.
+//!
+//! Dimensions are taken four at a time: *group* `g` holds dimensions `4g..4g + 4`, and a row's
+//! *nibble* of that group has bit `j` set if the sign of dimension `4g + j` is positive. A block is
+//! `D/4` groups of 16 bytes, in order; each byte holds the nibbles of two rows:
+//!
+//! ```text
+//! byte of a group   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
+//! low nibble: row   0   8   1   9   2  10   3  11   4  12   5  13   6  14   7  15
+//! high nibble: row 16  24  17  25  18  26  19  27  20  28  21  29  22  30  23  31
+//! ```
+//!
+//! A scan looks up 16 bytes per group and sums even and odd bytes apart, as 16-bit numbers; in this
+//! order the even sums are rows 0..8 (or 16..24) and the odd ones rows 8..16 (or 24..32).
+
+/// Rows of a block.
+pub const BLOCK: usize = 32;
+
+/// Bytes of one group: 32 nibbles.
+pub(super) const GROUP_BYTES: usize = 16;
+
+/// Bytes of a block of `padded`-dimensional codes; `padded` is a multiple of 64.
+pub const fn block_bytes(padded: usize) -> usize {
+    BLOCK * padded / 8
+}
+
+/// Byte within a group, and shift within that byte, of a row's nibble.
+#[inline]
+pub(super) const fn place(lane: usize) -> (usize, u32) {
+    let half = lane % 16;
+    ((half % 8) * 2 + half / 8, if lane < 16 { 0 } else { 4 })
+}
+
+/// Writes a row's bits (`padded / 8` bytes, as [`super::encode`] made them) into lane
+/// `lane < BLOCK` of `block`; other lanes are left as they are. Panics if a length is another.
+pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8]) {
+    check(block, padded, lane, bits);
+    let (at, shift) = place(lane);
+    for (pair, &byte) in block.chunks_exact_mut(2 * GROUP_BYTES).zip(bits) {
+        let keep = 0xf0 >> shift;
+        pair[at] = pair[at] & keep | (byte & 15) << shift;
+        pair[at + GROUP_BYTES] = pair[at + GROUP_BYTES] & keep | (byte >> 4) << shift;
+    }
+}
+
+/// Reads back what [`pack_lane`] wrote, bit for bit.
+pub fn unpack_lane(block: &[u8], padded: usize, lane: usize, bits: &mut [u8]) {
+    check(block, padded, lane, bits);
+    let (at, shift) = place(lane);
+    for (pair, byte) in block.chunks_exact(2 * GROUP_BYTES).zip(bits) {
+        *byte = pair[at] >> shift & 15 | (pair[at + GROUP_BYTES] >> shift & 15) << 4;
+    }
+}
+
+fn check(block: &[u8], padded: usize, lane: usize, bits: &[u8]) {
+    assert!(lane < BLOCK, "a block has {BLOCK} lanes, not {lane}");
+    assert_eq!(block.len(), block_bytes(padded), "block of another dimension");
+    assert_eq!(bits.len(), padded / 8, "code of another dimension");
+}

@@ -1,0 +1,92 @@
+//! A query's lookup table, and the scan of a block with it.
+
+use super::block::{block_bytes, BLOCK};
+use super::kernels::{self, Scan};
+
+/// Tables of four groups, 16 bytes each: what one AVX-512 shuffle looks up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(super) struct Line(pub(super) [u8; 64]);
+
+/// Dimensions that one [`Line`] covers.
+const LINE_DIMENSIONS: usize = 16;
+
+/// Sums of a query's coordinates under every sign pattern, as bytes; one per query, reused.
+///
+/// Group `g` (dimensions `4g..4g + 4`) has 16 entries, in the order of the nibbles of a block:
+/// entry `v` is `Σⱼ ±q₄g₊ⱼ`, positive where bit `j` of `v` is set, moved up by `Σⱼ |q₄g₊ⱼ|` and
+/// rounded to a multiple of one `step` for all groups. The rounding adds a random error of about
+/// `step · √(D / 48)` to `⟨s, q⟩`, some hundredths of the error of the code itself.
+#[derive(Clone, Debug, Default)]
+pub struct QueryTable {
+    padded: usize,
+    lines: Vec<Line>,
+    pub(super) step: f32,
+    pub(super) bias: f32,
+}
+
+/// The 32 codes of a block and their factors.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockView<'a> {
+    /// [`block_bytes`] bytes.
+    pub codes: &'a [u8],
+    /// [`super::Factors::add`] of each lane.
+    pub add: &'a [f32; BLOCK],
+    /// [`super::Factors::scale`] of each lane.
+    pub scale: &'a [f32; BLOCK],
+}
+
+impl QueryTable {
+    /// An empty table, to be built before it is used.
+    pub fn new() -> QueryTable {
+        QueryTable::default()
+    }
+
+    /// Fills the table for a rotated query of `D` finite values, `D` a multiple of 64 up to 2¹⁶.
+    ///
+    /// Cost: O(D); allocates only when `D` grows. Panics if `D` is no multiple of 64.
+    pub fn build(&mut self, query: &[f32]) {
+        assert!(query.len().is_multiple_of(64), "a rotated query has a multiple of 64 dimensions");
+        assert!(query.len() <= 1 << 16, "sums of more than 65,536 dimensions are not exact");
+        self.padded = query.len();
+        self.lines.resize(query.len() / LINE_DIMENSIONS, Line([0; 64]));
+        (self.step, self.bias) = kernels::build(query, &mut self.lines);
+    }
+
+    /// Estimates the distances of a block's 32 rows.
+    ///
+    /// * `base`: [`crate::Form::base`] of the query and the block's centroid.
+    /// * `out`: one estimate per lane; what a lane without a row gets is meaningless.
+    ///
+    /// Cost: about `D / 128` ns per row in cache. Panics if `codes` is of another dimension.
+    #[inline]
+    pub fn scan_block(&self, block: &BlockView, base: f32, out: &mut [f32; BLOCK]) {
+        self.scan_block_below(block, base, f32::INFINITY, out);
+    }
+
+    /// As [`QueryTable::scan_block`]; bit `i` of the result is set if `out[i] < threshold`.
+    #[inline]
+    pub fn scan_block_below(
+        &self,
+        block: &BlockView,
+        base: f32,
+        threshold: f32,
+        out: &mut [f32; BLOCK],
+    ) -> u32 {
+        assert_eq!(block.codes.len(), block_bytes(self.padded), "block of another dimension");
+        let scan = Scan {
+            lines: &self.lines,
+            block: *block,
+            step: self.step,
+            bias: self.bias,
+            base,
+            threshold,
+        };
+        kernels::scan(&scan, out)
+    }
+
+    #[cfg(test)]
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+}

@@ -1,0 +1,278 @@
+//! What the codes promise: orthogonal rotation, exact packing, unbiased estimates, recall.
+
+use super::*;
+use vstream_vector::kernels::{inner_product, l2_squared, norm_squared};
+use vstream_vector::SplitMix;
+
+const SEED: u64 = 17;
+
+fn normals(random: &mut SplitMix, n: usize) -> Vec<f32> {
+    (0..n).map(|_| random.normal()).collect()
+}
+
+fn rotated(rotation: &Rotation, x: &[f32]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; rotation.padded()];
+    rotation.apply(x, &mut out);
+    out
+}
+
+/// Vectors in one rotated space, coded against one centroid.
+struct Coded {
+    blocks: Vec<(Vec<u8>, [f32; BLOCK], [f32; BLOCK])>,
+    factors: Vec<Factors>,
+}
+
+fn code(form: Form, rotation: &Rotation, rows: &[Vec<f32>], centroid: &[f32]) -> Coded {
+    let padded = rotation.padded();
+    let centroid = rotated(rotation, centroid);
+    let mut bits = vec![0; padded / 8];
+    let mut coded = Coded { blocks: Vec::new(), factors: Vec::new() };
+    for rows in rows.chunks(BLOCK) {
+        let mut codes = vec![0; block_bytes(padded)];
+        let (mut add, mut scale) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for (lane, row) in rows.iter().enumerate() {
+            let factors = encode(form, &rotated(rotation, row), &centroid, &mut bits);
+            pack_lane(&mut codes, padded, lane, &bits);
+            (add[lane], scale[lane]) = (factors.add, factors.scale);
+            coded.factors.push(factors);
+        }
+        coded.blocks.push((codes, add, scale));
+    }
+    coded
+}
+
+fn estimates(coded: &Coded, table: &QueryTable, base: f32) -> Vec<f32> {
+    let mut all = Vec::new();
+    for (codes, add, scale) in &coded.blocks {
+        let mut out = [f32::NAN; BLOCK];
+        table.scan_block(&BlockView { codes, add, scale }, base, &mut out);
+        all.extend_from_slice(&out);
+    }
+    all.truncate(coded.factors.len());
+    all
+}
+
+fn distance(form: Form, a: &[f32], b: &[f32]) -> f32 {
+    match form {
+        Form::L2 => l2_squared(a, b),
+        Form::InnerProduct => -inner_product(a, b),
+    }
+}
+
+#[test]
+fn rotation_keeps_norms_and_inner_products() {
+    let mut random = SplitMix(SEED);
+    for dimension in (1..=130).chain([768, 960, 1024, 1536, 4096]) {
+        let rotation = Rotation::new(dimension, SEED);
+        let (a, b) = (normals(&mut random, dimension), normals(&mut random, dimension));
+        let (ra, rb) = (rotated(&rotation, &a), rotated(&rotation, &b));
+        let size = (norm_squared(&a) * norm_squared(&b)).sqrt();
+        let norm = norm_squared(&a);
+        assert!((norm_squared(&ra) - norm).abs() <= 1e-4 * norm, "norm, dimension {dimension}");
+        let product = inner_product(&a, &b);
+        assert!((inner_product(&ra, &rb) - product).abs() <= 1e-4 * size, "product, {dimension}");
+    }
+}
+
+/// Any one coordinate must be spread over all: else its sign alone would be a poor code.
+#[test]
+fn rotation_spreads_a_single_coordinate() {
+    for dimension in [64, 100, 128, 192, 320, 768, 960, 1024] {
+        let rotation = Rotation::new(dimension, SEED);
+        for hot in [0, dimension / 2, dimension - 1] {
+            let mut x = vec![0.0; dimension];
+            x[hot] = 1.0;
+            let out = rotated(&rotation, &x);
+            let absolute: f32 = out.iter().map(|x| x.abs()).sum();
+            // √(2/π) ≈ 0.80 of √D for a random direction, 1/√D for one that was not spread.
+            let share = absolute / (rotation.padded() as f32).sqrt();
+            assert!(share > 0.6, "dimension {dimension}, coordinate {hot}: {share}");
+        }
+    }
+}
+
+#[test]
+fn rotation_pads_to_64_and_depends_on_its_seed_only() {
+    for (dimension, padded) in
+        [(1, 64), (64, 64), (65, 128), (100, 128), (128, 128), (768, 768), (960, 960)]
+    {
+        assert_eq!(Rotation::new(dimension, SEED).padded(), padded);
+    }
+    let x = normals(&mut SplitMix(SEED), 100);
+    let first = rotated(&Rotation::new(100, 1), &x);
+    assert_eq!(first, rotated(&Rotation::new(100, 1), &x));
+    assert_ne!(first, rotated(&Rotation::new(100, 2), &x));
+}
+
+#[test]
+fn packed_bits_come_back_and_leave_their_neighbours_alone() {
+    let mut random = SplitMix(SEED);
+    for padded in [64, 128, 192, 768] {
+        let mut block = vec![0; block_bytes(padded)];
+        let mut codes: Vec<Vec<u8>> =
+            (0..BLOCK).map(|_| (0..padded / 8).map(|_| random.next() as u8).collect()).collect();
+        for (lane, code) in codes.iter().enumerate() {
+            pack_lane(&mut block, padded, lane, code);
+        }
+        codes[9] = codes[3].clone();
+        pack_lane(&mut block, padded, 9, &codes[3]);
+        for (lane, code) in codes.iter().enumerate() {
+            let mut found = vec![0xaa; padded / 8];
+            unpack_lane(&block, padded, lane, &mut found);
+            assert_eq!(&found, code, "lane {lane} of {padded} dimensions");
+        }
+    }
+}
+
+#[test]
+fn scan_sums_the_query_under_the_signs_of_the_row() {
+    let mut random = SplitMix(SEED);
+    for padded in [64, 128, 768, 4096] {
+        let query = normals(&mut random, padded);
+        let mut table = QueryTable::new();
+        table.build(&query);
+        let codes: Vec<u8> = (0..block_bytes(padded)).map(|_| random.next() as u8).collect();
+        let block = BlockView { codes: &codes, add: &[0.0; BLOCK], scale: &[1.0; BLOCK] };
+        let mut out = [f32::NAN; BLOCK];
+        table.scan_block(&block, 0.0, &mut out);
+        for (lane, &found) in out.iter().enumerate() {
+            let mut bits = vec![0; padded / 8];
+            unpack_lane(&codes, padded, lane, &mut bits);
+            let sign = |i: usize| if bits[i / 8] >> (i % 8) & 1 == 1 { 1.0 } else { -1.0 };
+            let exact: f32 = query.iter().enumerate().map(|(i, x)| sign(i) * x).sum();
+            let bound = table.step * (0.5 * padded as f32 / 4.0) + 1e-3;
+            assert!((found - exact).abs() <= bound, "{found}, exactly {exact}, ± {bound}");
+        }
+    }
+}
+
+/// A row that lies on its centroid is estimated exactly; a zero query gives the row's own part.
+#[test]
+fn degenerate_rows_and_queries_are_exact() {
+    let mut random = SplitMix(SEED);
+    let rotation = Rotation::new(100, SEED);
+    let (centroid, row) = (normals(&mut random, 100), normals(&mut random, 100));
+    let zero = vec![0.0; 100];
+    for form in [Form::L2, Form::InnerProduct] {
+        let coded = code(form, &rotation, std::slice::from_ref(&centroid), &centroid);
+        assert_eq!(coded.factors[0], Factors { add: 0.0, scale: 0.0, error: 0.0 });
+        let mut table = QueryTable::new();
+        table.build(&rotated(&rotation, &row));
+        let base = form.base(&row, &centroid);
+        assert_eq!(estimates(&coded, &table, base), [base]);
+        table.build(&rotated(&rotation, &zero));
+        let coded = code(form, &rotation, std::slice::from_ref(&row), &zero);
+        let found = estimates(&coded, &table, form.base(&zero, &zero))[0];
+        let exact = distance(form, &zero, &row);
+        assert!((found - exact).abs() < 1e-4 * norm_squared(&row), "{found}, exactly {exact}");
+    }
+}
+
+/// Rows of one cluster and queries near it, as a search meets them.
+fn cluster(random: &mut SplitMix, dimension: usize, n: usize) -> (Vec<f32>, Vec<Vec<f32>>) {
+    let centroid: Vec<f32> = normals(random, dimension).iter().map(|x| 3.0 * x).collect();
+    let spread: Vec<f32> = (0..dimension).map(|_| 0.2 + random.unit()).collect();
+    let rows = (0..n)
+        .map(|_| {
+            let pairs = centroid.iter().zip(&spread);
+            pairs.map(|(c, s)| c + s * random.normal()).collect()
+        })
+        .collect();
+    (centroid, rows)
+}
+
+#[test]
+fn estimates_are_unbiased_and_within_their_bound() {
+    let mut random = SplitMix(SEED);
+    for (dimension, form) in
+        [(100, Form::L2), (128, Form::InnerProduct), (128, Form::L2), (960, Form::InnerProduct)]
+    {
+        let (mut inside, mut count, mut bias, mut spread) = (0, 0, 0.0f64, 0.0f64);
+        for trial in 0..10 {
+            let rotation = Rotation::new(dimension, SEED + trial);
+            let (centroid, rows) = cluster(&mut random, dimension, 256);
+            let coded = code(form, &rotation, &rows, &centroid);
+            let mut table = QueryTable::new();
+            for query in rows.iter().step_by(31) {
+                let query: Vec<f32> = query.iter().map(|x| x + random.normal()).collect();
+                table.build(&rotated(&rotation, &query));
+                let found = estimates(&coded, &table, form.base(&query, &centroid));
+                let away = l2_squared(&query, &centroid).sqrt();
+                for ((row, found), factors) in rows.iter().zip(found).zip(&coded.factors) {
+                    let error = found - distance(form, &query, row);
+                    let bound = factors.error * away;
+                    inside += usize::from(error.abs() <= bound);
+                    count += 1;
+                    bias += f64::from(error / bound);
+                    spread += f64::from((error / bound) * (error / bound));
+                }
+            }
+        }
+        let inside = inside as f64 / count as f64;
+        let (bias, spread) = (bias / count as f64, (spread / count as f64).sqrt());
+        // 1.9 standard deviations: 0.943 of the rows inside, a spread of 1 / 1.9 = 0.53.
+        let context = format!("dimension {dimension}, {form:?}, seed {SEED}");
+        assert!(inside > 0.92, "{inside} inside the bound, {context}");
+        assert!(bias.abs() < 0.03, "mean error {bias} bounds, {context}");
+        assert!((0.45..0.6).contains(&spread), "spread {spread} bounds, {context}");
+    }
+}
+
+/// Many clusters, each with its own centroid; all rows are ranked by estimate.
+fn recall(form: Form, dimension: usize, best: usize) -> f32 {
+    let mut random = SplitMix(SEED);
+    let rotation = Rotation::new(dimension, SEED);
+    let clusters: Vec<_> = (0..32).map(|_| cluster(&mut random, dimension, 256)).collect();
+    let coded: Vec<Coded> =
+        clusters.iter().map(|(centroid, rows)| code(form, &rotation, rows, centroid)).collect();
+    let mut table = QueryTable::new();
+    let (mut found, mut wanted) = (0, 0);
+    for (_, rows) in &clusters {
+        for query in rows.iter().step_by(128) {
+            let query: Vec<f32> = query.iter().map(|x| x + 0.5 * random.normal()).collect();
+            table.build(&rotated(&rotation, &query));
+            let mut ranked = Vec::new();
+            for ((centroid, rows), coded) in clusters.iter().zip(&coded) {
+                let estimates = estimates(coded, &table, form.base(&query, centroid));
+                let exact = rows.iter().map(|row| distance(form, &query, row));
+                ranked.extend(estimates.into_iter().zip(exact));
+            }
+            let mut exact: Vec<f32> = ranked.iter().map(|pair| pair.1).collect();
+            exact.sort_by(f32::total_cmp);
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+            found += ranked[..best].iter().filter(|pair| pair.1 <= exact[9]).count();
+            wanted += 10;
+        }
+    }
+    found as f32 / wanted as f32
+}
+
+#[test]
+fn best_160_by_estimate_hold_the_true_top_10() {
+    for (form, dimension) in [(Form::L2, 128), (Form::InnerProduct, 128), (Form::L2, 100)] {
+        let recall = recall(form, dimension, 160);
+        assert!(recall >= 0.97, "{recall} at {dimension} dimensions, {form:?}, seed {SEED}");
+    }
+}
+
+#[test]
+fn a_table_is_reused_for_other_dimensions() {
+    let mut random = SplitMix(SEED);
+    let (large, small) = (normals(&mut random, 256), normals(&mut random, 64));
+    let mut reused = QueryTable::new();
+    reused.build(&large);
+    reused.build(&small);
+    let mut fresh = QueryTable::new();
+    fresh.build(&small);
+    assert!(reused.lines() == fresh.lines());
+    assert_eq!((reused.step, reused.bias), (fresh.step, fresh.bias));
+}
+
+#[test]
+#[should_panic(expected = "block of another dimension")]
+fn a_block_of_another_dimension_is_refused() {
+    let mut table = QueryTable::new();
+    table.build(&[1.0; 128]);
+    let block = BlockView { codes: &[0; 32 * 8], add: &[0.0; BLOCK], scale: &[0.0; BLOCK] };
+    table.scan_block(&block, 0.0, &mut [0.0; BLOCK]);
+}

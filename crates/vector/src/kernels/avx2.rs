@@ -1,0 +1,172 @@
+//! AVX2 and FMA forms: four registers of 8 sums, a masked last step.
+
+use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use std::arch::x86_64::*;
+
+/// `TAIL[8 - n..]` starts with `n` all-ones lanes: the mask of the first `n` of 8.
+static TAIL: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+macro_rules! pair_kernel {
+    ($name:ident, $element:ty, $load:ident, $load_tail:ident, $step:ident) => {
+        #[target_feature(enable = "avx2,fma")]
+        pub(super) fn $name(query: &[f32], row: &[$element]) -> f32 {
+            assert_eq!(query.len(), row.len(), "vectors of different dimension");
+            let (q, r, n) = (query.as_ptr(), row.as_ptr(), query.len());
+            let mut sums = [_mm256_setzero_ps(); 4];
+            let mut at = 0;
+            // SAFETY: every load starts at `at` and ends at or before `n`, the length of both;
+            // the tail loads touch `n - at` elements only.
+            unsafe {
+                while at + 32 <= n {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let from = at + 8 * i;
+                        *sum = $step(*sum, _mm256_loadu_ps(q.add(from)), $load(r.add(from)));
+                    }
+                    at += 32;
+                }
+                if at + 16 <= n {
+                    for (i, sum) in sums[..2].iter_mut().enumerate() {
+                        let from = at + 8 * i;
+                        *sum = $step(*sum, _mm256_loadu_ps(q.add(from)), $load(r.add(from)));
+                    }
+                    at += 16;
+                }
+                if at + 8 <= n {
+                    sums[2] = $step(sums[2], _mm256_loadu_ps(q.add(at)), $load(r.add(at)));
+                    at += 8;
+                }
+                if at < n {
+                    let x = load_tail(q.add(at), n - at);
+                    sums[3] = $step(sums[3], x, $load_tail(r.add(at), n - at));
+                }
+            }
+            let low = _mm256_add_ps(sums[0], sums[1]);
+            let high = _mm256_add_ps(sums[2], sums[3]);
+            reduce(_mm256_add_ps(low, high))
+        }
+    };
+}
+
+pair_kernel!(l2_squared, f32, _mm256_loadu_ps, load_tail, step_l2);
+pair_kernel!(inner_product, f32, _mm256_loadu_ps, load_tail, step_product);
+pair_kernel!(l2_squared_u8, u8, load_u8, load_u8_tail, step_l2);
+pair_kernel!(inner_product_u8, u8, load_u8, load_u8_tail, step_product);
+
+macro_rules! batch_kernel {
+    ($name:ident, $one:ident, $step:ident) => {
+        #[target_feature(enable = "avx2,fma")]
+        pub(super) fn $name(query: &[f32], rows: &[f32], out: &mut [f32]) {
+            let n = query.len();
+            assert_eq!(rows.len(), out.len() * n, "rows must be out.len() × query.len()");
+            let q = query.as_ptr();
+            let mut fours = out.chunks_exact_mut(4);
+            let mut row = 0;
+            for four in &mut fours {
+                let r = rows[row * n..(row + 4) * n].as_ptr();
+                let mut sums = [_mm256_setzero_ps(); 4];
+                let mut at = 0;
+                // SAFETY: loads end at or before `n` of the query and of each of the four rows
+                // that the slice above holds; tail loads touch `n - at` elements only.
+                let sums = unsafe {
+                    while at + 8 <= n {
+                        let x = _mm256_loadu_ps(q.add(at));
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = $step(*sum, x, _mm256_loadu_ps(r.add(i * n + at)));
+                        }
+                        at += 8;
+                    }
+                    if at < n {
+                        let x = load_tail(q.add(at), n - at);
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = $step(*sum, x, load_tail(r.add(i * n + at), n - at));
+                        }
+                    }
+                    sums
+                };
+                // SAFETY: `four` holds four floats.
+                unsafe { _mm_storeu_ps(four.as_mut_ptr(), reduce_four(sums)) };
+                row += 4;
+            }
+            for value in fours.into_remainder() {
+                *value = $one(query, &rows[row * n..(row + 1) * n]);
+                row += 1;
+            }
+        }
+    };
+}
+
+batch_kernel!(l2_squared_batch, l2_squared, step_l2);
+batch_kernel!(inner_product_batch, inner_product, step_product);
+
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn inner_product_tile(
+    rows: [&[f32]; TILE_ROWS],
+    columns: &[[f32; TILE_COLUMNS]],
+    out: &mut Tile,
+) {
+    tile::inner_product::<true, 4>(rows, columns, out);
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn step_l2(sum: __m256, x: __m256, y: __m256) -> __m256 {
+    let difference = _mm256_sub_ps(x, y);
+    _mm256_fmadd_ps(difference, difference, sum)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn step_product(sum: __m256, x: __m256, y: __m256) -> __m256 {
+    _mm256_fmadd_ps(x, y, sum)
+}
+
+/// # Safety
+/// `at` must be readable for `n < 8` floats.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_tail(at: *const f32, n: usize) -> __m256 {
+    // SAFETY: `TAIL` holds 8 lanes from `8 - n`; masked-out lanes of `at` are not touched.
+    unsafe {
+        let mask = _mm256_loadu_si256(TAIL.as_ptr().add(8 - n).cast());
+        _mm256_maskload_ps(at, mask)
+    }
+}
+
+/// # Safety
+/// `at` must be readable for 8 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_u8(at: *const u8) -> __m256 {
+    // SAFETY: the caller vouches for 8 readable bytes.
+    let bytes = unsafe { _mm_loadl_epi64(at.cast()) };
+    _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))
+}
+
+/// # Safety
+/// `at` must be readable for `n < 8` bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_u8_tail(at: *const u8, n: usize) -> __m256 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the caller vouches for `n` readable bytes, and `n < 8`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), n);
+        load_u8(bytes.as_ptr())
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn reduce(sums: __m256) -> f32 {
+    let four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+}
+
+/// The four horizontal sums, in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn reduce_four([a, b, c, d]: [__m256; 4]) -> __m128 {
+    let lanes = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes))
+}

@@ -1,0 +1,155 @@
+//! AVX-512 forms: four registers of 16 sums, a masked last step.
+
+use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use std::arch::x86_64::*;
+
+macro_rules! pair_kernel {
+    ($name:ident, $element:ty, $load:ident, $load_tail:ident, $step:ident) => {
+        #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+        pub(super) fn $name(query: &[f32], row: &[$element]) -> f32 {
+            assert_eq!(query.len(), row.len(), "vectors of different dimension");
+            let (q, r, n) = (query.as_ptr(), row.as_ptr(), query.len());
+            let mut sums = [_mm512_setzero_ps(); 4];
+            let mut at = 0;
+            // SAFETY: every load starts at `at` and ends at or before `n`, the length of both;
+            // the masked load touches `n - at` elements only.
+            unsafe {
+                while at + 64 <= n {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let from = at + 16 * i;
+                        *sum = $step(*sum, _mm512_loadu_ps(q.add(from)), $load(r.add(from)));
+                    }
+                    at += 64;
+                }
+                if at + 32 <= n {
+                    for (i, sum) in sums[..2].iter_mut().enumerate() {
+                        let from = at + 16 * i;
+                        *sum = $step(*sum, _mm512_loadu_ps(q.add(from)), $load(r.add(from)));
+                    }
+                    at += 32;
+                }
+                if at + 16 <= n {
+                    sums[2] = $step(sums[2], _mm512_loadu_ps(q.add(at)), $load(r.add(at)));
+                    at += 16;
+                }
+                if at < n {
+                    let mask = (1u16 << (n - at)) - 1;
+                    let x = _mm512_maskz_loadu_ps(mask, q.add(at));
+                    sums[3] = $step(sums[3], x, $load_tail(mask, r.add(at)));
+                }
+            }
+            let low = _mm512_add_ps(sums[0], sums[1]);
+            let high = _mm512_add_ps(sums[2], sums[3]);
+            _mm512_reduce_add_ps(_mm512_add_ps(low, high))
+        }
+    };
+}
+
+pair_kernel!(l2_squared, f32, _mm512_loadu_ps, _mm512_maskz_loadu_ps, step_l2);
+pair_kernel!(inner_product, f32, _mm512_loadu_ps, _mm512_maskz_loadu_ps, step_product);
+pair_kernel!(l2_squared_u8, u8, load_u8, load_u8_tail, step_l2);
+pair_kernel!(inner_product_u8, u8, load_u8, load_u8_tail, step_product);
+
+macro_rules! batch_kernel {
+    ($name:ident, $one:ident, $step:ident) => {
+        #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+        pub(super) fn $name(query: &[f32], rows: &[f32], out: &mut [f32]) {
+            let n = query.len();
+            assert_eq!(rows.len(), out.len() * n, "rows must be out.len() × query.len()");
+            let q = query.as_ptr();
+            let mut fours = out.chunks_exact_mut(4);
+            let mut row = 0;
+            for four in &mut fours {
+                let r = rows[row * n..(row + 4) * n].as_ptr();
+                let mut sums = [_mm512_setzero_ps(); 4];
+                let mut at = 0;
+                // SAFETY: loads end at or before `n` of the query and of each of the four rows
+                // that the slice above holds; masked loads touch `n - at` elements only.
+                let sums = unsafe {
+                    while at + 16 <= n {
+                        let x = _mm512_loadu_ps(q.add(at));
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = $step(*sum, x, _mm512_loadu_ps(r.add(i * n + at)));
+                        }
+                        at += 16;
+                    }
+                    if at < n {
+                        let mask = (1u16 << (n - at)) - 1;
+                        let x = _mm512_maskz_loadu_ps(mask, q.add(at));
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            let y = _mm512_maskz_loadu_ps(mask, r.add(i * n + at));
+                            *sum = $step(*sum, x, y);
+                        }
+                    }
+                    sums
+                };
+                // SAFETY: `four` holds four floats.
+                unsafe { _mm_storeu_ps(four.as_mut_ptr(), reduce_four(sums)) };
+                row += 4;
+            }
+            for value in fours.into_remainder() {
+                *value = $one(query, &rows[row * n..(row + 1) * n]);
+                row += 1;
+            }
+        }
+    };
+}
+
+batch_kernel!(l2_squared_batch, l2_squared, step_l2);
+batch_kernel!(inner_product_batch, inner_product, step_product);
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) fn inner_product_tile(
+    rows: [&[f32]; TILE_ROWS],
+    columns: &[[f32; TILE_COLUMNS]],
+    out: &mut Tile,
+) {
+    tile::inner_product::<true, 8>(rows, columns, out);
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn step_l2(sum: __m512, x: __m512, y: __m512) -> __m512 {
+    let difference = _mm512_sub_ps(x, y);
+    _mm512_fmadd_ps(difference, difference, sum)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn step_product(sum: __m512, x: __m512, y: __m512) -> __m512 {
+    _mm512_fmadd_ps(x, y, sum)
+}
+
+/// # Safety
+/// `at` must be readable for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_u8(at: *const u8) -> __m512 {
+    // SAFETY: the caller vouches for 16 readable bytes.
+    let bytes = unsafe { _mm_loadu_si128(at.cast()) };
+    _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+}
+
+/// # Safety
+/// `at` must be readable for as many bytes as `mask` has ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn load_u8_tail(mask: __mmask16, at: *const u8) -> __m512 {
+    // SAFETY: the caller vouches for the masked bytes; the others are not touched.
+    let bytes = unsafe { _mm_maskz_loadu_epi8(mask, at.cast()) };
+    _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+}
+
+/// The four horizontal sums, in order.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn reduce_four([a, b, c, d]: [__m512; 4]) -> __m128 {
+    let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+    let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+    let lanes = _mm512_add_ps(low, high);
+    let half = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes));
+    _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half))
+}

@@ -1,0 +1,194 @@
+//! Distance kernels: scalar is the truth, SIMD forms are chosen at run time and must equal it.
+//!
+//! 1. The first call asks the processor what it can do and keeps the best set of kernels.
+//! 2. Every later call is one load and one predicted indirect call, about 1 ns.
+//!
+//! A SIMD form sums in another order than the scalar one, so results differ by rounding: by less
+//! than `1e-5 · Σ |termᵢ|` for any length in use (see `tests.rs`).
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod prefetch;
+pub mod scalar;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub use prefetch::prefetch;
+
+use std::sync::OnceLock;
+
+pub use tile::{Tile, TILE_COLUMNS, TILE_ROWS};
+
+/// What the processor offers, from the plainest to the widest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// No instruction beyond the target's baseline.
+    Scalar,
+    /// x86-64 with AVX2 and FMA.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ and VL (and AVX2 and FMA).
+    Avx512,
+    /// aarch64 with NEON.
+    Neon,
+}
+
+impl Level {
+    /// Name used in logs and statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Scalar => "scalar",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+            Level::Neon => "neon",
+        }
+    }
+
+    /// True if this machine can run the forms of this level.
+    pub fn is_available(self) -> bool {
+        match self {
+            Level::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => {
+                Level::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            _ => false,
+        }
+    }
+}
+
+/// The level in use: the widest that this machine has. Detected once.
+#[inline]
+pub fn level() -> Level {
+    active().level
+}
+
+type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
+
+/// All forms of one level. Calling one is sound only where `level` is available.
+struct KernelSet {
+    level: Level,
+    l2_squared: unsafe fn(&[f32], &[f32]) -> f32,
+    inner_product: unsafe fn(&[f32], &[f32]) -> f32,
+    l2_squared_u8: unsafe fn(&[f32], &[u8]) -> f32,
+    inner_product_u8: unsafe fn(&[f32], &[u8]) -> f32,
+    l2_squared_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
+    inner_product_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
+    inner_product_tile: TileKernel,
+}
+
+macro_rules! kernel_set {
+    ($level:ident, $module:ident) => {
+        KernelSet {
+            level: Level::$level,
+            l2_squared: $module::l2_squared,
+            inner_product: $module::inner_product,
+            l2_squared_u8: $module::l2_squared_u8,
+            inner_product_u8: $module::inner_product_u8,
+            l2_squared_batch: $module::l2_squared_batch,
+            inner_product_batch: $module::inner_product_batch,
+            inner_product_tile: $module::inner_product_tile,
+        }
+    };
+}
+
+/// Every set compiled for this target, plainest first.
+static SETS: &[KernelSet] = &[
+    kernel_set!(Scalar, scalar),
+    #[cfg(target_arch = "x86_64")]
+    kernel_set!(Avx2, avx2),
+    #[cfg(target_arch = "x86_64")]
+    kernel_set!(Avx512, avx512),
+    #[cfg(target_arch = "aarch64")]
+    kernel_set!(Neon, neon),
+];
+
+#[inline]
+fn active() -> &'static KernelSet {
+    static ACTIVE: OnceLock<&'static KernelSet> = OnceLock::new();
+    ACTIVE.get_or_init(|| {
+        let widest = SETS.iter().rfind(|set| set.level.is_available());
+        widest.expect("the scalar level is always available")
+    })
+}
+
+/// Squared Euclidean distance of two `f32` vectors of equal length. Panics if lengths differ.
+#[inline]
+pub fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().l2_squared)(a, b) }
+}
+
+/// Inner product of two `f32` vectors of equal length. Panics if lengths differ.
+#[inline]
+pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().inner_product)(a, b) }
+}
+
+/// Squared Euclidean norm, `Σ aᵢ²`.
+#[inline]
+pub fn norm_squared(a: &[f32]) -> f32 {
+    inner_product(a, a)
+}
+
+/// Squared Euclidean distance of an `f32` query and a `u8` row of equal length.
+#[inline]
+pub fn l2_squared_u8(query: &[f32], row: &[u8]) -> f32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().l2_squared_u8)(query, row) }
+}
+
+/// Inner product of an `f32` query and a `u8` row of equal length.
+#[inline]
+pub fn inner_product_u8(query: &[f32], row: &[u8]) -> f32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().inner_product_u8)(query, row) }
+}
+
+/// Squared Euclidean distances of `query` to `rows`, one per entry of `out`.
+///
+/// * `rows`: `out.len() × query.len()`, row-major. Panics if its length is another.
+///
+/// Faster than a loop over [`l2_squared`]: four rows share each load of the query.
+#[inline]
+pub fn l2_squared_batch(query: &[f32], rows: &[f32], out: &mut [f32]) {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().l2_squared_batch)(query, rows, out) }
+}
+
+/// Inner products of `query` with `rows`, one per entry of `out`; shapes as in
+/// [`l2_squared_batch`].
+#[inline]
+pub fn inner_product_batch(query: &[f32], rows: &[f32], out: &mut [f32]) {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().inner_product_batch)(query, rows, out) }
+}
+
+/// Inner products of [`TILE_ROWS`] rows with [`TILE_COLUMNS`] columns: `out[r][c] = ⟨rowᵣ, columnᴄ⟩`.
+///
+/// * `rows`: each `columns.len()` values. Panics if a length is another.
+/// * `columns`: `columns[d][c]` is dimension `d` of column `c`.
+///
+/// The fastest way to compare many rows with many centroids: no horizontal sums.
+#[inline]
+pub fn inner_product_tile(
+    rows: [&[f32]; TILE_ROWS],
+    columns: &[[f32; TILE_COLUMNS]],
+    out: &mut Tile,
+) {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().inner_product_tile)(rows, columns, out) }
+}

@@ -1,0 +1,17 @@
+//! Arithmetic on vectors: metrics, distance kernels, top-k, k-means, seeded chance.
+//!
+//! Tier 0: depends on nothing of ours, knows no bytes at rest, no files, no clock.
+
+#![deny(unsafe_code)]
+
+#[expect(unsafe_code, reason = "SIMD forms load through pointers and are called after detection")]
+pub mod kernels;
+mod kmeans;
+mod metric;
+mod neighbor;
+mod random;
+
+pub use kmeans::{mean, KMeans, KMeansSettings};
+pub use metric::{Element, Metric, MetricError};
+pub use neighbor::{Neighbor, TopK};
+pub use random::SplitMix;
