@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vstream_vector::{KMeans, KMeansSettings};
 
 use super::place::{nearest_leaf, Incoming};
-use super::tree::{Leaf, LeafId, Node, Tree};
+use super::tree::{Leaf, LeafId, Node};
 use super::{Cluster, LeafState};
 
 /// What is to be done with a leaf.
@@ -98,14 +98,12 @@ impl Cluster {
 
     /// Spreads the living rows of a small leaf over their nearest other leaves.
     fn merge(&mut self, old: LeafId) {
-        let padded = self.shared.rotation.padded();
         let (leaf, node) = self.take_leaf(old);
         self.replace_child(node, old, &[]);
-        let mut nodes = Vec::new();
         for (chunk, lane) in alive_rows(&leaf) {
             let rows = &leaf.chunk(chunk).rows;
             let rotated = self.rotate(rows.vector(lane));
-            let target = nearest_leaf(&self.tree, &rotated, padded, &mut nodes);
+            let target = nearest_leaf(&self.tree, &rotated, &mut self.buffers.route);
             // `placed` hides the copy from readers of the old root, which still see the old leaf.
             let row = Incoming {
                 key: rows.key(lane),
@@ -151,27 +149,27 @@ impl Cluster {
 
     /// Puts `new` leaves where `old` was in the tree; splits the node if it grew too large.
     pub(super) fn replace_child(&mut self, node: u32, old: LeafId, new: &[LeafId]) {
-        let padded = self.shared.rotation.padded();
-        let leaves: Vec<Arc<Leaf>> = new.iter().map(|&id| self.state(id).leaf.clone()).collect();
-        let tree = Arc::make_mut(&mut self.tree);
-        let changed = Arc::make_mut(&mut tree.nodes[node as usize]);
-        // By identity of the leaf's id: ids are unique among the leaves of a tree, and a freed id
-        // enters the tree again only through `new`, after this look-up.
-        let at = changed.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
-        changed.remove(at, padded);
-        for leaf in leaves {
-            changed.push(leaf);
-        }
-        tree.leaves = tree.leaves + new.len() - 1;
-        if changed.leaves.is_empty() {
+        let mut leaves = self.tree.nodes[node as usize].leaves.clone();
+        // Ids are unique among the leaves of a tree: a freed id enters it again only through `new`.
+        let at = leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        leaves.swap_remove(at);
+        leaves.extend(new.iter().map(|&id| self.state(id).leaf.clone()));
+        Arc::make_mut(&mut self.tree).leaves += new.len();
+        Arc::make_mut(&mut self.tree).leaves -= 1;
+        if leaves.is_empty() {
             self.remove_node(node);
+        } else if leaves.len() > self.settings.node_leaves_max {
+            self.split_node(node, leaves);
         } else {
-            let mean = changed.mean(padded);
-            tree.centroids[node as usize * padded..][..padded].copy_from_slice(&mean);
-            if changed.leaves.len() > self.settings.node_leaves_max {
-                self.split_node(node);
-            }
+            self.set_node(node, Node::of(leaves));
         }
+    }
+
+    fn set_node(&mut self, at: u32, node: Node) {
+        let padded = self.shared.rotation.padded();
+        let tree = Arc::make_mut(&mut self.tree);
+        tree.centroids[at as usize * padded..][..padded].copy_from_slice(&node.mean);
+        tree.nodes[at as usize] = Arc::new(node);
     }
 
     fn remove_node(&mut self, node: u32) {
@@ -188,35 +186,35 @@ impl Cluster {
         }
     }
 
-    /// Halves a node by 2-means on its leaf centroids.
-    fn split_node(&mut self, node: u32) {
+    /// Puts two nodes where one was, its `leaves` divided by 2-means on their centroids.
+    fn split_node(&mut self, node: u32, leaves: Vec<Arc<Leaf>>) {
         let padded = self.shared.rotation.padded();
-        let whole = self.tree.nodes[node as usize].clone();
         let settings = KMeansSettings {
             clusters: 2,
             iterations: 8,
             seed: self.shared.index.seed ^ self.sequence,
             balance: 1.0,
         };
-        let parts = KMeans::train(&whole.centroids, padded, settings).assignment;
-        let lopsided = parts.iter().filter(|&&p| p == 0).count();
-        let balanced = lopsided * 4 >= parts.len() && lopsided * 4 <= parts.len() * 3;
-        let mut halves = [Node::empty(), Node::empty()];
-        for (i, leaf) in whole.leaves.iter().enumerate() {
-            let part = if balanced { parts[i] as usize } else { i * 2 / whole.leaves.len() };
-            halves[part].push(leaf.clone());
+        let centroids: Vec<f32> =
+            leaves.iter().flat_map(|leaf| leaf.centroid.iter().copied()).collect();
+        let parts = KMeans::train(&centroids, padded, settings).assignment;
+        let first = parts.iter().filter(|&&part| part == 0).count();
+        let balanced = first * 4 >= parts.len() && first * 4 <= parts.len() * 3;
+        let total = leaves.len();
+        let mut halves = [Vec::new(), Vec::new()];
+        for (i, leaf) in leaves.into_iter().enumerate() {
+            let part = if balanced { parts[i] as usize } else { i * 2 / total };
+            halves[part].push(leaf);
+        }
+        let [first, second] = halves.map(Node::of);
+        let new = self.tree.nodes.len() as u32;
+        for leaf in &second.leaves {
+            self.leaves[leaf.id as usize].as_mut().expect("a leaf that is in use").node = new;
         }
         let tree = Arc::make_mut(&mut self.tree);
-        let [first, second] = halves;
-        let new = tree.nodes.len() as u32;
-        tree.centroids[node as usize * padded..][..padded].copy_from_slice(&first.mean(padded));
-        tree.centroids.extend(second.mean(padded));
-        let moved: Vec<LeafId> = second.leaves.iter().map(|leaf| leaf.id).collect();
-        tree.nodes[node as usize] = Arc::new(first);
+        tree.centroids.extend_from_slice(&second.mean);
         tree.nodes.push(Arc::new(second));
-        for id in moved {
-            self.state_mut(id).node = new;
-        }
+        self.set_node(node, first);
     }
 }
 
@@ -227,28 +225,4 @@ pub(super) fn alive_rows(leaf: &Leaf) -> Vec<(usize, usize)> {
         alive.extend((0..chunk.rows.len()).filter(|&l| chunk.rows.is_alive(l)).map(|l| (at, l)));
     }
     alive
-}
-
-impl Clone for Tree {
-    fn clone(&self) -> Tree {
-        Tree { nodes: self.nodes.clone(), centroids: self.centroids.clone(), leaves: self.leaves }
-    }
-}
-
-impl Node {
-    fn empty() -> Node {
-        Node { centroids: Vec::new(), leaves: Vec::new() }
-    }
-
-    fn push(&mut self, leaf: Arc<Leaf>) {
-        self.centroids.extend_from_slice(&leaf.centroid);
-        self.leaves.push(leaf);
-    }
-
-    fn remove(&mut self, at: usize, padded: usize) {
-        self.leaves.swap_remove(at);
-        let last = self.leaves.len() * padded;
-        self.centroids.copy_within(last.., at * padded);
-        self.centroids.truncate(last);
-    }
 }

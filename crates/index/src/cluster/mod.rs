@@ -231,8 +231,7 @@ impl Insert for Cluster {
 
     fn stats(&self) -> IndexStats {
         let leaves: u64 = self.leaves.iter().flatten().map(|state| state.leaf.memory_bytes()).sum();
-        let nodes: u64 =
-            self.tree.nodes.iter().map(|node| node.centroids.capacity() as u64 * 4).sum();
+        let nodes: u64 = self.tree.nodes.iter().map(|node| node.memory_bytes()).sum();
         // A hash map of 16-byte entries keeps one control byte beside each.
         let places = self.places.capacity() as u64 * 17;
         IndexStats {

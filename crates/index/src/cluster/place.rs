@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{encode, BLOCK};
+use vstream_quantize::scalar8::ScanScratch;
+use vstream_quantize::Form;
 use vstream_vector::kernels;
 
 use super::tree::{CodeBlock, Leaf, LeafChunk, LeafId, Node, Tree};
@@ -12,12 +14,15 @@ use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 /// Nodes whose leaves are compared when a row is routed.
 const ROUTED_NODES: usize = 8;
 
+/// Leaves whose distance is taken exactly when a row is routed.
+const ROUTED_EXACTLY: usize = 6;
+
 /// Buffers of the writer, reused.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub(super) vector: Vec<f32>,
     pub(super) bits: Vec<u8>,
-    nodes: Vec<(f32, u32)>,
+    pub(super) route: RouteScratch,
     routed: Vec<(LeafId, u32)>,
 }
 
@@ -33,6 +38,9 @@ pub(super) struct Incoming<'a> {
 impl Cluster {
     /// Moves every living row of the tail to its leaf, maintains, and commits.
     pub(super) fn place_tail(&mut self) {
+        self.sequence += 1;
+        self.placed = self.sequence;
+        let placed = self.placed;
         let tail = self.tail.chunk().clone();
         let padded = self.shared.rotation.padded();
         let lanes: Vec<usize> = (0..self.tail.len()).filter(|&l| tail.is_alive(l)).collect();
@@ -48,7 +56,7 @@ impl Cluster {
         }
         buffers.routed.clear();
         for (i, row) in rotated.chunks_exact(padded).enumerate() {
-            let leaf = nearest_leaf(&self.tree, row, padded, &mut buffers.nodes);
+            let leaf = nearest_leaf(&self.tree, row, &mut buffers.route);
             buffers.routed.push((leaf, i as u32));
         }
         buffers.routed.sort_unstable();
@@ -60,7 +68,9 @@ impl Cluster {
                 Incoming {
                     key: tail.key(lane),
                     vector: tail.vector(lane),
-                    inserted: tail.inserted(lane),
+                    // Not the row's own sequence: maintenance may have published a root with
+                    // this tail since, and its readers must not see the row here as well.
+                    inserted: placed,
                     rotated: &rotated[i as usize * padded..][..padded],
                 }
             });
@@ -73,8 +83,6 @@ impl Cluster {
             self.settings.batch_rows,
         );
         self.tail_dead = 0;
-        self.sequence += 1;
-        self.placed = self.sequence;
         self.maintain();
         self.commit();
     }
@@ -90,7 +98,7 @@ impl Cluster {
         let id = self.new_leaf(center, 0);
         let leaf = self.state(id).leaf.clone();
         let centroids = leaf.centroid.to_vec();
-        let node = Node { centroids: centroids.clone(), leaves: vec![leaf] };
+        let node = Node::of(vec![leaf]);
         self.tree = Arc::new(Tree { nodes: vec![Arc::new(node)], centroids, leaves: 1 });
     }
 
@@ -165,33 +173,43 @@ fn current_block(shared: &Shared, leaf: &Leaf, chunk: usize) -> CodeBlock {
     current.unwrap_or_else(|| CodeBlock::empty(shared.rotation.padded()))
 }
 
+/// Buffers of routing.
+#[derive(Default)]
+pub(super) struct RouteScratch {
+    nodes: Vec<(f32, u32)>,
+    scan: ScanScratch,
+    estimates: Vec<f32>,
+    /// Estimate, node and child of the leaves that may be nearest.
+    near: Vec<(f32, u32, u32)>,
+}
+
 /// The leaf whose centroid is nearest to a rotated row, among those of the nearest nodes.
 ///
-/// Rows are grouped by Euclidean distance under every metric.
-pub(super) fn nearest_leaf(
-    tree: &Tree,
-    rotated: &[f32],
-    padded: usize,
-    nodes: &mut Vec<(f32, u32)>,
-) -> LeafId {
+/// Rows are grouped by Euclidean distance under every metric. A first look at byte centroids
+/// leaves a few, whose distance is then taken exactly.
+pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScratch) -> LeafId {
+    let RouteScratch { nodes, scan, estimates, near } = scratch;
     nodes.clear();
-    for (node, centroid) in tree.centroids.chunks_exact(padded).enumerate() {
+    for (node, centroid) in tree.centroids.chunks_exact(rotated.len()).enumerate() {
         nodes.push((kernels::l2_squared(rotated, centroid), node as u32));
     }
     if nodes.len() > ROUTED_NODES {
         nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
         nodes.truncate(ROUTED_NODES);
     }
-    let (mut best, mut nearest) = (None, f32::INFINITY);
+    near.clear();
     for &(_, node) in nodes.iter() {
-        let node = &tree.nodes[node as usize];
-        for (child, centroid) in node.centroids.chunks_exact(padded).enumerate() {
-            let distance = kernels::l2_squared(rotated, centroid);
-            if distance < nearest || best.is_none() {
-                nearest = distance;
-                best = Some(&node.leaves[child]);
-            }
-        }
+        tree.nodes[node as usize].coded.scan(Form::L2, rotated, scan, estimates);
+        let leaves = estimates.iter().zip(0..);
+        near.extend(leaves.map(|(&estimate, child)| (estimate, node, child)));
     }
-    best.expect("a tree with a leaf").id
+    if near.len() > ROUTED_EXACTLY {
+        near.select_nth_unstable_by(ROUTED_EXACTLY - 1, |a, b| a.0.total_cmp(&b.0));
+        near.truncate(ROUTED_EXACTLY);
+    }
+    let leaves = near
+        .iter()
+        .map(|&(_, node, child)| &tree.nodes[node as usize].leaves[child as usize])
+        .map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
+    leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
 }

@@ -12,9 +12,11 @@
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{BlockView, QueryTable, BLOCK};
-use vstream_vector::{kernels, Metric, Neighbor, TopK};
+use vstream_quantize::scalar8::ScanScratch;
+use vstream_quantize::Form;
+use vstream_vector::{kernels, Neighbor, TopK};
 
-use super::tree::{Leaf, Root, Tree};
+use super::tree::{Leaf, LeafChunk, Root, Tree};
 use super::Shared;
 use crate::flat::scan_exactly;
 use crate::rows::{distance, RowKey, VectorRef, Visible};
@@ -35,6 +37,8 @@ const PREFETCH_AHEAD: usize = 8;
 pub(crate) struct ClusterScratch {
     rotated: Vec<f32>,
     table: QueryTable,
+    scan: ScanScratch,
+    estimates: Vec<f32>,
     nodes: Vec<(f32, u32)>,
     ranked: Vec<Ranked>,
     candidates: Vec<Candidate>,
@@ -144,49 +148,49 @@ impl Shared {
         scratch.table.build(&scratch.rotated);
     }
 
-    /// Cost by which leaves are ordered, and the base of their estimates.
-    fn leaf_cost(&self, rotated: &[f32], norm: f32, centroid: &[f32]) -> (f32, f32) {
-        match self.index.metric {
-            Metric::L2 | Metric::Cosine => {
-                let distance = kernels::l2_squared(rotated, centroid);
-                (distance, distance)
-            }
-            Metric::InnerProduct => {
-                let product = kernels::inner_product(rotated, centroid);
-                let size = kernels::inner_product(centroid, centroid).sqrt();
-                (-(product + INNER_PRODUCT_SPREAD * norm * size), -product)
-            }
+    /// What a leaf or node is ordered by, from the distance of its centroid.
+    fn cost(&self, distance: f32, query_length: f32, centroid_length: f32) -> f32 {
+        match self.form {
+            Form::L2 => distance,
+            Form::InnerProduct => distance - INNER_PRODUCT_SPREAD * query_length * centroid_length,
         }
     }
 
     /// Fills `scratch.ranked` with the `probes` nearest leaves, nearest first.
     fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
-        let padded = self.rotation.padded();
-        let rotated = &scratch.rotated;
-        let norm = kernels::inner_product(rotated, rotated).sqrt();
-        scratch.nodes.clear();
-        for (node, centroid) in tree.centroids.chunks_exact(padded).enumerate() {
-            scratch.nodes.push((self.leaf_cost(rotated, norm, centroid).0, node as u32));
+        let ClusterScratch { rotated, scan, estimates, nodes, ranked, .. } = scratch;
+        let length = kernels::norm_squared(rotated).sqrt();
+        nodes.clear();
+        for (node, centroid) in tree.centroids.chunks_exact(rotated.len()).enumerate() {
+            let distance = self.form.base(rotated, centroid);
+            let cost = self.cost(distance, length, kernels::norm_squared(centroid).sqrt());
+            nodes.push((cost, node as u32));
         }
-        scratch.nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        scratch.ranked.clear();
+        nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        ranked.clear();
         let enough = RANKED_LEAVES_MIN.max(8 * probes);
-        for &(_, node) in &scratch.nodes {
-            if scratch.ranked.len() >= enough {
+        for &(_, node) in nodes.iter() {
+            if ranked.len() >= enough {
                 break;
             }
-            let centroids = &tree.nodes[node as usize].centroids;
-            for (child, centroid) in centroids.chunks_exact(padded).enumerate() {
-                let (cost, base) = self.leaf_cost(rotated, norm, centroid);
-                scratch.ranked.push(Ranked { cost, base, node, child: child as u32 });
+            let of = &tree.nodes[node as usize];
+            of.coded.scan(self.form, rotated, scan, estimates);
+            for (child, (&estimate, &size)) in estimates.iter().zip(&of.lengths).enumerate() {
+                let cost = self.cost(estimate, length, size);
+                ranked.push(Ranked { cost, base: 0.0, node, child: child as u32 });
             }
         }
-        let probes = probes.clamp(1, scratch.ranked.len().max(1));
-        if probes < scratch.ranked.len() {
-            scratch.ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
-            scratch.ranked.truncate(probes);
+        let probes = probes.clamp(1, ranked.len().max(1));
+        if probes < ranked.len() {
+            ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
+            ranked.truncate(probes);
         }
-        scratch.ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        for leaf in ranked.iter_mut() {
+            let of = &tree.nodes[leaf.node as usize];
+            leaf.base = self.form.base(rotated, &of.leaves[leaf.child as usize].centroid);
+            leaf.cost = self.cost(leaf.base, length, of.lengths[leaf.child as usize]);
+        }
+        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
     }
 
     /// Fills `scratch.candidates` with the `keep` best estimates of the ranked leaves.
@@ -203,6 +207,14 @@ impl Shared {
         let mut estimates = [0.0f32; BLOCK];
         for (position, leaf) in ranked.iter().enumerate() {
             stats.leaves += 1;
+            // A leaf's chunks are small and anywhere: ask for their heads two leaves ahead, for
+            // their codes one leaf ahead. Measured: 78 instead of 95 us for 64 leaves.
+            if let Some(&later) = ranked.get(position + 2) {
+                leaf_of(root, later).chunks().for_each(LeafChunk::prefetch_head);
+            }
+            if let Some(&next) = ranked.get(position + 1) {
+                leaf_of(root, next).chunks().for_each(LeafChunk::prefetch_codes);
+            }
             for (at, chunk) in leaf_of(root, *leaf).chunks().enumerate() {
                 let scanned = chunk.with_codes(|block| {
                     let view =

@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::{block_bytes, pack_lane, Factors, BLOCK};
+use vstream_quantize::scalar8::Centroids;
+use vstream_vector::kernels;
 
 use crate::rows::{RowChunk, Sequence};
 
@@ -20,6 +22,7 @@ pub(crate) struct Root {
 }
 
 /// Inner nodes and their centroids, in rotated space.
+#[derive(Clone)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Arc<Node>>,
     /// `nodes × padded`: the mean of each node's leaf centroids.
@@ -27,12 +30,15 @@ pub(crate) struct Tree {
     pub(crate) leaves: usize,
 }
 
-/// A group of near leaves.
-#[derive(Clone)]
+/// A group of near leaves. Immutable: a change makes a new node.
 pub(crate) struct Node {
-    /// `leaves × padded`, rotated.
-    pub(crate) centroids: Vec<f32>,
     pub(crate) leaves: Vec<Arc<Leaf>>,
+    /// The leaves' centroids as bytes, for a first look.
+    pub(crate) coded: Centroids,
+    /// Length of each centroid, for ranking by inner product.
+    pub(crate) lengths: Vec<f32>,
+    /// Mean of the centroids.
+    pub(crate) mean: Vec<f32>,
 }
 
 /// Chunk slots come in runs, each twice as long as the one before: a leaf is small as a rule, and
@@ -114,6 +120,20 @@ impl LeafChunk {
         }
     }
 
+    /// Starts loading the chunk itself, factors included.
+    #[inline]
+    pub(crate) fn prefetch_head(&self) {
+        kernels::prefetch(std::slice::from_ref(self));
+    }
+
+    /// Starts loading the codes of a full chunk; its head should be there.
+    #[inline]
+    pub(crate) fn prefetch_codes(&self) {
+        if let Some(block) = self.sealed.get() {
+            kernels::prefetch(&block.codes);
+        }
+    }
+
     /// Calls `visit` with the codes, if any row was published.
     #[inline]
     pub(crate) fn with_codes<T>(&self, visit: impl FnOnce(&CodeBlock) -> T) -> Option<T> {
@@ -186,15 +206,26 @@ impl Tree {
 }
 
 impl Node {
-    /// Mean of the leaf centroids.
-    pub(crate) fn mean(&self, padded: usize) -> Vec<f32> {
+    /// A node of these leaves, at least one.
+    pub(crate) fn of(leaves: Vec<Arc<Leaf>>) -> Node {
+        let padded = leaves[0].centroid.len();
+        let mut rows = Vec::with_capacity(leaves.len() * padded);
         let mut mean = vec![0.0f32; padded];
-        for centroid in self.centroids.chunks_exact(padded) {
-            mean.iter_mut().zip(centroid).for_each(|(m, &x)| *m += x);
+        for leaf in &leaves {
+            rows.extend_from_slice(&leaf.centroid);
+            mean.iter_mut().zip(&leaf.centroid).for_each(|(m, &x)| *m += x);
         }
-        let n = self.leaves.len().max(1) as f32;
-        mean.iter_mut().for_each(|m| *m /= n);
-        mean
+        mean.iter_mut().for_each(|m| *m /= leaves.len() as f32);
+        let lengths = leaves.iter().map(|leaf| kernels::norm_squared(&leaf.centroid).sqrt());
+        let lengths = lengths.collect();
+        Node { coded: Centroids::build(&rows, padded), lengths, mean, leaves }
+    }
+
+    /// Bytes held beside the leaves.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let padded = self.mean.len();
+        let leaf = padded + size_of::<f32>() + size_of::<Arc<Leaf>>();
+        (self.leaves.len() * leaf + padded * size_of::<f32>() + size_of::<Node>()) as u64
     }
 }
 

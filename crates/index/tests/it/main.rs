@@ -1,6 +1,7 @@
 //! Every index kind against its contract, against a model, and under concurrent readers.
 
 mod concurrent;
+mod interleaved;
 mod model;
 
 use vstream_index::contract::{check, Contract};

@@ -1,0 +1,161 @@
+//! Step 4: how much of a query's expected neighbours must be visited, from rows held out.
+//!
+//! 1. Take each held-out row as a query; find its true neighbours among the other rows.
+//! 2. For each neighbour, note how much of the expectation lies in the partitions that would be
+//!    visited before its own: what the threshold must reach for it to be found.
+//! 3. The threshold is the quantile of these at the recall target: the least, and so the fewest
+//!    partitions, that finds the share asked for. One for each parallelism.
+//! 4. Of a few temperatures, take the one that visits the fewest partitions this way.
+//!
+//! A sample is sparser than the stream: its tenth neighbour stands where the stream has its
+//! hundredth, farther from the query and more often across a cut. So the target is exceeded.
+//! Under inner_product it is the other way round, because the stream has longer rows than the
+//! sample and they are the answers; there half of the misses that the target allows are kept back.
+
+use super::nearest::measure;
+use super::neighbors::exact;
+use super::train::Sample;
+use super::Cells;
+use crate::fan_out::Ranking;
+
+/// Neighbours of a query that have to be found.
+const NEIGHBORS: usize = 10;
+/// The unit of temperature: how much farther than the nearest cell this one is, on average.
+const SCALE_CELL: usize = 32;
+/// Temperatures tried, in that unit.
+const TEMPERATURES: [f32; 5] = [0.1, 0.15, 0.2, 0.25, 0.35];
+/// Parallelisms by which temperatures are compared.
+const COMPARED: [u32; 4] = [2, 4, 8, 16];
+
+/// One held-out query.
+struct Query {
+    distances: Vec<f32>,
+    nearest: usize,
+    least: f32,
+    /// Shards of its true neighbours.
+    answers: Vec<u16>,
+}
+
+/// What a temperature expects of all queries.
+struct Trial<'a> {
+    queries: &'a [Query],
+    /// `queries × shards`.
+    shares: Vec<f32>,
+    /// Shard of each query's nearest cell.
+    first: &'a [u16],
+    shards: u16,
+}
+
+/// What is known about queries and their neighbours.
+pub(super) struct Evidence<'a> {
+    /// Rows that took no part in training: the queries.
+    pub(super) held_out: &'a Sample<'a>,
+    /// Rows to be found, and the shard of each.
+    pub(super) kept: &'a Sample<'a>,
+    pub(super) shard_of_row: &'a [u16],
+    pub(super) shard_of_cell: &'a [u16],
+}
+
+/// Sets the temperature and the thresholds of `cells`.
+pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Evidence) {
+    let queries = queries(cells, evidence);
+    let first: Vec<u16> =
+        queries.iter().map(|query| evidence.shard_of_cell[query.nearest]).collect();
+    let scale = scale(&queries);
+    let kept_back = if evidence.kept.space.is_symmetric() { 0.0 } else { 0.5 };
+    let target = recall_target + (1.0 - recall_target) * kept_back;
+    let mut best: Option<(f64, f32, Trial)> = None;
+    for times in TEMPERATURES {
+        let temperature = (scale * times).clamp(f32::MIN_POSITIVE, f32::MAX);
+        let trial = Trial::new(cells, &queries, &first, temperature);
+        let cost: f64 = COMPARED
+            .iter()
+            .filter(|&&parallelism| parallelism <= u32::from(cells.shards))
+            .map(|&parallelism| {
+                let threshold = trial.threshold(parallelism, target);
+                trial.fan_out(parallelism, threshold).ln()
+            })
+            .sum();
+        if best.as_ref().is_none_or(|b| cost < b.0) {
+            best = Some((cost, temperature, trial));
+        }
+    }
+    if let Some((_, temperature, trial)) = best {
+        cells.temperature = temperature;
+        cells.thresholds =
+            (1..=u32::from(cells.shards)).map(|p| trial.threshold(p, target)).collect();
+    }
+}
+
+fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
+    let Evidence { held_out, kept, shard_of_row, .. } = evidence;
+    let mut queries = Vec::with_capacity(held_out.rows().len());
+    for at in 0..held_out.rows().len() as u32 {
+        let form = held_out.queries().row(at);
+        let mut distances = Vec::with_capacity(cells.len());
+        let (nearest, least) = measure(&cells.centroids, form, &mut distances);
+        // Where distances overflow every partition is visited and there is nothing to learn.
+        if least.is_finite() {
+            let answers = exact(held_out.space, kept.rows(), form, NEIGHBORS);
+            let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
+            queries.push(Query { distances, nearest, least, answers });
+        }
+    }
+    queries
+}
+
+/// Mean distance from the nearest cell to the 33rd, or to the last; 0 if there is no other.
+fn scale(queries: &[Query]) -> f32 {
+    let mut sum = 0.0f64;
+    for query in queries {
+        let mut distances = query.distances.clone();
+        let at = SCALE_CELL.min(distances.len() - 1);
+        let far = *distances.select_nth_unstable_by(at, f32::total_cmp).1;
+        sum += f64::from((far - query.least).min(f32::MAX));
+    }
+    (sum / queries.len().max(1) as f64) as f32
+}
+
+impl<'a> Trial<'a> {
+    fn new(cells: &Cells, queries: &'a [Query], first: &'a [u16], temperature: f32) -> Trial<'a> {
+        let mut shares = Vec::with_capacity(queries.len() * usize::from(cells.shards));
+        let mut of_one = Vec::new();
+        for query in queries {
+            cells.weigh(&query.distances, query.least, temperature, &mut of_one);
+            shares.extend_from_slice(&of_one);
+        }
+        Trial { queries, shares, first, shards: cells.shards }
+    }
+
+    fn each(&self, parallelism: u32, mut visit: impl FnMut(&Query, &Ranking)) {
+        let shards = usize::from(self.shards);
+        let mut ranking = Ranking::default();
+        for (at, query) in self.queries.iter().enumerate() {
+            let shares = &self.shares[at * shards..][..shards];
+            ranking.rank(shares, self.first[at], parallelism);
+            visit(query, &ranking);
+        }
+    }
+
+    /// Least threshold at which the share `target` of all true neighbours is visited.
+    fn threshold(&self, parallelism: u32, target: f32) -> f32 {
+        let mut needed = Vec::with_capacity(self.queries.len() * NEIGHBORS);
+        self.each(parallelism, |query, ranking| {
+            needed.extend(query.answers.iter().map(|&shard| ranking.before(shard)));
+        });
+        // One more than there are, as if a worse one had been seen: an honest quantile of few.
+        let rank = (f64::from(target) * (needed.len() + 1) as f64).ceil() as usize;
+        if target >= 1.0 || rank > needed.len() {
+            return 1.0;
+        }
+        let at = rank.saturating_sub(1);
+        needed.select_nth_unstable_by(at, f32::total_cmp).1.min(1.0)
+    }
+
+    /// Mean number of partitions visited.
+    fn fan_out(&self, parallelism: u32, threshold: f32) -> f64 {
+        let mut visited = 0;
+        self.each(parallelism, |_, ranking| visited += ranking.visited(threshold).len());
+        visited as f64 / self.queries.len().max(1) as f64
+    }
+}

@@ -1,0 +1,117 @@
+//! Step 2: the nearest rows of every row, and the graph of cells that share them.
+
+use super::nearest::measure;
+use super::tree::Rows;
+use crate::space::Space;
+use vstream_vector::{Neighbor, TopK};
+
+/// Neighbours of each row that draw the graph. A sample is sparse: the 20 nearest of a sample
+/// stand for some hundreds of the stream.
+pub(super) const GRAPH_NEIGHBORS: usize = 20;
+/// Rows that are compared with each row, at least; those of its nearest cells.
+const CANDIDATES: usize = 1024;
+
+/// What is known of one row as if it were a query.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// Cell nearest to the row's query form.
+    pub(super) cell: u32,
+    /// Nearest other rows, nearest first.
+    pub(super) rows: Vec<u32>,
+}
+
+/// The (nearly) nearest rows of each row, over the rows of its nearest cells.
+///
+/// * `queries`: query forms of the same rows.
+///
+/// Cost: O(rows · (cells + candidates) · dimension), where candidates are about 1,024 rows but at
+/// least one cell.
+pub(super) fn of_all(
+    space: &Space,
+    rows: Rows,
+    queries: Rows,
+    centroids: &[f32],
+    cell_of: &[u32],
+) -> Vec<Seen> {
+    let cells = centroids.len() / rows.dimension;
+    let mut members = vec![Vec::new(); cells];
+    for (at, &cell) in cell_of.iter().enumerate() {
+        members[cell as usize].push(at as u32);
+    }
+    let (mut distances, mut order) = (Vec::new(), Vec::with_capacity(cells));
+    let mut top = TopK::new(GRAPH_NEIGHBORS);
+    let mut found = Vec::new();
+    let mut seen = Vec::with_capacity(rows.len());
+    for at in 0..rows.len() as u32 {
+        let query = queries.row(at);
+        let (cell, _) = measure(centroids, query, &mut distances);
+        order.clear();
+        order.extend(0..cells);
+        // Nearest cells first; four times the mean number that holds the candidates is enough.
+        let front = (4 * CANDIDATES * cells / rows.len()).clamp(1, cells);
+        let by_distance = |a: &usize, b: &usize| distances[*a].total_cmp(&distances[*b]);
+        if front < cells {
+            order.select_nth_unstable_by(front, by_distance);
+        }
+        order[..front].sort_unstable_by(by_distance);
+        top.reset(GRAPH_NEIGHBORS);
+        let mut compared = 0;
+        for &near in &order[..front] {
+            for &other in members[near].iter().filter(|&&other| other != at) {
+                offer(&mut top, space.distance(query, rows.row(other)), other);
+            }
+            compared += members[near].len();
+            if compared >= CANDIDATES {
+                break;
+            }
+        }
+        top.drain_sorted(&mut found);
+        seen.push(Seen { cell: cell as u32, rows: found.iter().map(|n| n.id as u32).collect() });
+    }
+    seen
+}
+
+/// The `count` truly nearest of all `rows` to a query form, nearest first.
+pub(super) fn exact(space: &Space, rows: Rows, query: &[f32], count: usize) -> Vec<u32> {
+    let mut top = TopK::new(count);
+    for at in 0..rows.len() as u32 {
+        offer(&mut top, space.distance(query, rows.row(at)), at);
+    }
+    let mut found = Vec::new();
+    top.drain_sorted(&mut found);
+    found.iter().map(|n| n.id as u32).collect()
+}
+
+#[inline]
+fn offer(top: &mut TopK, distance: f32, row: u32) {
+    top.offer(Neighbor { distance, id: u64::from(row), version: 0 });
+}
+
+/// An undirected graph of cells; an edge weighs as many neighbours as its ends share.
+#[derive(Clone, Debug)]
+pub(super) struct Graph {
+    /// Edges of each cell, by the other end, without the cell itself.
+    pub(super) edges: Vec<Vec<(u32, f32)>>,
+}
+
+impl Graph {
+    /// Counts, for each query, an edge from its nearest cell to the cell of each neighbour.
+    pub(super) fn of(seen: &[Seen], cell_of: &[u32], cells: usize) -> Graph {
+        let mut ends: Vec<(u32, u32)> = Vec::with_capacity(seen.len() * 2 * GRAPH_NEIGHBORS);
+        for query in seen {
+            for &row in &query.rows {
+                let cell = cell_of[row as usize];
+                if cell != query.cell {
+                    ends.push((query.cell, cell));
+                    ends.push((cell, query.cell));
+                }
+            }
+        }
+        ends.sort_unstable();
+        let mut edges = vec![Vec::new(); cells];
+        for same in ends.chunk_by(|a, b| a == b) {
+            edges[same[0].0 as usize].push((same[0].1, same.len() as f32));
+        }
+        Graph { edges }
+    }
+}

@@ -1,0 +1,205 @@
+//! The four steps of training, put together.
+
+use super::calibrate::{calibrate, Evidence};
+use super::nearest::measure;
+use super::neighbors::{self, Graph, Seen};
+use super::order::{order, Terrain};
+use super::tree::{grow, Rows};
+use super::{code, Cells};
+use crate::error::RouteError;
+use crate::random::{permutation, seeded};
+use crate::ranges::Ranges;
+use crate::settings::ROWS_PER_CELL;
+use crate::space::Space;
+use vstream_vector::SplitMix;
+
+/// Purpose of the random numbers of this training.
+const PURPOSE: u64 = 0x6365_6c6c;
+/// One of this many sample rows is held out for calibration …
+const HOLD_OUT_ONE_IN: usize = 10;
+/// … but no more than this.
+const HELD_OUT_MAX: usize = 2000;
+/// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
+const ANSWERS: usize = 10;
+/// Weight of a cell's own shard against that of its neighbours' shards, in sum.
+const OWN_SHARE: f32 = 0.5;
+/// Neighbours that every shard of every cell is granted unseen.
+const UNSEEN: f32 = 0.02;
+
+/// What the user chose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CellsSettings {
+    pub(crate) cells: usize,
+    pub(crate) recall_target: f32,
+    pub(crate) shards: u16,
+    pub(crate) seed: u64,
+}
+
+/// A checked sample in both forms.
+pub(super) struct Sample<'a> {
+    pub(super) space: &'a Space,
+    pub(super) rows: Vec<f32>,
+    /// Empty if queries have the same form as rows.
+    queries: Vec<f32>,
+}
+
+impl Sample<'_> {
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows { values: &self.rows, dimension: self.space.form_dimension() }
+    }
+
+    pub(super) fn queries(&self) -> Rows<'_> {
+        let values = if self.space.is_symmetric() { &self.rows } else { &self.queries };
+        Rows { values, dimension: self.space.form_dimension() }
+    }
+}
+
+/// Trains cells on a checked sample (`rows × dimension`) and cuts the line for them.
+///
+/// Cost: about `rows × dimension × (7 · cells + 1,024) + held out × rows × dimension`
+/// multiplications; some seconds for 20,000 rows of 100 dimensions and 1,024 cells.
+/// Errors: `Invalid` if the sample is too small.
+pub(crate) fn train(
+    settings: CellsSettings,
+    space: &Space,
+    sample: &[f32],
+) -> Result<(Cells, Ranges), RouteError> {
+    let rows = sample.len() / space.dimension;
+    let CellsSettings { cells, shards, seed, .. } = settings;
+    if rows < cells * ROWS_PER_CELL {
+        return Err(RouteError::invalid(format!(
+            "The training sample has {rows} rows, but {cells} cells need at least {}: raise \
+             training-sample, or lower cells to {} or less.",
+            cells * ROWS_PER_CELL,
+            rows / ROWS_PER_CELL
+        )));
+    }
+    let mut random = seeded(seed, PURPOSE);
+    let (held_out, kept) = divide(space, sample, &mut random);
+
+    let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
+    let seen = neighbors::of_all(space, kept.rows(), kept.queries(), &centroids, &cell_of);
+    let loads = loads(&centroids, &cell_of, &kept, &held_out);
+    let graph = Graph::of(&seen, &cell_of, cells);
+    let dimension = space.form_dimension();
+    let terrain = Terrain { centroids: &centroids, dimension, loads: &loads, graph: &graph };
+    let ordered = order(&terrain, shards, &mut random);
+
+    let mut number = vec![0u32; cells];
+    for (new, &old) in ordered.cells.iter().enumerate() {
+        number[old as usize] = new as u32;
+    }
+    let shard_of_row: Vec<u16> =
+        cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
+    let mut trained = Cells {
+        centroids: permuted(&centroids, dimension, &ordered.cells),
+        dimension,
+        shards,
+        weights: permuted(&loads, 1, &ordered.cells),
+        affinity: affinity(&seen, &number, &shard_of_row, &ordered.shards, shards),
+        temperature: 1.0,
+        thresholds: vec![1.0; usize::from(shards)],
+    };
+    let per_row = trained.affinity.chunks_exact(usize::from(shards));
+    for (weight, row) in trained.weights.iter_mut().zip(per_row) {
+        *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();
+    }
+    let evidence = Evidence {
+        held_out: &held_out,
+        kept: &kept,
+        shard_of_row: &shard_of_row,
+        shard_of_cell: &ordered.shards,
+    };
+    calibrate(&mut trained, settings.recall_target, &evidence);
+    Ok((trained, ranges(&ordered.shards, shards)?))
+}
+
+/// Divides the sample at random into rows held out for calibration and rows to train on.
+fn divide<'a>(space: &'a Space, sample: &[f32], random: &mut SplitMix) -> (Sample<'a>, Sample<'a>) {
+    let rows = sample.len() / space.dimension;
+    let held_out = (rows / HOLD_OUT_ONE_IN).clamp(1, HELD_OUT_MAX);
+    let order = permutation(random, rows);
+    let forms = |of: &[u32]| {
+        let mut part = Sample { space, rows: Vec::new(), queries: Vec::new() };
+        for &at in of {
+            let vector = &sample[at as usize * space.dimension..][..space.dimension];
+            space.push_row(vector, &mut part.rows);
+            if !space.is_symmetric() {
+                space.push_query(vector, &mut part.queries);
+            }
+        }
+        part
+    };
+    (forms(&order[..held_out]), forms(&order[held_out..]))
+}
+
+/// Share of the stream that each cell will get, > 0, summing to 1.
+///
+/// A row that made a centroid is nearer to it than a fresh one would be, the more so the fewer
+/// rows the cell has, so that small cells look fuller than they will be. A row of a cell of n is
+/// therefore measured against the mean of the other n − 1: its distance grows by (n / (n − 1))².
+fn loads(centroids: &[f32], cell_of: &[u32], kept: &Sample, held_out: &Sample) -> Vec<f32> {
+    let rows = kept.rows();
+    let cells = centroids.len() / rows.dimension;
+    let mut sizes = vec![0u32; cells];
+    cell_of.iter().for_each(|&cell| sizes[cell as usize] += 1);
+    // Half a row for every cell: an empty one may still be hit.
+    let mut counts = vec![0.5f32; cells];
+    let mut distances = Vec::new();
+    for (at, &own) in cell_of.iter().enumerate() {
+        measure(centroids, rows.row(at as u32), &mut distances);
+        let own = own as usize;
+        let size = sizes[own] as f32;
+        let others = if size > 1.0 { size / (size - 1.0) } else { f32::INFINITY };
+        distances[own] *= others * others;
+        let least = (0..cells).min_by(|&a, &b| distances[a].total_cmp(&distances[b]));
+        counts[least.unwrap_or(own)] += 1.0;
+    }
+    for at in 0..held_out.rows().len() as u32 {
+        counts[measure(centroids, held_out.rows().row(at), &mut distances).0] += 1.0;
+    }
+    let total: f32 = counts.iter().sum();
+    counts.iter().map(|count| count / total).collect()
+}
+
+fn permuted(values: &[f32], width: usize, order: &[u32]) -> Vec<f32> {
+    order.iter().flat_map(|&old| &values[old as usize * width..][..width]).copied().collect()
+}
+
+/// For each cell, in new order, how much of the answers to its queries each shard holds.
+fn affinity(
+    seen: &[Seen],
+    number: &[u32],
+    shard_of_row: &[u16],
+    shard_of_cell: &[u16],
+    shards: u16,
+) -> Vec<u8> {
+    let shards = usize::from(shards);
+    let mut counts = vec![UNSEEN; number.len() * shards];
+    for query in seen {
+        let row = number[query.cell as usize] as usize * shards;
+        for &neighbor in query.rows.iter().take(ANSWERS) {
+            counts[row + usize::from(shard_of_row[neighbor as usize])] += 1.0;
+        }
+    }
+    let mut out = Vec::with_capacity(counts.len());
+    for (row, &own) in counts.chunks_exact_mut(shards).zip(shard_of_cell) {
+        let total: f32 = row.iter().sum();
+        row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
+        row[usize::from(own)] += OWN_SHARE;
+        let largest = row.iter().copied().fold(0.0, f32::max);
+        out.extend(row.iter().map(|share| (share / largest * 255.0).round() as u8));
+    }
+    out
+}
+
+/// The line cut where the shard of the cells changes.
+fn ranges(shard_of_cell: &[u16], shards: u16) -> Result<Ranges, RouteError> {
+    let mut pairs: Vec<(u64, u16)> = Vec::new();
+    for (cell, &shard) in shard_of_cell.iter().enumerate() {
+        if pairs.last().is_none_or(|last| last.1 != shard) {
+            pairs.push((code(cell, shard_of_cell.len()), shard));
+        }
+    }
+    Ranges::from_pairs(&pairs, shards)
+}

@@ -1,0 +1,97 @@
+//! The Sierpinski order in n dimensions: recursive bisection of simplices.
+//!
+//! In 2 dimensions the Sierpinski-Knopp curve cuts a square into two right triangles and halves
+//! each triangle again and again, walking from one end of its longest edge to the other. Here the
+//! same is done in n dimensions:
+//!
+//! 1. The cube is cut into n! Kuhn simplices, one per descending order of the coordinates. They
+//!    are walked in the order of Steinhaus, Johnson and Trotter, so that consecutive ones share a
+//!    face, forth and back along the common diagonal in turn.
+//! 2. A simplex (z0 … zn) with tag d is halved at the middle z' of the edge z0–zd (J. M. Maubach,
+//!    "Local bisection refinement for n-simplicial grids", SIAM J. Sci. Comput. 16, 1995) into
+//!    (z0 … z(d−1) z' z(d+1) … zn) and (z1 … zd z' z(d+1) … zn) with tag d − 1, or n after 1.
+//!    The half with z0 comes first, and the second half of a simplex with tag 1 is walked
+//!    backwards; in 2 dimensions this makes the walk continuous.
+//! 3. A cell of the grid is stood for by one inner point in general position. Its position is the
+//!    number of the Kuhn simplex followed by one bit per halving, n · levels in all.
+//!
+//! Promises. Positions are distinct: after n · levels halvings a simplex lies inside one cell.
+//! Cells that agree in the Kuhn simplex and the first n · j bits lie in a cube of side
+//! 2^(levels − j), because n halvings map the family of Kuhn simplices onto itself at half the
+//! size. Positions are not dense: a cell holds n! of the smallest simplices and one stands for it.
+//! From 3 dimensions on the walk may jump inside the face that two halves share.
+//!
+//! Only barycentric coordinates are kept, as integers, so that there is no rounding.
+
+use crate::settings::HASHES_MAX;
+
+/// Kuhn simplices of the cube, n!, saturating.
+pub(super) fn roots(dimensions: usize) -> u128 {
+    (1..=dimensions as u128).fold(1, u128::saturating_mul)
+}
+
+/// Position of `cell` in a grid of `2^levels` cells per axis.
+pub(super) fn position(cell: &[u32], levels: u32) -> u64 {
+    let n = cell.len();
+    // Units per cell: dimension i stands at (i + 1) of them, all in the lower half, so that no two
+    // coordinates are equal, nor one and the mirror image of another.
+    let unit = 2 * (n as u64 + 1);
+    let mut point = [0u64; HASHES_MAX + 6];
+    for (i, (p, &x)) in point.iter_mut().zip(cell).enumerate() {
+        *p = u64::from(x) * unit + i as u64 + 1;
+    }
+    let mut order = [0usize; HASHES_MAX + 6];
+    order.iter_mut().enumerate().for_each(|(i, o)| *o = i);
+    let order = &mut order[..n];
+    order.sort_unstable_by_key(|&i| std::cmp::Reverse(point[i]));
+
+    // Barycentric coordinates of the point in its Kuhn simplex: the steps down the sorted
+    // coordinates, from the side of the cube to zero.
+    let mut weights = [0u64; HASHES_MAX + 7];
+    let mut above = unit << levels;
+    for (weight, &i) in weights.iter_mut().zip(order.iter()) {
+        *weight = above - point[i];
+        above = point[i];
+    }
+    weights[n] = above;
+
+    let root = trotter_rank(order);
+    let backward = root % 2 == 1;
+    root << (n as u32 * levels) | path(&mut weights[..=n], n as u32 * levels, backward)
+}
+
+/// The halvings on the way to a point, one bit each.
+fn path(weights: &mut [u64], halvings: u32, mut backward: bool) -> u64 {
+    let n = weights.len() - 1;
+    let mut tag = n;
+    let mut path = 0u64;
+    for _ in 0..halvings {
+        let (first, last) = (weights[0], weights[tag]);
+        let second_half = last > first;
+        path = path << 1 | u64::from(second_half != backward);
+        // p = a·z0 + b·zd is (a − b)·z0 + 2b·z' in the first half, (b − a)·zd + 2a·z' otherwise.
+        if second_half {
+            weights.copy_within(1..tag, 0);
+            weights[tag - 1] = last - first;
+            weights[tag] = 2 * first;
+            backward ^= tag == 1;
+        } else {
+            weights[0] = first - last;
+            weights[tag] = 2 * last;
+        }
+        tag = if tag == 1 { n } else { tag - 1 };
+    }
+    path
+}
+
+/// Rank of a permutation in the order of Steinhaus, Johnson and Trotter.
+fn trotter_rank(order: &[usize]) -> u64 {
+    let mut rank = 0u64;
+    for element in 0..order.len() {
+        let place = order.iter().take_while(|&&e| e != element).filter(|&&e| e < element).count();
+        // The element sweeps through the smaller ones, leftwards in even turns.
+        let turn = if rank.is_multiple_of(2) { element - place } else { place };
+        rank = rank * (element as u64 + 1) + turn as u64;
+    }
+    rank
+}

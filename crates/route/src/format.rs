@@ -1,0 +1,312 @@
+//! The serialised form of a template, version 1. All numbers are little-endian.
+//!
+//! ```text
+//! magic "VSROUTE\0" · u16 version · u8 metric · u8 encoder (0 unplaced, 1 id, 2 cells, 3 lsh)
+//! u16 shards · u16 zero · u32 dimension · f32 length (inner_product) · u64 epoch
+//! u32 ranges · ranges × (u64 start, u16 shard)
+//! cells: u32 cells · f32 temperature · cells × form dimension × f32 centroids
+//!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
+//! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
+//!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
+//!                    hashes × f32 starts, hashes × f32 lengths)
+//! u32 CRC-32C of all bytes before
+//! ```
+//!
+//! The form dimension is the dimension, plus 1 for inner_product. The checksum is verified before
+//! anything else is believed but the version, and every count is held against the bytes that are
+//! left before memory is taken for it.
+
+use crate::cells::Cells;
+use crate::curve::{Curve, Grid};
+use crate::error::RouteError;
+use crate::lsh::{Family, Lsh, LshSettings};
+use crate::ranges::Ranges;
+use crate::settings::{EncoderSpec, RouteSettings, CELLS_MAX};
+use crate::space::Space;
+use crate::template::{Encoder, Inner, Template};
+use std::sync::Arc;
+use vstream_vector::Metric;
+
+const MAGIC: &[u8; 8] = b"VSROUTE\0";
+const VERSION: u16 = 1;
+const CHECKSUM_BYTES: usize = 4;
+
+impl Template {
+    /// The template as bytes: see the layout in this module's source.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let inner = &*self.inner;
+        let mut out = Writer(Vec::new());
+        out.0.extend_from_slice(MAGIC);
+        out.u16(VERSION);
+        out.0.push(inner.space.metric.tag());
+        out.0.push(match inner.encoder {
+            Encoder::Unplaced => 0,
+            Encoder::Id => 1,
+            Encoder::Cells(_) => 2,
+            Encoder::Lsh(_) => 3,
+        });
+        out.u16(inner.shards);
+        out.u16(0);
+        out.u32(inner.space.dimension as u32);
+        out.f32s(&[inner.space.length]);
+        out.u64(inner.epoch);
+        out.u32(inner.ranges.len() as u32);
+        for (start, shard) in inner.ranges.pairs() {
+            out.u64(start);
+            out.u16(shard);
+        }
+        match &inner.encoder {
+            Encoder::Unplaced | Encoder::Id => {}
+            Encoder::Cells(cells) => write_cells(cells, &mut out),
+            Encoder::Lsh(lsh) => write_lsh(lsh, &mut out),
+        }
+        let checksum = crc32c::crc32c(&out.0);
+        out.u32(checksum);
+        out.0
+    }
+
+    /// Reads what [`Template::to_bytes`] wrote, here or in an older version.
+    ///
+    /// Errors: `Corrupt` if a byte was changed, is missing or is too many; `Unsupported` if a newer
+    /// version wrote the bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Template, RouteError> {
+        let body = verified(bytes)?;
+        let mut input = Reader { rest: body };
+        input.take(MAGIC.len() + 2)?;
+        let (metric, encoder) = (input.u8()?, input.u8()?);
+        let metric = Metric::from_tag(metric)
+            .ok_or_else(|| RouteError::corrupt(format!("The template has no metric {metric}.")))?;
+        let (shards, _reserved) = (input.u16()?, input.u16()?);
+        let dimension = input.u32()? as usize;
+        let length = input.f32()?;
+        let epoch = input.u64()?;
+        let space = Space { dimension, metric, length };
+        // The checks of settings are those of a template; the encoder's own follow.
+        let settings =
+            RouteSettings { encoder: EncoderSpec::Id, dimension, metric, shards, seed: 0 };
+        valid(&settings)?;
+        if !(length.is_finite() && length >= 0.0) {
+            return Err(RouteError::corrupt("The template's norm is negative or not finite."));
+        }
+        let ranges = read_ranges(&mut input, shards)?;
+        let encoder = match encoder {
+            0 => Encoder::Unplaced,
+            1 => Encoder::Id,
+            2 => Encoder::Cells(read_cells(&mut input, &space, shards)?),
+            3 => Encoder::Lsh(read_lsh(&mut input, &settings, &space)?),
+            _ => {
+                return Err(RouteError::corrupt(format!("The template has no encoder {encoder}.")))
+            }
+        };
+        if (encoder == Encoder::Unplaced) != (epoch == 0) {
+            return Err(RouteError::corrupt("The template's epoch does not fit its encoder."));
+        }
+        if !input.rest.is_empty() {
+            return Err(RouteError::corrupt(format!(
+                "The template has {} bytes too many.",
+                input.rest.len()
+            )));
+        }
+        Ok(Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) })
+    }
+}
+
+/// The bytes without the checksum, once magic, version and checksum are as they should be.
+fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
+    let header = MAGIC.len() + 2;
+    if bytes.len() < header + CHECKSUM_BYTES || !bytes.starts_with(MAGIC) {
+        return Err(RouteError::corrupt("These bytes are not a routing template."));
+    }
+    let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+    if crc32c::crc32c(body).to_le_bytes() != checksum {
+        return Err(RouteError::corrupt(format!(
+            "The routing template of {} bytes fails its checksum: it was damaged or cut off.",
+            bytes.len()
+        )));
+    }
+    let version = u16::from_le_bytes([body[header - 2], body[header - 1]]);
+    if version != VERSION {
+        return Err(RouteError::unsupported(format!(
+            "The routing template has version {version}, and this program reads version \
+             {VERSION}: use a newer program."
+        )));
+    }
+    Ok(body)
+}
+
+/// Settings that cannot be, found in bytes, are damage.
+fn valid(settings: &RouteSettings) -> Result<(), RouteError> {
+    settings.validate().map_err(|error| RouteError::corrupt(format!("In the template: {error}")))
+}
+
+fn read_ranges(input: &mut Reader, shards: u16) -> Result<Ranges, RouteError> {
+    let count = input.u32()? as usize;
+    input.expect(count, 8 + 2)?;
+    let pairs: Result<Vec<(u64, u16)>, RouteError> =
+        (0..count).map(|_| Ok((input.u64()?, input.u16()?))).collect();
+    Ranges::from_pairs(&pairs?, shards)
+}
+
+fn write_cells(cells: &Cells, out: &mut Writer) {
+    out.u32(cells.len() as u32);
+    out.f32s(&[cells.temperature]);
+    out.f32s(&cells.centroids);
+    out.f32s(&cells.weights);
+    out.0.extend_from_slice(&cells.affinity);
+    out.f32s(&cells.thresholds);
+}
+
+fn read_cells(input: &mut Reader, space: &Space, shards: u16) -> Result<Cells, RouteError> {
+    let count = input.u32()? as usize;
+    if !(1..=CELLS_MAX).contains(&count) {
+        return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
+    }
+    let dimension = space.form_dimension();
+    let cells = Cells {
+        dimension,
+        shards,
+        temperature: input.f32()?,
+        centroids: input.f32s(count * dimension)?,
+        weights: input.f32s(count)?,
+        affinity: input.take(count * usize::from(shards))?.to_vec(),
+        thresholds: input.f32s(usize::from(shards))?,
+    };
+    let positive = |x: &f32| *x >= 0.0;
+    if !(cells.temperature > 0.0
+        && cells.weights.iter().all(positive)
+        && cells.thresholds.iter().all(|x| (0.0..=1.0).contains(x)))
+    {
+        return Err(RouteError::corrupt(
+            "The template's cells have a weight, threshold or temperature out of range.",
+        ));
+    }
+    Ok(cells)
+}
+
+fn write_lsh(lsh: &Lsh, out: &mut Writer) {
+    out.0.push(lsh.settings.curve.tag());
+    out.0.push(lsh.settings.bits as u8);
+    out.u16(lsh.settings.families as u16);
+    out.u16(lsh.settings.hashes as u16);
+    out.f32s(&[lsh.settings.width]);
+    out.u64(lsh.settings.seed);
+    for family in &lsh.families {
+        out.f32s(&family.projections);
+        out.f32s(&family.offsets);
+        out.f32s(&family.starts);
+        out.f32s(&family.lengths);
+    }
+}
+
+fn read_lsh(
+    input: &mut Reader,
+    settings: &RouteSettings,
+    space: &Space,
+) -> Result<Lsh, RouteError> {
+    let (curve, bits) = (input.u8()?, u32::from(input.u8()?));
+    let curve = Curve::from_tag(curve)
+        .ok_or_else(|| RouteError::corrupt(format!("The template has no curve {curve}.")))?;
+    let (families, hashes) = (usize::from(input.u16()?), usize::from(input.u16()?));
+    let (width, seed) = (input.f32()?, input.u64()?);
+    let encoder = EncoderSpec::Lsh { curve, families, hashes, width, bits };
+    valid(&RouteSettings { encoder, ..settings.clone() })?;
+    let grid = Grid::for_code(curve, hashes, bits, families)?;
+    let dimension = space.form_dimension();
+    input.expect(families, hashes * (dimension + 3) * 4)?;
+    let family = |_| -> Result<Family, RouteError> {
+        Ok(Family {
+            projections: input.f32s(hashes * dimension)?,
+            offsets: input.f32s(hashes)?,
+            starts: input.f32s(hashes)?,
+            lengths: input.f32s(hashes)?,
+        })
+    };
+    let families_read: Result<Vec<Family>, RouteError> = (0..families).map(family).collect();
+    let settings = LshSettings { curve, families, hashes, width, bits, seed };
+    Ok(Lsh { settings, grid, families: families_read? })
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u16(&mut self, x: u16) {
+        self.0.extend_from_slice(&x.to_le_bytes());
+    }
+
+    fn u32(&mut self, x: u32) {
+        self.0.extend_from_slice(&x.to_le_bytes());
+    }
+
+    fn u64(&mut self, x: u64) {
+        self.0.extend_from_slice(&x.to_le_bytes());
+    }
+
+    fn f32s(&mut self, values: &[f32]) {
+        values.iter().for_each(|x| self.0.extend_from_slice(&x.to_le_bytes()));
+    }
+}
+
+/// Reads from the front; every read is held against what is left.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Checks that `count` items of `bytes` each are left.
+    fn expect(&self, count: usize, bytes: usize) -> Result<(), RouteError> {
+        match count.checked_mul(bytes) {
+            Some(needed) if needed <= self.rest.len() => Ok(()),
+            _ => Err(RouteError::corrupt(format!(
+                "The template ends too early: {count} items of {bytes} bytes are due and {} \
+                 bytes are left.",
+                self.rest.len()
+            ))),
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], RouteError> {
+        self.expect(bytes, 1)?;
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RouteError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn u8(&mut self) -> Result<u8, RouteError> {
+        self.array::<1>().map(|b| b[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, RouteError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, RouteError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, RouteError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// One finite number.
+    fn f32(&mut self) -> Result<f32, RouteError> {
+        self.f32s(1).map(|v| v[0])
+    }
+
+    /// `count` finite numbers.
+    fn f32s(&mut self, count: usize) -> Result<Vec<f32>, RouteError> {
+        self.expect(count, 4)?;
+        let bytes = self.take(count * 4)?;
+        let number = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
+        match values.iter().all(|x| x.is_finite()) {
+            true => Ok(values),
+            false => Err(RouteError::corrupt("The template holds a number that is not finite.")),
+        }
+    }
+}

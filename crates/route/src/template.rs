@@ -1,0 +1,297 @@
+//! A template: an encoder with the table from its codes to shards, at one epoch.
+
+use crate::cells::{self, Cells, CellsSettings};
+use crate::error::RouteError;
+use crate::fan_out::Ranking;
+use crate::id;
+use crate::lsh::{Lsh, LshSettings};
+use crate::partition::partition_of_shard;
+use crate::ranges::Ranges;
+use crate::settings::{EncoderSpec, RouteSettings, SHARDS_MAX};
+use crate::space::Space;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Epoch of the template that needs no training because it never changes.
+const EPOCH_OF_ID: u64 = 1;
+
+/// Where one copy of a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// Position on the line.
+    pub code: u64,
+    /// Shard that the template gives to this position.
+    pub shard: u16,
+}
+
+/// Routing of a collection at one epoch. Immutable; a clone shares everything.
+///
+/// ```
+/// use vstream_route::{EncoderSpec, RouteSettings, Template};
+/// use vstream_vector::Metric;
+///
+/// let encoder = EncoderSpec::Cells { cells: 4, recall_target: 0.98 };
+/// let settings =
+///     RouteSettings { encoder, dimension: 2, metric: Metric::L2, shards: 4, seed: 42 };
+/// let sample: Vec<f32> = (0..200).map(|i| ((i * i) % 97) as f32).collect();
+/// let template = Template::train(&settings, &sample, 1)?;
+///
+/// let (mut places, mut partitions) = (Vec::new(), Vec::new());
+/// template.place(7, &[3.0, 4.0], &mut places)?;
+/// template.fan_out(&[3.0, 4.0], 2, &mut partitions)?;
+/// assert!(partitions.contains(&(u32::from(places[0].shard) * 2 / 4)));
+/// # Ok::<(), vstream_route::RouteError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What a template holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Inner {
+    pub(crate) epoch: u64,
+    pub(crate) shards: u16,
+    pub(crate) space: Space,
+    pub(crate) encoder: Encoder,
+    pub(crate) ranges: Ranges,
+}
+
+/// A trained encoder, or a stand-in for one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Encoder {
+    /// Not trained yet: by id, and that is not the last word.
+    Unplaced,
+    Id,
+    Cells(Cells),
+    Lsh(Lsh),
+}
+
+/// Buffers of one call, kept by each thread.
+#[derive(Default)]
+struct Buffers {
+    cells: cells::Scratch,
+    ranking: Ranking,
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
+
+impl Template {
+    /// The template before training, epoch 0: records are spread over all shards by their id, and
+    /// every query visits every partition. For the encoder `id` this is the final template,
+    /// epoch 1.
+    ///
+    /// `settings` should be valid ([`RouteSettings::validate`]); a number of shards out of range
+    /// is brought into it.
+    pub fn unplaced(settings: &RouteSettings) -> Template {
+        let shards = settings.shards.clamp(1, SHARDS_MAX);
+        let (epoch, encoder) = match settings.encoder {
+            EncoderSpec::Id => (EPOCH_OF_ID, Encoder::Id),
+            _ => (0, Encoder::Unplaced),
+        };
+        let space = Space::new(settings.dimension, settings.metric);
+        let ranges = Ranges::even(shards);
+        Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) }
+    }
+
+    /// True if records should be placed by a trained template once there is one.
+    pub fn needs_training(settings: &RouteSettings) -> bool {
+        settings.encoder != EncoderSpec::Id
+    }
+
+    /// Trains a template on a sample of the stream; the same input gives the same template.
+    ///
+    /// * `sample`: `rows × dimension` values, finite, in any order, as records bring them. `cells`
+    ///   needs [`crate::ROWS_PER_CELL`] rows for each cell, `lsh` one for each shard.
+    /// * `epoch`: above 0, and above that of every template before.
+    ///
+    /// Cost: seconds for `cells`, see there; O(rows · hashes · families · dimension) for `lsh`.
+    /// Errors: `Invalid` for settings, a sample or an epoch that cannot be.
+    pub fn train(
+        settings: &RouteSettings,
+        sample: &[f32],
+        epoch: u64,
+    ) -> Result<Template, RouteError> {
+        settings.validate()?;
+        if epoch == 0 {
+            return Err(RouteError::invalid(
+                "Epoch 0 is that of the unplaced template: number trained templates from 1.",
+            ));
+        }
+        let RouteSettings { dimension, metric, shards, seed, .. } = *settings;
+        if !sample.len().is_multiple_of(dimension) {
+            return Err(RouteError::invalid(format!(
+                "The training sample has {} values, which is no multiple of the dimension \
+                 {dimension}: send whole rows.",
+                sample.len()
+            )));
+        }
+        let checked = Space::new(dimension, metric);
+        for (row, vector) in sample.chunks_exact(dimension).enumerate() {
+            checked.check(vector).map_err(|error| {
+                RouteError::invalid(format!("Row {row} of the training sample: {error}"))
+            })?;
+        }
+        let space = Space::fit(dimension, metric, sample);
+        let (encoder, ranges) = match settings.encoder {
+            EncoderSpec::Id => (Encoder::Id, Ranges::even(shards)),
+            EncoderSpec::Cells { cells, recall_target } => {
+                let settings = CellsSettings { cells, recall_target, shards, seed };
+                let (cells, ranges) = cells::train(settings, &space, sample)?;
+                (Encoder::Cells(cells), ranges)
+            }
+            EncoderSpec::Lsh { curve, families, hashes, width, bits } => {
+                let settings = LshSettings { curve, families, hashes, width, bits, seed };
+                let rows = rows_for_lsh(&space, sample, shards)?;
+                let (lsh, ranges) = Lsh::train(settings, &space, &rows, shards)?;
+                (Encoder::Lsh(lsh), ranges)
+            }
+        };
+        Ok(Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) })
+    }
+
+    /// Number of this template; larger is newer, 0 is unplaced.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// True if this is the word of a trained encoder, or of one that needs no training.
+    pub fn is_placed(&self) -> bool {
+        self.inner.encoder != Encoder::Unplaced
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> u16 {
+        self.inner.shards
+    }
+
+    /// Dimensions of every vector and query.
+    pub fn dimension(&self) -> usize {
+        self.inner.space.dimension
+    }
+
+    /// Most copies that [`Template::place`] makes of one record.
+    pub fn copies_max(&self) -> usize {
+        match &self.inner.encoder {
+            Encoder::Lsh(lsh) => lsh.families.len(),
+            _ => 1,
+        }
+    }
+
+    /// Where a record goes: one place for `cells`, `id` and the unplaced template; for `lsh` one
+    /// for each distinct shard that a family names, with the code of the first family to name it.
+    ///
+    /// * `vector`: `dimension` finite values, not all zero under cosine.
+    /// * `out`: cleared and filled.
+    ///
+    /// Cost: cells × dimension, or families × hashes × dimension. No allocation beyond `out` and
+    /// buffers that each thread keeps.
+    /// Errors: `Invalid` for a vector that cannot be; `out` is then as it was.
+    pub fn place(
+        &self,
+        id: u64,
+        vector: &[f32],
+        out: &mut Vec<Placement>,
+    ) -> Result<(), RouteError> {
+        let inner = &*self.inner;
+        inner.space.check(vector)?;
+        out.clear();
+        let place = |code| Placement { code, shard: inner.ranges.shard_of(code) };
+        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, .. }| {
+            scratch.form.clear();
+            match &inner.encoder {
+                Encoder::Unplaced | Encoder::Id => out.push(place(id::code(id))),
+                Encoder::Cells(cells) => {
+                    inner.space.push_row(vector, &mut scratch.form);
+                    out.push(place(cells.code(cells.nearest(scratch))));
+                }
+                Encoder::Lsh(lsh) => {
+                    inner.space.push_row(vector, &mut scratch.form);
+                    for family in 0..lsh.families.len() {
+                        let placement = place(lsh.code(family, &scratch.form));
+                        if out.iter().all(|other| other.shard != placement.shard) {
+                            out.push(placement);
+                        }
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// The partitions that may hold an answer, ascending.
+    ///
+    /// * `query`: as `vector` in [`Template::place`].
+    /// * `parallelism`: number of partitions, `1..=shards`.
+    /// * `out`: cleared and filled.
+    ///
+    /// Cost: cells × dimension + near cells × shards + parallelism · log parallelism. No
+    /// allocation beyond `out` and buffers that each thread keeps.
+    /// Errors: `Invalid` for a query or a parallelism that cannot be; `out` is then as it was.
+    pub fn fan_out(
+        &self,
+        query: &[f32],
+        parallelism: u32,
+        out: &mut Vec<u32>,
+    ) -> Result<(), RouteError> {
+        let inner = &*self.inner;
+        inner.space.check(query)?;
+        if !(1..=u32::from(inner.shards)).contains(&parallelism) {
+            return Err(RouteError::invalid(format!(
+                "The parallelism is {parallelism}: set it between 1 and the number of shards, {}.",
+                inner.shards
+            )));
+        }
+        out.clear();
+        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, ranking }| {
+            scratch.form.clear();
+            match &inner.encoder {
+                Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
+                Encoder::Cells(cells) => {
+                    inner.space.push_query(query, &mut scratch.form);
+                    let Some(nearest) = cells.expect(scratch) else {
+                        out.extend(0..parallelism);
+                        return;
+                    };
+                    let first = inner.ranges.shard_of(cells.code(nearest));
+                    ranking.rank(&scratch.shares, first, parallelism);
+                    let threshold = cells.thresholds[parallelism as usize - 1];
+                    out.extend_from_slice(ranking.visited(threshold));
+                }
+                Encoder::Lsh(lsh) => {
+                    inner.space.push_query(query, &mut scratch.form);
+                    for family in 0..lsh.families.len() {
+                        let shard = inner.ranges.shard_of(lsh.code(family, &scratch.form));
+                        out.push(partition_of_shard(shard, inner.shards, parallelism));
+                    }
+                }
+            }
+        });
+        out.sort_unstable();
+        out.dedup();
+        Ok(())
+    }
+
+    /// The shard of a code, any code. Cost: O(log ranges).
+    pub fn shard_of(&self, code: u64) -> u16 {
+        self.inner.ranges.shard_of(code)
+    }
+}
+
+/// Row forms of a sample that is large enough to be cut into shards.
+fn rows_for_lsh(space: &Space, sample: &[f32], shards: u16) -> Result<Vec<f32>, RouteError> {
+    let count = sample.len() / space.dimension;
+    if count < usize::from(shards) {
+        return Err(RouteError::invalid(format!(
+            "The training sample has {count} rows, but {shards} shards need at least one each: \
+             raise training-sample."
+        )));
+    }
+    let mut rows = Vec::with_capacity(count * space.form_dimension());
+    for vector in sample.chunks_exact(space.dimension) {
+        space.push_row(vector, &mut rows);
+    }
+    Ok(rows)
+}

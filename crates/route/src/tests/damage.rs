@@ -1,0 +1,130 @@
+//! Serialised templates: what was written comes back, and nothing else is accepted.
+
+use super::templates;
+use crate::{RouteErrorKind, Template};
+use proptest::prelude::*;
+
+/// Replaces the checksum by the right one, as a careless or hostile writer could.
+fn reseal(bytes: &mut [u8]) {
+    let body = bytes.len() - 4;
+    let checksum = crc32c::crc32c(&bytes[..body]).to_le_bytes();
+    bytes[body..].copy_from_slice(&checksum);
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    for (name, template) in templates() {
+        let bytes = template.to_bytes();
+        let read = Template::from_bytes(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(read, template, "{name}");
+        assert_eq!(read.to_bytes(), bytes, "{name}");
+    }
+}
+
+#[test]
+fn a_change_of_any_byte_is_an_error() {
+    for (name, template) in templates() {
+        let mut bytes = template.to_bytes();
+        for at in 0..bytes.len() {
+            for change in [0x01, 0x80, 0xff] {
+                bytes[at] ^= change;
+                let error = Template::from_bytes(&bytes).expect_err(&name);
+                assert_eq!(error.kind(), RouteErrorKind::Corrupt, "{name}, byte {at}");
+                bytes[at] ^= change;
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_missing_or_added_at_either_end_are_an_error() {
+    for (name, template) in templates() {
+        let mut bytes = template.to_bytes();
+        for length in 0..bytes.len() {
+            assert!(Template::from_bytes(&bytes[..length]).is_err(), "{name}, {length} bytes");
+        }
+        assert!(Template::from_bytes(&bytes[1..]).is_err());
+        bytes.push(0);
+        assert!(Template::from_bytes(&bytes).is_err());
+        // A longer body under a right checksum is still too long.
+        bytes.extend([0; 4]);
+        reseal(&mut bytes);
+        assert!(Template::from_bytes(&bytes).is_err());
+    }
+}
+
+/// The checksum guards against accidents; this is about a writer that computes it over nonsense.
+#[test]
+fn a_change_under_a_right_checksum_never_makes_a_template_that_panics() {
+    for (name, template) in templates() {
+        let good = template.to_bytes();
+        for at in 0..good.len() - 4 {
+            for change in [0x01, 0x10, 0x80, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] ^= change;
+                reseal(&mut bytes);
+                let Ok(template) = Template::from_bytes(&bytes) else { continue };
+                let vector = vec![0.5; template.dimension().min(8)];
+                let (mut places, mut partitions) = (Vec::new(), Vec::new());
+                // A changed dimension makes the vector wrong, which is an error, not a panic.
+                if template.place(1, &vector, &mut places).is_err() {
+                    continue;
+                }
+                assert!(!places.is_empty(), "{name}, byte {at}");
+                for parallelism in 1..=u32::from(template.shards()) {
+                    template.fan_out(&vector, parallelism, &mut partitions).expect("good query");
+                    assert!(!partitions.is_empty(), "{name}, byte {at}");
+                    assert!(partitions.iter().all(|&p| p < parallelism), "{name}, byte {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_version_is_called_by_its_name() {
+    let (_, template) = templates().remove(0);
+    let mut bytes = template.to_bytes();
+    bytes[8] = 2;
+    reseal(&mut bytes);
+    let error = Template::from_bytes(&bytes).expect_err("version 2 is unknown");
+    assert_eq!(error.kind(), RouteErrorKind::Unsupported);
+    assert!(error.message().contains("version 2"), "{error}");
+}
+
+/// Counts are believed only as far as there are bytes: no allocation of what is claimed.
+#[test]
+fn a_huge_count_under_a_right_checksum_is_an_error() {
+    for (name, template) in templates() {
+        let good = template.to_bytes();
+        for at in 0..good.len().saturating_sub(8) {
+            let mut bytes = good.clone();
+            bytes[at..at + 4].fill(0xff);
+            reseal(&mut bytes);
+            // Any outcome but a panic or a dead process.
+            if let Ok(template) = Template::from_bytes(&bytes) {
+                assert!(template.to_bytes().len() <= bytes.len(), "{name}, byte {at}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Template::from_bytes(&bytes).is_err());
+    }
+
+    #[test]
+    fn any_bytes_behind_a_right_head_are_read_without_panic(
+        tail in proptest::collection::vec(any::<u8>(), 4..300),
+        encoder in 0u8..5,
+    ) {
+        let mut bytes = b"VSROUTE\0\x01\x00\x00".to_vec();
+        bytes.push(encoder);
+        bytes.extend(tail);
+        reseal(&mut bytes);
+        let read = Template::from_bytes(&bytes);
+        prop_assert!(read.map_or(true, |template| template.to_bytes() == bytes));
+    }
+}

@@ -1,0 +1,59 @@
+//! Tests of templates of every kind, on small made data.
+
+mod damage;
+mod encoders;
+mod refusal;
+mod training;
+
+use crate::{Curve, EncoderSpec, RouteSettings, Template};
+use vstream_vector::{Metric, SplitMix};
+
+const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
+
+/// `rows` vectors around `clusters` centres, seeded.
+///
+/// Centres come from seed 1 whatever the seed is, so that two calls draw from one distribution.
+fn clustered(rows: usize, dimension: usize, clusters: usize, seed: u64) -> Vec<f32> {
+    let mut random = SplitMix(1);
+    let centres: Vec<f32> = (0..clusters * dimension).map(|_| random.normal() * 2.0).collect();
+    let mut random = SplitMix(seed);
+    let mut out = Vec::with_capacity(rows * dimension);
+    for _ in 0..rows {
+        // Squared, so that some clusters are much larger than others.
+        let pick = random.unit() * random.unit() * clusters as f32;
+        let centre = &centres[pick as usize * dimension..][..dimension];
+        out.extend(centre.iter().map(|x| x + random.normal()));
+    }
+    out
+}
+
+fn cells(cells: usize, recall_target: f32) -> EncoderSpec {
+    EncoderSpec::Cells { cells, recall_target }
+}
+
+fn lsh(curve: Curve, families: usize) -> EncoderSpec {
+    EncoderSpec::Lsh { curve, families, hashes: 4, width: 0.1, bits: 7 }
+}
+
+fn settings(encoder: EncoderSpec, metric: Metric, dimension: usize, shards: u16) -> RouteSettings {
+    RouteSettings { encoder, dimension, metric, shards, seed: 42 }
+}
+
+/// One small template of each kind and metric.
+fn templates() -> Vec<(String, Template)> {
+    let dimension = 3;
+    let sample = clustered(200, dimension, 5, 7);
+    let mut all = Vec::new();
+    for metric in METRICS {
+        let encoders =
+            [cells(8, 0.9), lsh(Curve::Hilbert, 2), lsh(Curve::Peano, 1), EncoderSpec::Id];
+        for encoder in encoders {
+            let settings = settings(encoder, metric, dimension, 4);
+            let name = format!("{metric} {:?}", settings.encoder);
+            let template = Template::train(&settings, &sample, 3).expect("the sample is good");
+            all.push((format!("unplaced {name}"), Template::unplaced(&settings)));
+            all.push((name, template));
+        }
+    }
+    all
+}

@@ -1,0 +1,208 @@
+//! What a collection is: its vectors, its metric, its index and how records are placed.
+
+use serde::{Serialize, Serializer};
+use vstream_vector::{Element, Metric};
+
+use crate::document::Document;
+use crate::error::SettingsError;
+use crate::section::{Notes, Section};
+
+/// Largest dimension of a collection.
+pub(crate) const DIMENSION_MAX: u64 = 4096;
+
+/// Settings of one collection, complete and within range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CollectionSettings {
+    /// Numbers per vector, 1..=4096.
+    pub dimension: usize,
+    /// How far apart two vectors are.
+    #[serde(serialize_with = "metric_name")]
+    pub metric: Metric,
+    /// How one number of a stored vector is held.
+    #[serde(serialize_with = "element_name")]
+    pub element: Element,
+    /// Index kind of each partition.
+    pub index: IndexName,
+    /// How records are placed on shards.
+    pub encoder: EncoderSettings,
+    /// Share of the true neighbours that answers hold on average, 0.5..=0.999.
+    pub recall_target: f64,
+    /// Seed of everything that is drawn by chance: projections, training, generated deletes.
+    pub seed: u64,
+}
+
+/// An index kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IndexName {
+    /// Clusters that split as they grow; approximate.
+    Cluster,
+    /// Every row is compared; exact.
+    Flat,
+}
+
+/// How a vector becomes a position on the line that is dealt to shards.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum EncoderSettings {
+    /// Balanced clusters of a sample, numbered so that neighbours are near.
+    Cells {
+        /// Clusters, 2..=65536; at most an eighth of the training sample.
+        cells: usize,
+        /// Share of the true neighbours inside the visited partitions, 0.5..=1.
+        recall_target: f32,
+    },
+    /// Families of p-stable hashes, each folded onto a space-filling curve.
+    Lsh {
+        /// The curve.
+        curve: CurveName,
+        /// Independent families = the most partitions that hold one vector, 1..=32.
+        families: usize,
+        /// Hashes per family = dimensions of the curve, 2..=32.
+        hashes: usize,
+        /// Width of a hash bucket, greater than 0.
+        width: f32,
+        /// Bits per hash, 1..=16; `hashes * bits` is at most 64.
+        bits: u32,
+    },
+    /// By a hash of the id; every query visits every partition.
+    Id,
+}
+
+/// A space-filling curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CurveName {
+    /// Bit interleaving.
+    ZOrder,
+    /// The Hilbert curve.
+    Hilbert,
+    /// Gray code of the interleaved bits.
+    Gray,
+    /// The Peano curve, base 3.
+    Peano,
+    /// The Sierpinski curve.
+    Sierpinski,
+}
+
+impl CollectionSettings {
+    /// Reads and checks a collection's settings from JSON and fills the defaults.
+    ///
+    /// Errors: every key that is missing, unknown or out of range.
+    pub fn from_json(text: &str) -> Result<CollectionSettings, SettingsError> {
+        let document = Document::from_json(text)?;
+        CollectionSettings::from_document(&document)
+    }
+
+    /// Reads and checks a collection's settings from YAML and fills the defaults.
+    pub fn from_yaml(text: &str) -> Result<CollectionSettings, SettingsError> {
+        let document = Document::from_yaml(text)?;
+        CollectionSettings::from_document(&document)
+    }
+
+    /// The normalised form: every key present, in one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain numbers and texts")
+    }
+
+    fn from_document(document: &Document) -> Result<CollectionSettings, SettingsError> {
+        let notes = Notes::default();
+        let settings = CollectionSettings::read(&Section::root(document, &notes));
+        notes.or_error(settings)
+    }
+
+    /// Reads the section's keys; problems go to its notes.
+    pub(crate) fn read(section: &Section) -> CollectionSettings {
+        let settings = CollectionSettings {
+            dimension: section.integer("dimension", 1..=DIMENSION_MAX, None) as usize,
+            metric: section
+                .choice_or_alias("metric", "a metric", METRICS, None, |name| name.parse().ok()),
+            element: section.choice_or_alias(
+                "element",
+                "an element type",
+                ELEMENTS,
+                Some(Element::F32),
+                |name| name.parse().ok(),
+            ),
+            index: section.choice("index", "an index kind", INDEXES, Some(IndexName::Cluster)),
+            encoder: EncoderSettings::read(&section.section("encoder")),
+            recall_target: section.number("recall-target", 0.5..=0.999, 0.95),
+            seed: section.integer("seed", 0..=u64::MAX >> 1, Some(42)),
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl EncoderSettings {
+    fn read(section: &Section) -> EncoderSettings {
+        let kind = section.choice("kind", "an encoder", ENCODERS, Some(EncoderKind::Cells));
+        let settings = match kind {
+            EncoderKind::Cells => EncoderSettings::Cells {
+                cells: section.integer("cells", 2..=65_536, Some(1024)) as usize,
+                recall_target: section.number("recall-target", 0.5..=1.0, 0.98) as f32,
+            },
+            EncoderKind::Lsh => EncoderSettings::read_lsh(section),
+            EncoderKind::Id => EncoderSettings::Id,
+        };
+        section.finish();
+        settings
+    }
+
+    fn read_lsh(section: &Section) -> EncoderSettings {
+        let hashes = section.integer("hashes", 2..=32, Some(10));
+        let bits = section.integer("bits", 1..=16, Some(6));
+        if hashes * bits > 64 {
+            section.note(
+                "bits",
+                &format!(
+                    "{hashes} hashes of {bits} bits need {} bits, but a code has 64. Set bits to at \
+                     most {} or take fewer hashes.",
+                    hashes * bits,
+                    64 / hashes
+                ),
+            );
+        }
+        EncoderSettings::Lsh {
+            curve: section.choice("curve", "a curve", CURVES, Some(CurveName::Hilbert)),
+            families: section.integer("families", 1..=32, Some(8)) as usize,
+            hashes: hashes as usize,
+            width: section.number("width", 1e-6..=1e6, 0.25) as f32,
+            bits: bits as u32,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum EncoderKind {
+    Cells,
+    Lsh,
+    Id,
+}
+
+const ENCODERS: &[(&str, EncoderKind)] =
+    &[("cells", EncoderKind::Cells), ("lsh", EncoderKind::Lsh), ("id", EncoderKind::Id)];
+
+const METRICS: &[(&str, Metric)] =
+    &[("l2", Metric::L2), ("cosine", Metric::Cosine), ("inner_product", Metric::InnerProduct)];
+
+const ELEMENTS: &[(&str, Element)] = &[("f32", Element::F32), ("u8", Element::U8)];
+
+const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
+
+const CURVES: &[(&str, CurveName)] = &[
+    ("zorder", CurveName::ZOrder),
+    ("hilbert", CurveName::Hilbert),
+    ("gray", CurveName::Gray),
+    ("peano", CurveName::Peano),
+    ("sierpinski", CurveName::Sierpinski),
+];
+
+fn metric_name<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(metric.name())
+}
+
+fn element_name<S: Serializer>(element: &Element, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(element.name())
+}

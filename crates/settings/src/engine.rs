@@ -1,0 +1,52 @@
+//! A collection's settings as the engine of one partition wants them.
+
+use vstream_engine::{IndexKind, Settings};
+
+use crate::collection::{CollectionSettings, EncoderSettings, IndexName};
+
+/// Beyond this a partition would have to look at nearly every row.
+const INSIDE_MAX: f64 = 0.999;
+
+impl CollectionSettings {
+    /// Settings of the engine that holds one partition of this collection.
+    pub fn engine(&self) -> Settings {
+        let mut settings = Settings::new(self.dimension, self.metric, self.element);
+        settings.index = match self.index {
+            IndexName::Cluster => IndexKind::Cluster,
+            IndexName::Flat => IndexKind::Flat,
+        };
+        settings.recall_target = self.recall_inside();
+        settings.seed = self.seed;
+        settings
+    }
+
+    /// What a partition must reach so that the whole answer reaches the collection's target: the
+    /// visited partitions hold only the encoder's share of the true neighbours.
+    fn recall_inside(&self) -> f64 {
+        let routed = match self.encoder {
+            EncoderSettings::Cells { recall_target, .. } => f64::from(recall_target),
+            EncoderSettings::Lsh { .. } | EncoderSettings::Id => 1.0,
+        };
+        (self.recall_target / routed).clamp(0.5, INSIDE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_schema_accepts_the_engine_accepts() {
+        for recall_target in ["0.5", "0.95", "0.999"] {
+            for dimension in [1, 4096] {
+                let text = format!(
+                    r#"{{"dimension": {dimension}, "metric": "l2", "element": "u8",
+                         "index": "flat", "recall-target": {recall_target}, "seed": 7}}"#
+                );
+                let settings = CollectionSettings::from_json(&text).expect("accepted").engine();
+                settings.validate().expect("accepted by the engine too");
+                assert_eq!((settings.index, settings.seed), (IndexKind::Flat, 7));
+            }
+        }
+    }
+}

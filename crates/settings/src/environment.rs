@@ -1,0 +1,168 @@
+//! Checks of a job against the machine it is about to run on. Nothing is created or changed.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::collection::DIMENSION_MAX;
+use crate::error::SettingsError;
+use crate::job::JobSettings;
+use crate::stream::{QuerySource, ResultSink, VectorSource};
+
+/// What the first eight bytes of a `.fbin` or `.u8bin` file say, checked against its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixHeader {
+    /// Vectors in the file.
+    pub rows: u64,
+    /// Numbers per vector.
+    pub dimension: usize,
+    /// Bytes per number: 4 (`.fbin`) or 1 (`.u8bin`).
+    pub element_bytes: u64,
+}
+
+/// Reads the header of a matrix file: `u32 rows, u32 dimension`, then the rows, all little-endian.
+///
+/// Errors: a full sentence if the file is absent, of another kind, empty or cut short.
+pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
+    let shown = path.display();
+    let element_bytes = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("fbin") => 4,
+        Some("u8bin") => 1,
+        _ => return Err(format!("{shown} ends neither in .fbin nor in .u8bin. Give such a file.")),
+    };
+    let mut file = open(path)?;
+    let mut header = [0u8; 8];
+    let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    file.read_exact(&mut header)
+        .map_err(|_| format!("{shown} is too short to be a matrix file. Create it again."))?;
+    let word =
+        |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four of eight bytes"));
+    let (rows, dimension) = (u64::from(word(0)), u64::from(word(4)));
+    if rows == 0 || dimension == 0 || dimension > DIMENSION_MAX {
+        return Err(format!(
+            "{shown} says that it holds {rows} vectors of dimension {dimension}, which cannot be \
+             used. Give a file with at least one vector of dimension 1 to {DIMENSION_MAX}."
+        ));
+    }
+    let expected = 8 + rows * dimension * element_bytes;
+    if length != expected {
+        return Err(format!(
+            "{shown} has {length} bytes, but {rows} vectors of dimension {dimension} need \
+             {expected}. The file is cut short or damaged: create it again."
+        ));
+    }
+    Ok(MatrixHeader { rows, dimension: dimension as usize, element_bytes })
+}
+
+pub(crate) fn validate(job: &JobSettings) -> Result<(), SettingsError> {
+    let mut problems = Vec::new();
+    check_sources(job, &mut problems);
+    for (key, path) in folders(job) {
+        if let Err(reason) = can_write_below(&path) {
+            problems.push(format!(
+                "{key}: {} cannot be written ({reason}). Choose a folder that this user may write.",
+                path.display()
+            ));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(SettingsError::new(problems))
+    }
+}
+
+fn check_sources(job: &JobSettings, problems: &mut Vec<String>) {
+    let dimension = job.collection.dimension;
+    match &job.vectors {
+        VectorSource::Generator { path, preload, .. } => {
+            let header = check_matrix("vectors.path", path, dimension, problems);
+            if let Some(header) = header.filter(|header| *preload > header.rows) {
+                problems.push(format!(
+                    "vectors.preload: {preload} is more than the {} rows of {}. Set it to at most \
+                     that number.",
+                    header.rows,
+                    path.display()
+                ));
+            }
+        }
+        VectorSource::File { path } => check_file("vectors.path", path, problems),
+    }
+    match &job.queries {
+        Some(QuerySource::Generator { path, .. }) => {
+            check_matrix("queries.path", path, dimension, problems);
+        }
+        Some(QuerySource::File { path, .. }) => check_file("queries.path", path, problems),
+        None => {}
+    }
+}
+
+fn check_file(key: &str, path: &Path, problems: &mut Vec<String>) {
+    if let Err(sentence) = open(path) {
+        problems.push(format!("{key}: {sentence}"));
+    }
+}
+
+fn check_matrix(
+    key: &str,
+    path: &Path,
+    dimension: usize,
+    problems: &mut Vec<String>,
+) -> Option<MatrixHeader> {
+    match read_matrix_header(path) {
+        Ok(header) if header.dimension == dimension => Some(header),
+        Ok(header) => {
+            problems.push(format!(
+                "{key}: {} holds vectors of dimension {}, but collection.dimension is {dimension}. \
+                 Set collection.dimension to {} or give another file.",
+                path.display(),
+                header.dimension,
+                header.dimension
+            ));
+            None
+        }
+        Err(sentence) => {
+            problems.push(format!("{key}: {sentence}"));
+            None
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, String> {
+    let shown = path.display();
+    let advice = "Correct the path, or create the file first (`make data` gets the examples' data)";
+    if path.is_dir() {
+        return Err(format!("{shown} is a folder. Give the path of a file."));
+    }
+    File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("{shown} does not exist. {advice}."),
+        _ => format!("{shown} cannot be read ({error}). Make it readable for this user."),
+    })
+}
+
+/// Every folder that the job writes to, with its key.
+fn folders(job: &JobSettings) -> Vec<(&'static str, PathBuf)> {
+    let mut folders = vec![("state.path", job.state.path.clone())];
+    if let Some(checkpoint) = &job.checkpoint {
+        folders.push(("checkpoint.path", checkpoint.path.clone()));
+    }
+    if let Some(snapshot) = &job.snapshot {
+        folders.push(("snapshot.path", snapshot.path.clone()));
+    }
+    if let ResultSink::File { path } = &job.results {
+        let parent = path.parent().unwrap_or(path).to_path_buf();
+        folders.push(("results.path", parent));
+    }
+    folders
+}
+
+/// Says whether `folder` can be created and written: its nearest ancestor that exists must be a
+/// folder that takes a file. Permissions alone do not tell (read-only mounts, full quotas).
+fn can_write_below(folder: &Path) -> Result<(), String> {
+    let nearest = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
+    let Some(nearest) = nearest else { return Err("no part of the path exists".to_owned()) };
+    if !nearest.is_dir() {
+        return Err(format!("{} is not a folder", nearest.display()));
+    }
+    tempfile::tempfile_in(nearest).map(drop).map_err(|error| error.to_string())
+}

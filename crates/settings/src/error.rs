@@ -1,0 +1,36 @@
+//! Everything that is wrong with one settings file, found in one pass.
+
+use std::fmt;
+
+/// Settings that cannot be used, with every problem that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    problems: Vec<String>,
+}
+
+impl SettingsError {
+    /// An error with these problems; each is one or more full sentences.
+    pub(crate) fn new(problems: Vec<String>) -> SettingsError {
+        debug_assert!(!problems.is_empty(), "an error without a problem");
+        SettingsError { problems }
+    }
+
+    /// An error with one problem.
+    pub(crate) fn one(problem: impl Into<String>) -> SettingsError {
+        SettingsError::new(vec![problem.into()])
+    }
+
+    /// Each names a key, the value found there and what to change; never empty.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for SettingsError {
+    /// One problem per line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems.join("\n"))
+    }
+}
+
+impl std::error::Error for SettingsError {}

@@ -1,0 +1,232 @@
+//! One job: a collection, its streams, and how they are run.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::collection::{CollectionSettings, EncoderSettings};
+use crate::document::Document;
+use crate::environment;
+use crate::error::SettingsError;
+use crate::section::{Notes, Section};
+use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
+
+/// Partitions that the 128 shards can be dealt to.
+const PARALLELISM_MAX: u64 = 128;
+
+/// Sample rows that each cell needs to have a centre worth the name.
+const SAMPLE_PER_CELL: usize = 8;
+
+/// Settings of one job, complete and within range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobSettings {
+    /// The job's name in Flink and in messages.
+    pub name: String,
+    /// Partitions = subtasks of the search operator, 1..=128.
+    pub parallelism: u32,
+    /// What is indexed.
+    pub collection: CollectionSettings,
+    /// Where vectors come from.
+    pub vectors: VectorSource,
+    /// Where queries come from; none in a job that only ingests.
+    pub queries: Option<QuerySource>,
+    /// Mix and rate of generated records.
+    pub workload: WorkloadSettings,
+    /// Where answers go.
+    pub results: ResultSink,
+    /// First vectors of the stream on which the encoder is trained.
+    pub training_sample: usize,
+    /// How long the merge waits for partial answers, in milliseconds.
+    pub merge_deadline: u64,
+    /// Share of the queries that are also answered exactly, to measure recall, 0..=1.
+    pub audit_share: f64,
+    /// Checkpoints; none if absent.
+    pub checkpoint: Option<CheckpointSettings>,
+    /// Private local folder of the engines.
+    pub state: FolderSettings,
+    /// Folder that receives a snapshot of every partition at the end; none if absent.
+    pub snapshot: Option<FolderSettings>,
+    /// The Java virtual machine that runs the job.
+    pub jvm: JvmSettings,
+    /// Switches of the failure tests; passed on unread.
+    pub faults: Map<String, Value>,
+}
+
+/// When and where the job is checkpointed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CheckpointSettings {
+    /// Milliseconds between two checkpoints, at least 100.
+    pub interval: u64,
+    /// Folder that holds them.
+    pub path: PathBuf,
+}
+
+/// A folder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FolderSettings {
+    /// Created when absent.
+    pub path: PathBuf,
+}
+
+/// Settings of the Java virtual machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct JvmSettings {
+    /// Largest Java heap in bytes; vectors live outside it.
+    pub heap: u64,
+}
+
+impl JobSettings {
+    /// Reads and checks a job file as people write it, and fills the defaults.
+    ///
+    /// Errors: every key that is missing, unknown or out of range. Files are not looked at; see
+    /// [`JobSettings::validate`].
+    pub fn from_yaml(text: &str) -> Result<JobSettings, SettingsError> {
+        let document = Document::from_yaml(text)?;
+        JobSettings::from_document(&document)
+    }
+
+    /// Reads a normalised job file; `from_json(to_json(job))` is `job`.
+    pub fn from_json(text: &str) -> Result<JobSettings, SettingsError> {
+        let document = Document::from_json(text)?;
+        JobSettings::from_document(&document)
+    }
+
+    /// Reads and checks a parsed file; see [`JobSettings::from_yaml`].
+    pub fn from_document(document: &Document) -> Result<JobSettings, SettingsError> {
+        let notes = Notes::default();
+        let root = Section::root(document, &notes);
+        let job = JobSettings {
+            name: root.text("name", Some("vstream")),
+            parallelism: root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32,
+            collection: CollectionSettings::read(&root.section("collection")),
+            vectors: VectorSource::read(&root.section("vectors")),
+            queries: root.has("queries").then(|| QuerySource::read(&root.section("queries"))),
+            workload: WorkloadSettings::read(&root.section("workload")),
+            results: ResultSink::read(&root.section("results")),
+            training_sample: root.integer("training-sample", 16..=10_000_000, Some(20_000))
+                as usize,
+            merge_deadline: root.duration_ms("merge-deadline", 1..=600_000, 5_000),
+            audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
+            checkpoint: root
+                .has("checkpoint")
+                .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
+            state: FolderSettings::read(&root.section("state"), Some("run/state")),
+            snapshot: root
+                .has("snapshot")
+                .then(|| FolderSettings::read(&root.section("snapshot"), None)),
+            jvm: JvmSettings::read(&root.section("jvm")),
+            faults: root.mapping("faults"),
+        };
+        root.finish();
+        // Values that were refused were replaced, so comparing them would only confuse.
+        if notes.is_empty() {
+            job.check_together(&root);
+        }
+        notes.or_error(job)
+    }
+
+    /// The normalised form: every key present, durations in milliseconds, sizes in bytes, paths
+    /// absolute.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain numbers and texts")
+    }
+
+    /// Looks at the machine: data files are there, whole and of the collection's dimension, and
+    /// folders can be written. Changes nothing.
+    ///
+    /// Errors: every file and folder that cannot be used.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        environment::validate(self)
+    }
+
+    /// Notes what no key shows alone.
+    fn check_together(&self, root: &Section) {
+        self.check_sources(root);
+        if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
+            if cells * SAMPLE_PER_CELL > self.training_sample {
+                let sentence = format!(
+                    "{} vectors are too few to train {cells} cells. Set it to at least {}, or \
+                     collection.encoder.cells to at most {}.",
+                    self.training_sample,
+                    cells * SAMPLE_PER_CELL,
+                    (self.training_sample / SAMPLE_PER_CELL).max(2)
+                );
+                root.note("training-sample", &sentence);
+            }
+        }
+    }
+
+    fn check_sources(&self, root: &Section) {
+        match (&self.vectors, &self.queries) {
+            (VectorSource::Generator { limit, .. }, queries) => {
+                if matches!(queries, Some(QuerySource::File { .. })) {
+                    root.note(
+                        "queries.kind",
+                        "'file' cannot be mixed with generated vectors. Set it to generator, or \
+                         vectors.kind to file.",
+                    );
+                }
+                if queries.is_none() && self.workload.ratio.queries > 0 {
+                    root.note(
+                        "queries",
+                        "this key is missing, but workload.ratio.queries is not 0. Add a query \
+                         source, or set workload.ratio.queries to 0.",
+                    );
+                }
+                if *limit == 0 && self.workload.duration == 0 {
+                    root.note(
+                        "workload.duration",
+                        "the job would never end. Set it, such as 60 s, or set vectors.limit.",
+                    );
+                }
+            }
+            (VectorSource::File { .. }, Some(QuerySource::Generator { .. })) => root.note(
+                "queries.kind",
+                "'generator' cannot be mixed with vectors from a file. Set it to file, or \
+                 vectors.kind to generator.",
+            ),
+            (VectorSource::File { .. }, _) => {
+                if root.has("workload") {
+                    root.note(
+                        "workload",
+                        "files are read as they are, so there is no mix and no rate to set. Remove \
+                         it, or set vectors.kind to generator.",
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl CheckpointSettings {
+    fn read(section: &Section) -> CheckpointSettings {
+        let settings = CheckpointSettings {
+            interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
+            path: section.path("path", None),
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl FolderSettings {
+    fn read(section: &Section, default: Option<&str>) -> FolderSettings {
+        let settings = FolderSettings { path: section.path("path", default) };
+        section.finish();
+        settings
+    }
+}
+
+impl JvmSettings {
+    fn read(section: &Section) -> JvmSettings {
+        let settings =
+            JvmSettings { heap: section.size_bytes("heap", 256 << 20..=1 << 40, 4 << 30) };
+        section.finish();
+        settings
+    }
+}

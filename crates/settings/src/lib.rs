@@ -1,0 +1,28 @@
+//! The one schema of VStream's settings.
+//!
+//! A job file (YAML) or a collection's settings (JSON) is read once, here. What comes out is complete
+//! and within its ranges: defaults are filled, durations are milliseconds, sizes are bytes, paths are
+//! absolute. What cannot be used is refused with all its problems at once, each a sentence that names
+//! the key, the value and the remedy. `to_json` writes the normalised form that the JVM reads.
+//!
+//! Tier 4, an edge: the only place where the settings of `route` and of `engine` meet.
+
+#![forbid(unsafe_code)]
+
+mod collection;
+mod document;
+mod engine;
+mod environment;
+mod error;
+mod job;
+mod route;
+mod section;
+mod stream;
+mod units;
+
+pub use collection::{CollectionSettings, CurveName, EncoderSettings, IndexName};
+pub use document::Document;
+pub use environment::{read_matrix_header, MatrixHeader};
+pub use error::SettingsError;
+pub use job::{CheckpointSettings, FolderSettings, JobSettings, JvmSettings};
+pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

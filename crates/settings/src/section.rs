@@ -1,0 +1,325 @@
+//! Reads one mapping key by key, collecting every problem instead of stopping at the first.
+//!
+//! A reader that finds a problem notes it and returns a value inside the range, so that the rest of
+//! the file is read too; whoever collects the settings looks at the notes before using any value.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::document::Document;
+use crate::error::SettingsError;
+use crate::units;
+
+/// Problems noted so far, shared by all sections of one document.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    problems: RefCell<Vec<String>>,
+}
+
+impl Notes {
+    pub(crate) fn add(&self, problem: String) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// True if nothing was noted so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// `value` if nothing was noted, else the error.
+    pub(crate) fn or_error<T>(self, value: T) -> Result<T, SettingsError> {
+        let problems = self.problems.into_inner();
+        if problems.is_empty() {
+            Ok(value)
+        } else {
+            Err(SettingsError::new(problems))
+        }
+    }
+}
+
+/// One mapping of the document; `path` is its dotted key, empty for the root.
+pub(crate) struct Section<'a> {
+    path: String,
+    fields: Option<&'a Map<String, Value>>,
+    plain_units: bool,
+    asked: RefCell<Vec<&'static str>>,
+    notes: &'a Notes,
+}
+
+/// A quantity with a unit: how it is read and named.
+struct Unit {
+    what: &'static str,
+    example: &'static str,
+    read: fn(&str) -> Option<u64>,
+    write: fn(u64) -> String,
+}
+
+const DURATION: Unit = Unit {
+    what: "duration",
+    example: "10 s, 500 ms or 2 min",
+    read: units::duration_ms,
+    write: units::duration_text,
+};
+
+const SIZE: Unit = Unit {
+    what: "size",
+    example: "64 mb or 4 gb",
+    read: units::size_bytes,
+    write: units::size_text,
+};
+
+impl<'a> Section<'a> {
+    pub(crate) fn root(document: &'a Document, notes: &'a Notes) -> Section<'a> {
+        Section {
+            path: String::new(),
+            fields: document.root.as_object(),
+            plain_units: document.plain_units,
+            asked: RefCell::default(),
+            notes,
+        }
+    }
+
+    /// The mapping below `key`; an absent one has no fields.
+    pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
+        let fields = match self.get(key) {
+            None => None,
+            Some(Value::Object(fields)) => Some(fields),
+            Some(other) => {
+                self.note(
+                    key,
+                    &format!("{} is not a mapping. Write key: value pairs.", show(other)),
+                );
+                None
+            }
+        };
+        Section {
+            path: self.path_of(key),
+            fields,
+            plain_units: self.plain_units,
+            asked: RefCell::default(),
+            notes: self.notes,
+        }
+    }
+
+    /// True if the file says anything at `key`; `null` says nothing.
+    pub(crate) fn has(&self, key: &'static str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Notes a problem at `key`.
+    pub(crate) fn note(&self, key: &str, sentence: &str) {
+        self.notes.add(format!("{}: {sentence}", self.path_of(key)));
+    }
+
+    /// A whole number inside `range`; `None` as default makes the key required.
+    pub(crate) fn integer(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        default: Option<u64>,
+    ) -> u64 {
+        let Some(value) = self.get(key) else {
+            let hint = || format!("a whole number from {} to {}", range.start(), range.end());
+            return default.unwrap_or_else(|| self.missing(key, &hint(), *range.start()));
+        };
+        match value.as_u64().filter(|number| range.contains(number)) {
+            Some(number) => number,
+            None => {
+                self.outside(key, value, "a whole number", &range);
+                *range.start()
+            }
+        }
+    }
+
+    /// A finite number inside `range`.
+    pub(crate) fn number(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+        default: f64,
+    ) -> f64 {
+        let Some(value) = self.get(key) else { return default };
+        match value.as_f64().filter(|number| range.contains(number)) {
+            Some(number) => number,
+            None => {
+                self.outside(key, value, "a number", &range);
+                default
+            }
+        }
+    }
+
+    /// Text that is not empty; `None` as default makes the key required.
+    pub(crate) fn text(&self, key: &'static str, default: Option<&str>) -> String {
+        match self.get(key) {
+            None => match default {
+                Some(text) => text.to_owned(),
+                None => self.missing(key, "a text", String::new()),
+            },
+            Some(Value::String(text)) if !text.trim().is_empty() => text.clone(),
+            Some(other) => {
+                self.note(key, &format!("{} is not a text. Write one, in quotes.", show(other)));
+                String::new()
+            }
+        }
+    }
+
+    /// One of `choices` by name; the first of them when the file says something else.
+    pub(crate) fn choice<T: Clone>(
+        &self,
+        key: &'static str,
+        what: &str,
+        choices: &[(&'static str, T)],
+        default: Option<T>,
+    ) -> T {
+        let find = |text: &str| choices.iter().find(|(name, _)| *name == text);
+        self.choice_or_alias(key, what, choices, default, |text| Some(find(text)?.1.clone()))
+    }
+
+    /// As [`Section::choice`], where `parse` knows more names than are worth listing.
+    pub(crate) fn choice_or_alias<T: Clone>(
+        &self,
+        key: &'static str,
+        what: &str,
+        choices: &[(&'static str, T)],
+        default: Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        let names = || choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let fallback = || choices[0].1.clone();
+        let Some(value) = self.get(key) else {
+            return default
+                .unwrap_or_else(|| self.missing(key, &format!("one of {}", names()), fallback()));
+        };
+        value.as_str().and_then(parse).unwrap_or_else(|| {
+            let value = show(value);
+            self.note(key, &format!("{value} is not {what}. Choose one of {}.", names()));
+            fallback()
+        })
+    }
+
+    /// A duration in milliseconds.
+    pub(crate) fn duration_ms(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> u64 {
+        self.quantity(key, &DURATION, range, default)
+    }
+
+    /// A size in bytes.
+    pub(crate) fn size_bytes(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> u64 {
+        self.quantity(key, &SIZE, range, default)
+    }
+
+    /// A path, made absolute against the working directory; `None` as default makes it required.
+    pub(crate) fn path(&self, key: &'static str, default: Option<&str>) -> PathBuf {
+        let text = match (self.get(key), default) {
+            (None, None) => self.missing(key, "a path", String::new()),
+            _ => self.text(key, default),
+        };
+        if text.is_empty() {
+            return PathBuf::new();
+        }
+        std::path::absolute(&text).unwrap_or_else(|_| PathBuf::from(text))
+    }
+
+    /// The mapping at `key` as it stands, for settings that are passed on unread.
+    pub(crate) fn mapping(&self, key: &'static str) -> Map<String, Value> {
+        self.section(key).fields.cloned().unwrap_or_default()
+    }
+
+    /// Notes every key that nobody asked for. Call it last.
+    pub(crate) fn finish(&self) {
+        let asked = self.asked.borrow();
+        for key in self.fields.into_iter().flat_map(Map::keys) {
+            if !asked.contains(&key.as_str()) {
+                let known = asked.join(", ");
+                self.note(key, &format!("there is no such key. The keys here are {known}."));
+            }
+        }
+    }
+
+    fn quantity(
+        &self,
+        key: &'static str,
+        unit: &Unit,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> u64 {
+        let Some(value) = self.get(key) else { return default };
+        let read = match value {
+            Value::String(text) => (unit.read)(text),
+            Value::Number(number) if self.plain_units => number.as_u64(),
+            // Zero is the same in every unit.
+            Value::Number(number) => number.as_u64().filter(|number| *number == 0),
+            _ => None,
+        };
+        match read {
+            Some(number) if range.contains(&number) => number,
+            Some(_) => {
+                let range = (unit.write)(*range.start())..=(unit.write)(*range.end());
+                self.outside(key, value, &format!("a {}", unit.what), &range);
+                default
+            }
+            None => {
+                let sentence = format!(
+                    "{} is not a {}. Write a whole number and its unit, such as {}.",
+                    show(value),
+                    unit.what,
+                    unit.example
+                );
+                self.note(key, &sentence);
+                default
+            }
+        }
+    }
+
+    fn get(&self, key: &'static str) -> Option<&'a Value> {
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
+        }
+        self.fields.and_then(|fields| fields.get(key)).filter(|value| !value.is_null())
+    }
+
+    fn missing<T>(&self, key: &str, expected: &str, fallback: T) -> T {
+        self.note(key, &format!("this key is missing. Add it with {expected}."));
+        fallback
+    }
+
+    fn outside<T: Display>(&self, key: &str, value: &Value, what: &str, range: &RangeInclusive<T>) {
+        let (low, high) = (range.start(), range.end());
+        let value = show(value);
+        self.note(key, &format!("{value} is out of range. Give {what} from {low} to {high}."));
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+}
+
+/// A value as it may be quoted in a sentence; long ones are cut.
+fn show(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => format!("'{text}'"),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= 60 {
+        return text;
+    }
+    text.chars().take(57).chain("...".chars()).collect()
+}

@@ -1,0 +1,212 @@
+//! Where vectors and queries come from, how fast, and where answers go.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::section::Section;
+
+/// Largest number of neighbours that a query may ask for.
+pub(crate) const K_MAX: u64 = 1000;
+
+/// Records per second beyond which a rate is taken for a slip of the pen.
+const RATE_MAX: u64 = 100_000_000;
+
+/// A number of records that no run reaches.
+const RECORDS_MAX: u64 = 1 << 48;
+
+/// Where inserts, updates and deletes come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum VectorSource {
+    /// Rows of a matrix file, at a set rate and mix.
+    Generator {
+        /// A `.fbin` or `.u8bin` file.
+        path: PathBuf,
+        /// Rows inserted at full speed before the measured phase.
+        preload: u64,
+        /// Records streamed after the preload; 0 = until the duration is over.
+        limit: u64,
+    },
+    /// JSON lines: `{"id": 1, "vector": [..]}` or `{"id": 1, "op": "delete"}`.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Where queries come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum QuerySource {
+    /// Rows of a matrix file, over and over.
+    Generator {
+        /// A `.fbin` or `.u8bin` file.
+        path: PathBuf,
+        /// Neighbours per answer, 1..=1000.
+        k: u32,
+    },
+    /// JSON lines: `{"query_id": 1, "vector": [..], "k": 10}`.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Neighbours per answer where a line does not say, 1..=1000.
+        k: u32,
+    },
+}
+
+/// The mix and the rate of generated records.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WorkloadSettings {
+    /// Shares of the stream.
+    pub ratio: RatioSettings,
+    /// Records per second, queries included; 0 = as fast as back-pressure allows.
+    pub rate: u64,
+    /// Length of the measured phase in milliseconds; 0 = until the limit is reached.
+    pub duration: u64,
+}
+
+/// Queries : inserts : deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RatioSettings {
+    /// Share of queries.
+    pub queries: u32,
+    /// Share of inserts.
+    pub inserts: u32,
+    /// Share of deletes; never larger than the share of inserts.
+    pub deletes: u32,
+}
+
+/// Where answers go.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ResultSink {
+    /// Answers are counted and dropped.
+    Blackhole,
+    /// One line of JSON per answer on the command's standard output.
+    Console,
+    /// JSON lines.
+    File {
+        /// The file, or the folder in which the sink keeps its parts.
+        path: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum SourceKind {
+    Generator,
+    File,
+}
+
+const SOURCES: &[(&str, SourceKind)] =
+    &[("generator", SourceKind::Generator), ("file", SourceKind::File)];
+
+#[derive(Clone, Copy)]
+enum SinkKind {
+    Blackhole,
+    Console,
+    File,
+}
+
+const SINKS: &[(&str, SinkKind)] =
+    &[("blackhole", SinkKind::Blackhole), ("console", SinkKind::Console), ("file", SinkKind::File)];
+
+impl VectorSource {
+    pub(crate) fn read(section: &Section) -> VectorSource {
+        let source = match section.choice("kind", "a source", SOURCES, None) {
+            SourceKind::Generator => VectorSource::Generator {
+                path: section.path("path", None),
+                preload: section.integer("preload", 0..=RECORDS_MAX, Some(0)),
+                limit: section.integer("limit", 0..=RECORDS_MAX, Some(0)),
+            },
+            SourceKind::File => VectorSource::File { path: section.path("path", None) },
+        };
+        section.finish();
+        source
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            VectorSource::Generator { path, .. } | VectorSource::File { path } => path,
+        }
+    }
+}
+
+impl QuerySource {
+    pub(crate) fn read(section: &Section) -> QuerySource {
+        let kind = section.choice("kind", "a source", SOURCES, None);
+        let path = section.path("path", None);
+        let k = section.integer("k", 1..=K_MAX, Some(10)) as u32;
+        section.finish();
+        match kind {
+            SourceKind::Generator => QuerySource::Generator { path, k },
+            SourceKind::File => QuerySource::File { path, k },
+        }
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            QuerySource::Generator { path, .. } | QuerySource::File { path, .. } => path,
+        }
+    }
+}
+
+impl WorkloadSettings {
+    pub(crate) fn read(section: &Section) -> WorkloadSettings {
+        let ratio = RatioSettings::read(&section.section("ratio"));
+        let workload = WorkloadSettings {
+            ratio,
+            rate: section.integer("rate", 0..=RATE_MAX, Some(0)),
+            duration: section.duration_ms("duration", 0..=30 * 86_400_000, 0),
+        };
+        if ratio.queries + ratio.inserts + ratio.deletes == 0 {
+            section.note(
+                "ratio",
+                "queries, inserts and deletes are all 0, so nothing would be sent. Give at least \
+                 one of them a share, such as {queries: 1, inserts: 3, deletes: 1}.",
+            );
+        }
+        if ratio.deletes > ratio.inserts {
+            section.note(
+                "ratio",
+                &format!(
+                    "{} deletes to {} inserts would run out of rows to delete. Give deletes at most \
+                     the share of inserts.",
+                    ratio.deletes, ratio.inserts
+                ),
+            );
+        }
+        section.finish();
+        workload
+    }
+}
+
+impl RatioSettings {
+    fn read(section: &Section) -> RatioSettings {
+        // A ratio that is given is given whole: an absent share is 0, not the default's share.
+        let given = ["queries", "inserts", "deletes"].iter().any(|key| section.has(key));
+        let default = |share: u64| Some(if given { 0 } else { share });
+        let ratio = RatioSettings {
+            queries: section.integer("queries", 0..=1000, default(1)) as u32,
+            inserts: section.integer("inserts", 0..=1000, default(3)) as u32,
+            deletes: section.integer("deletes", 0..=1000, default(1)) as u32,
+        };
+        section.finish();
+        ratio
+    }
+}
+
+impl ResultSink {
+    pub(crate) fn read(section: &Section) -> ResultSink {
+        let sink = match section.choice("kind", "a sink", SINKS, Some(SinkKind::Blackhole)) {
+            SinkKind::Blackhole => ResultSink::Blackhole,
+            SinkKind::Console => ResultSink::Console,
+            SinkKind::File => ResultSink::File { path: section.path("path", None) },
+        };
+        section.finish();
+        sink
+    }
+}

@@ -1,0 +1,129 @@
+//! Defaults, units and paths of accepted settings.
+
+use std::path::Path;
+
+use serde_json::{json, Value};
+use vstream_settings::{CollectionSettings, Document, JobSettings};
+
+use crate::{folder_with_data, smallest_job};
+
+#[test]
+fn a_job_is_completed_with_defaults() {
+    let (_keep, folder) = folder_with_data();
+    let job = JobSettings::from_yaml(&smallest_job(&folder)).expect("accepted");
+    job.validate().expect("its files are there");
+    let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
+    let expected = json!({
+        "name": "vstream",
+        "parallelism": 2,
+        "collection": {
+            "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
+            "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
+            "recall-target": 0.95, "seed": 42
+        },
+        "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
+        "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
+        "workload": {
+            "ratio": {"queries": 1, "inserts": 3, "deletes": 1}, "rate": 0, "duration": 1000
+        },
+        "results": {"kind": "blackhole"},
+        "training-sample": 20000,
+        "merge-deadline": 5000,
+        "audit-share": 0.0025,
+        "checkpoint": null,
+        "state": {"path": folder.join("state")},
+        "snapshot": null,
+        "jvm": {"heap": 4u64 << 30},
+        "faults": {}
+    });
+    assert_eq!(json, expected);
+    let near = |value: &Value, wanted: f64| (value.as_f64().expect("a number") - wanted).abs();
+    assert!(near(&json["collection"]["encoder"]["recall-target"], 0.98) < 1e-6);
+}
+
+#[test]
+fn the_normalised_form_reads_back_to_the_same_job() {
+    let (_keep, folder) = folder_with_data();
+    let text = smallest_job(&folder)
+        + "name: all keys\n\
+           parallelism: 4\n\
+           results: {kind: file, path: out/answers.jsonl}\n\
+           checkpoint: {interval: 500 ms, path: run/checkpoints}\n\
+           snapshot: {path: run/snapshot}\n\
+           merge-deadline: 2 min\n\
+           jvm: {heap: 512 mb}\n\
+           faults: {lose-a-record: true}\n";
+    let job = JobSettings::from_yaml(&text).expect("accepted");
+    let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
+    assert_eq!(again, job);
+    assert_eq!(again.to_json(), job.to_json());
+    assert_eq!(job.merge_deadline, 120_000);
+    assert_eq!(job.jvm.heap, 512 << 20);
+    assert!(job.checkpoint.expect("given").path.is_absolute());
+}
+
+#[test]
+fn a_ratio_is_given_whole() {
+    let (_keep, folder) = folder_with_data();
+    let mut document = Document::from_yaml(&smallest_job(&folder)).expect("YAML");
+    document.set("workload.ratio={inserts: 1}").expect("sets");
+    document.set("queries=null").expect("sets");
+    let job = JobSettings::from_document(&document).expect("accepted");
+    assert_eq!((job.workload.ratio.queries, job.workload.ratio.deletes), (0, 0));
+    assert!(job.queries.is_none());
+}
+
+#[test]
+fn file_jobs_need_no_workload() {
+    let text = "collection: {dimension: 3, metric: l2, encoder: {kind: id}}\n\
+                vectors: {kind: file, path: in.jsonl}\n\
+                queries: {kind: file, path: queries.jsonl, k: 3}\n";
+    let job = JobSettings::from_yaml(text).expect("accepted");
+    assert!(job.vectors.path().is_absolute());
+    assert_eq!(job.queries.expect("given").path().file_name(), Some("queries.jsonl".as_ref()));
+}
+
+#[test]
+fn every_encoder_is_read() {
+    let read = |encoder: &str| {
+        let text = format!("{{\"dimension\": 8, \"metric\": \"l2\", \"encoder\": {encoder}}}");
+        let settings = CollectionSettings::from_json(&text).expect("accepted");
+        let json: Value = serde_json::from_str(&settings.to_json()).expect("JSON");
+        assert_eq!(CollectionSettings::from_json(&settings.to_json()), Ok(settings));
+        json["encoder"].clone()
+    };
+    assert_eq!(read(r#"{"kind": "id"}"#), json!({"kind": "id"}));
+    for curve in ["zorder", "hilbert", "gray", "peano", "sierpinski"] {
+        let text = format!(r#"{{"kind": "lsh", "curve": "{curve}", "width": 2}}"#);
+        let expected = json!({
+            "kind": "lsh", "curve": curve, "families": 8, "hashes": 10, "width": 2.0, "bits": 6
+        });
+        assert_eq!(read(&text), expected);
+    }
+}
+
+#[test]
+fn the_examples_are_valid() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(examples).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            if let Err(error) = JobSettings::from_yaml(&text) {
+                panic!("{}: {error}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "only {seen} examples found");
+}
+
+#[test]
+fn names_from_other_systems_become_ours() {
+    for (alias, name) in [("ip", "inner_product"), ("dot", "inner_product"), ("euclid", "l2")] {
+        let text = format!(r#"{{"dimension": 8, "metric": "{alias}", "element": "float32"}}"#);
+        let settings = CollectionSettings::from_json(&text).expect("accepted");
+        assert_eq!((settings.metric.name(), settings.element.name()), (name, "f32"));
+    }
+}

@@ -1,0 +1,280 @@
+//! Each refusal, word for word: the key, the value, and what to change.
+
+use std::fs;
+
+use vstream_settings::{CollectionSettings, Document, JobSettings};
+
+use crate::{folder_with_data, smallest_job, write_matrix};
+
+/// The problems of the smallest job after `assignment`, files included, with the folder's path
+/// written as `DIR`.
+fn problems_after(assignments: &[&str]) -> Vec<String> {
+    let (_keep, folder) = folder_with_data();
+    let shown = folder.display().to_string();
+    let mut document = Document::from_yaml(&smallest_job(&folder)).expect("YAML");
+    for assignment in assignments {
+        document.set(&assignment.replace("DIR", &shown)).expect("an assignment");
+    }
+    let error = match JobSettings::from_document(&document) {
+        Err(error) => error,
+        Ok(job) => job.validate().expect_err("refused"),
+    };
+    error.problems().iter().map(|problem| problem.replace(&shown, "DIR")).collect()
+}
+
+#[track_caller]
+fn refuses(assignment: &str, sentence: &str) {
+    assert_eq!(problems_after(&[assignment]), [sentence]);
+}
+
+#[test]
+fn values_out_of_range() {
+    refuses(
+        "collection.dimension=0",
+        "collection.dimension: 0 is out of range. Give a whole number from 1 to 4096.",
+    );
+    refuses(
+        "collection.dimension=x",
+        "collection.dimension: 'x' is out of range. Give a whole number from 1 to 4096.",
+    );
+    refuses(
+        "parallelism=129",
+        "parallelism: 129 is out of range. Give a whole number from 1 to 128.",
+    );
+    refuses("parallelism=0", "parallelism: 0 is out of range. Give a whole number from 1 to 128.");
+    refuses("queries.k=0", "queries.k: 0 is out of range. Give a whole number from 1 to 1000.");
+    refuses(
+        "queries.k=1001",
+        "queries.k: 1001 is out of range. Give a whole number from 1 to 1000.",
+    );
+    refuses(
+        "workload.rate=-1",
+        "workload.rate: -1 is out of range. Give a whole number from 0 to 100000000.",
+    );
+    refuses("audit-share=1.5", "audit-share: 1.5 is out of range. Give a number from 0 to 1.");
+    refuses("audit-share=.nan", "audit-share: '.nan' is out of range. Give a number from 0 to 1.");
+    refuses(
+        "collection.recall-target=0.2",
+        "collection.recall-target: 0.2 is out of range. Give a number from 0.5 to 0.999.",
+    );
+    refuses(
+        "checkpoint={interval: 5 ms, path: DIR/c}",
+        "checkpoint.interval: '5 ms' is out of range. Give a duration from 100 ms to 1 d.",
+    );
+    refuses("jvm.heap=1 mb", "jvm.heap: '1 mb' is out of range. Give a size from 256 mb to 1 tb.");
+}
+
+#[test]
+fn names_that_are_not_choices() {
+    refuses(
+        "collection.metric=manhattan",
+        "collection.metric: 'manhattan' is not a metric. Choose one of l2, cosine, inner_product.",
+    );
+    refuses(
+        "collection.element=f16",
+        "collection.element: 'f16' is not an element type. Choose one of f32, u8.",
+    );
+    refuses(
+        "collection.index=hnsw",
+        "collection.index: 'hnsw' is not an index kind. Choose one of cluster, flat.",
+    );
+    refuses(
+        "collection.encoder={kind: random}",
+        "collection.encoder.kind: 'random' is not an encoder. Choose one of cells, lsh, id.",
+    );
+    refuses(
+        "collection.encoder={kind: lsh, curve: moore}",
+        "collection.encoder.curve: 'moore' is not a curve. Choose one of zorder, hilbert, gray, \
+         peano, sierpinski.",
+    );
+    refuses(
+        "results.kind=printer",
+        "results.kind: 'printer' is not a sink. Choose one of blackhole, console, file.",
+    );
+    let both = problems_after(&["vectors={kind: kafka, path: DIR/base.fbin}"]);
+    assert_eq!(both, ["vectors.kind: 'kafka' is not a source. Choose one of generator, file."]);
+}
+
+#[test]
+fn keys_that_are_missing_unknown_or_of_another_shape() {
+    refuses(
+        "collection.metric=null",
+        "collection.metric: this key is missing. Add it with one of l2, cosine, inner_product.",
+    );
+    refuses(
+        "collection.dimension=null",
+        "collection.dimension: this key is missing. Add it with a whole number from 1 to 4096.",
+    );
+    refuses("queries.path=null", "queries.path: this key is missing. Add it with a path.");
+    refuses("snapshot={}", "snapshot.path: this key is missing. Add it with a path.");
+    refuses(
+        "vectors.prelaod=5",
+        "vectors.prelaod: there is no such key. The keys here are kind, path, preload, limit.",
+    );
+    refuses("state=here", "state: 'here' is not a mapping. Write key: value pairs.");
+    refuses("name=7", "name: 7 is not a text. Write one, in quotes.");
+    refuses("name=\"  \"", "name: '  ' is not a text. Write one, in quotes.");
+}
+
+#[test]
+fn quantities_without_a_unit() {
+    refuses(
+        "workload.duration=60",
+        "workload.duration: 60 is not a duration. Write a whole number and its unit, such as 10 s, \
+         500 ms or 2 min.",
+    );
+    refuses(
+        "merge-deadline=5 parsecs",
+        "merge-deadline: '5 parsecs' is not a duration. Write a whole number and its unit, such as \
+         10 s, 500 ms or 2 min.",
+    );
+    refuses(
+        "jvm.heap=4",
+        "jvm.heap: 4 is not a size. Write a whole number and its unit, such as 64 mb or 4 gb.",
+    );
+}
+
+#[test]
+fn values_that_do_not_fit_together() {
+    refuses(
+        "workload.ratio={queries: 0, inserts: 0, deletes: 0}",
+        "workload.ratio: queries, inserts and deletes are all 0, so nothing would be sent. Give at \
+         least one of them a share, such as {queries: 1, inserts: 3, deletes: 1}.",
+    );
+    refuses(
+        "workload.ratio={queries: 1, inserts: 1, deletes: 2}",
+        "workload.ratio: 2 deletes to 1 inserts would run out of rows to delete. Give deletes at \
+         most the share of inserts.",
+    );
+    refuses(
+        "workload.duration=0",
+        "workload.duration: the job would never end. Set it, such as 60 s, or set vectors.limit.",
+    );
+    refuses(
+        "training-sample=800",
+        "training-sample: 800 vectors are too few to train 1024 cells. Set it to at least 8192, or \
+         collection.encoder.cells to at most 100.",
+    );
+    refuses(
+        "collection.encoder={kind: lsh, hashes: 10, bits: 7}",
+        "collection.encoder.bits: 10 hashes of 7 bits need 70 bits, but a code has 64. Set bits to \
+         at most 6 or take fewer hashes.",
+    );
+    refuses(
+        "queries=null",
+        "queries: this key is missing, but workload.ratio.queries is not 0. Add a query source, or \
+         set workload.ratio.queries to 0.",
+    );
+    refuses(
+        "queries.kind=file",
+        "queries.kind: 'file' cannot be mixed with generated vectors. Set it to generator, or \
+         vectors.kind to file.",
+    );
+    assert_eq!(
+        problems_after(&["vectors={kind: file, path: DIR/base.fbin}", "workload=null"]),
+        ["queries.kind: 'generator' cannot be mixed with vectors from a file. Set it to file, or \
+          vectors.kind to generator."]
+    );
+    assert_eq!(
+        problems_after(&["vectors={kind: file, path: DIR/base.fbin}", "queries.kind=file"]),
+        ["workload: files are read as they are, so there is no mix and no rate to set. Remove it, \
+          or set vectors.kind to generator."]
+    );
+}
+
+#[test]
+fn files_that_are_missing_or_damaged() {
+    refuses(
+        "vectors.path=DIR/absent.fbin",
+        "vectors.path: DIR/absent.fbin does not exist. Correct the path, or create the file first \
+         (`make data` gets the examples' data).",
+    );
+    refuses(
+        "queries.path=DIR",
+        "queries.path: DIR ends neither in .fbin nor in .u8bin. Give such a file.",
+    );
+    let of = |key: &str, file: &str| {
+        format!(
+            "{key}: DIR/{file} holds vectors of dimension 4, but collection.dimension is 5. Set \
+             collection.dimension to 4 or give another file."
+        )
+    };
+    assert_eq!(
+        problems_after(&["collection.dimension=5"]),
+        [of("vectors.path", "base.fbin"), of("queries.path", "query.fbin")]
+    );
+    refuses(
+        "vectors.preload=101",
+        "vectors.preload: 101 is more than the 100 rows of DIR/base.fbin. Set it to at most that \
+         number.",
+    );
+}
+
+#[test]
+fn damaged_matrix_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m.fbin");
+    let says = || {
+        let sentence = vstream_settings::read_matrix_header(&path).expect_err("refused");
+        sentence.replace(&path.display().to_string(), "FILE")
+    };
+    fs::write(&path, [0u8; 7]).expect("writes");
+    assert_eq!(says(), "FILE is too short to be a matrix file. Create it again.");
+    write_matrix(&path, 0, 4);
+    assert_eq!(
+        says(),
+        "FILE says that it holds 0 vectors of dimension 4, which cannot be used. Give a file with \
+         at least one vector of dimension 1 to 4096."
+    );
+    write_matrix(&path, 2, 4);
+    fs::write(&path, &fs::read(&path).expect("reads")[..39]).expect("writes");
+    assert_eq!(
+        says(),
+        "FILE has 39 bytes, but 2 vectors of dimension 4 need 40. The file is cut short or \
+         damaged: create it again."
+    );
+}
+
+#[test]
+fn folders_that_cannot_be_written() {
+    for (key, assignment) in [
+        ("state.path", "state.path=DIR/base.fbin/state"),
+        ("checkpoint.path", "checkpoint={path: DIR/base.fbin/state}"),
+        ("snapshot.path", "snapshot={path: DIR/base.fbin/state}"),
+        ("results.path", "results={kind: file, path: DIR/base.fbin/state/answers.jsonl}"),
+    ] {
+        refuses(
+            assignment,
+            &format!(
+                "{key}: DIR/base.fbin/state cannot be written (DIR/base.fbin is not a folder). \
+                 Choose a folder that this user may write."
+            ),
+        );
+    }
+    let [sentence] = problems_after(&["state.path=/proc/vstream"]).try_into().expect("one");
+    assert!(sentence.starts_with("state.path: /proc/vstream cannot be written ("), "{sentence}");
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let error = JobSettings::from_yaml("parallelism: 0\nrate: 5\n").expect_err("refused");
+    let keys: Vec<&str> =
+        error.problems().iter().filter_map(|problem| problem.split(':').next()).collect();
+    assert!(keys.starts_with(&["parallelism", "collection.dimension", "collection.metric"]));
+    assert!(keys.contains(&"vectors.kind") && keys.contains(&"rate"));
+    assert_eq!(error.to_string().lines().count(), error.problems().len());
+}
+
+#[test]
+fn a_collection_from_json_says_the_same() {
+    let error = CollectionSettings::from_json(r#"{"dimension": 5000, "metric": "l2", "x": 1}"#)
+        .expect_err("refused");
+    assert_eq!(
+        error.problems(),
+        [
+            "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
+            "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
+             recall-target, seed."
+        ]
+    );
+}

@@ -1,0 +1,95 @@
+package io.vstream.flink.ingest;
+
+import io.vstream.flink.state.RecordSerializer;
+import io.vstream.flink.state.RecordType;
+import java.io.IOException;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.util.OutputTag;
+
+/**
+ * A record that was refused; it goes to a side output and the job keeps running.
+ *
+ * @param reason why
+ * @param text what was refused and what to change, at most a few hundred characters
+ */
+public record BadRecord(Reason reason, String text) {
+
+    /** Why a record was refused. The name in lower case is its name in metrics. */
+    public enum Reason {
+        /** Not a JSON object with the fields that a record needs. */
+        MALFORMED_LINE,
+        /** A line longer than any record can be. */
+        LINE_TOO_LONG,
+        /** An id that is no whole number from 0 to 2^64 - 1. */
+        BAD_ID,
+        /** The vector does not have the collection's dimension. */
+        WRONG_DIMENSION,
+        /** The vector holds NaN or infinity. */
+        NOT_FINITE,
+        /** The collection stores u8 and a value is not a whole number from 0 to 255. */
+        NOT_U8,
+        /** The metric is cosine and the vector has no direction. */
+        ZERO_NORM,
+        /** k is not between 1 and 1,000. */
+        BAD_K,
+        /** Effort is neither auto nor exact nor a number of leaves. */
+        BAD_EFFORT,
+        /** The engine refused the record for another reason, which the text gives. */
+        REFUSED;
+
+        private static final Reason[] ALL = values();
+
+        /** Name in metrics and reports. */
+        public String metric() {
+            return name().toLowerCase(java.util.Locale.ROOT);
+        }
+    }
+
+    private static final int TEXT_MAX = 300;
+
+    /** Type of a stream of these. */
+    public static final RecordType<BadRecord> TYPE =
+            RecordType.of(BadRecord.class, BadRecordSerializer::new);
+
+    /** The side output of decode and place. */
+    public static final OutputTag<BadRecord> TAG = new OutputTag<>("bad-records", TYPE);
+
+    /** Shortens a text that is too long. */
+    public BadRecord {
+        if (text.length() > TEXT_MAX) {
+            text = text.substring(0, TEXT_MAX) + " ...";
+        }
+    }
+
+    private static final class BadRecordSerializer extends RecordSerializer<BadRecord> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public TypeSerializer<BadRecord> duplicate() {
+            return new BadRecordSerializer();
+        }
+
+        @Override
+        public BadRecord createInstance() {
+            return new BadRecord(Reason.REFUSED, "");
+        }
+
+        @Override
+        public BadRecord copy(BadRecord from) {
+            return from;
+        }
+
+        @Override
+        public void serialize(BadRecord record, DataOutputView target) throws IOException {
+            target.writeByte(record.reason.ordinal());
+            target.writeUTF(record.text);
+        }
+
+        @Override
+        public BadRecord deserialize(DataInputView source) throws IOException {
+            return new BadRecord(Reason.ALL[source.readByte()], source.readUTF());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+package io.vstream.flink.ingest;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import java.io.IOException;
+import java.math.BigInteger;
+import java.util.Arrays;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonFactory;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonParser;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonToken;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.StreamReadFeature;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonReadFeature;
+
+/**
+ * Reads JSON lines: {@code {"id":1,"vector":[..]}}, {@code {"id":1,"op":"delete"}} and {@code
+ * {"query_id":1,"vector":[..],"k":10,"effort":"auto"}}. Unknown fields are skipped. Not for several
+ * threads.
+ */
+public final class LineParser {
+
+    /** Longest vector worth reading; one more than the largest dimension shows that it is wrong. */
+    private static final int VECTOR_MAX = 4_097;
+
+    /** {@code NaN} and {@code Infinity} are read, so that they are refused for what they are. */
+    private static final JsonFactory JSON =
+            JsonFactory.builder()
+                    .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
+                    .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
+                    .build();
+
+    private final int defaultK;
+    private float[] floats = new float[128];
+
+    /**
+     * @param defaultK neighbours of a query that does not say
+     */
+    public LineParser(int defaultK) {
+        this.defaultK = defaultK;
+    }
+
+    /**
+     * Reads {@code record.line} into the other fields and sets its kind.
+     *
+     * @return why the line was refused, or null
+     */
+    public Reason parse(Incoming record) {
+        boolean query = record.kind == Incoming.Kind.QUERY_LINE;
+        Fields fields = new Fields();
+        try (JsonParser json = JSON.createParser(record.line)) {
+            if (json.nextToken() != JsonToken.START_OBJECT) {
+                return Reason.MALFORMED_LINE;
+            }
+            while (json.nextToken() == JsonToken.FIELD_NAME) {
+                String name = json.currentName();
+                json.nextToken();
+                Reason reason = field(name, json, record, fields, query);
+                if (reason != null) {
+                    return reason;
+                }
+            }
+            if (json.currentToken() != JsonToken.END_OBJECT || json.nextToken() != null) {
+                return Reason.MALFORMED_LINE;
+            }
+        } catch (JsonProcessingException e) {
+            return Reason.MALFORMED_LINE;
+        } catch (IOException e) {
+            throw new IllegalStateException("Reading a line in memory cannot fail.", e);
+        }
+        return finish(record, fields, query);
+    }
+
+    private Reason field(
+            String name, JsonParser json, Incoming record, Fields fields, boolean query)
+            throws IOException {
+        if (name.equals(query ? "query_id" : "id")) {
+            fields.id = true;
+            return id(json, record);
+        }
+        switch (name) {
+            case "vector":
+                fields.vector = true;
+                return vector(json, record);
+            case "op":
+                fields.op = json.getText();
+                return null;
+            case "k":
+                fields.k = true;
+                // A fraction or a word is as wrong as a k that is out of range.
+                record.k = json.currentToken() == JsonToken.VALUE_NUMBER_INT ? clamp(json) : 0;
+                return null;
+            case "effort":
+                fields.effort = true;
+                return effort(json, record);
+            default:
+                json.skipChildren();
+                return null;
+        }
+    }
+
+    private Reason finish(Incoming record, Fields fields, boolean query) {
+        if (!fields.id) {
+            return Reason.MALFORMED_LINE;
+        }
+        if (query) {
+            record.kind = Incoming.Kind.QUERY;
+            record.k = fields.k ? record.k : defaultK;
+            record.effort = fields.effort ? record.effort : 0;
+            return fields.vector ? null : Reason.MALFORMED_LINE;
+        }
+        boolean delete = "delete".equals(fields.op);
+        record.kind = delete ? Incoming.Kind.DELETE : Incoming.Kind.UPSERT;
+        boolean known = delete || fields.op == null || "upsert".equals(fields.op);
+        return known && (delete || fields.vector) ? null : Reason.MALFORMED_LINE;
+    }
+
+    private static Reason id(JsonParser json, Incoming record) throws IOException {
+        if (json.currentToken() != JsonToken.VALUE_NUMBER_INT) {
+            return Reason.BAD_ID;
+        }
+        BigInteger id = json.getBigIntegerValue();
+        if (id.signum() < 0 || id.bitLength() > Long.SIZE) {
+            return Reason.BAD_ID;
+        }
+        record.id = id.longValue();
+        return null;
+    }
+
+    private static Reason effort(JsonParser json, Incoming record) throws IOException {
+        if (json.currentToken() == JsonToken.VALUE_NUMBER_INT) {
+            int leaves = clamp(json);
+            record.effort = leaves;
+            return leaves < 1 ? Reason.BAD_EFFORT : null;
+        }
+        String word = json.currentToken() == JsonToken.VALUE_STRING ? json.getText() : "";
+        record.effort = word.equals("exact") ? -1 : 0;
+        return word.equals("exact") || word.equals("auto") ? null : Reason.BAD_EFFORT;
+    }
+
+    private static int clamp(JsonParser json) throws IOException {
+        BigInteger value = json.getBigIntegerValue();
+        return value.bitLength() < Integer.SIZE ? value.intValue() : -1;
+    }
+
+    private Reason vector(JsonParser json, Incoming record) throws IOException {
+        if (json.currentToken() != JsonToken.START_ARRAY) {
+            return Reason.MALFORMED_LINE;
+        }
+        int length = 0;
+        while (json.nextToken() != JsonToken.END_ARRAY) {
+            if (!json.currentToken().isNumeric()) {
+                return Reason.MALFORMED_LINE;
+            }
+            if (length == floats.length) {
+                floats = Arrays.copyOf(floats, length * 2);
+            }
+            floats[length++] = json.getFloatValue();
+            if (length > VECTOR_MAX) {
+                return Reason.WRONG_DIMENSION;
+            }
+        }
+        if (record.vector.length != length) {
+            record.vector = new float[length];
+        }
+        System.arraycopy(floats, 0, record.vector, 0, length);
+        return null;
+    }
+
+    /** Which fields a line had. */
+    private static final class Fields {
+        private boolean id;
+        private boolean vector;
+        private boolean k;
+        private boolean effort;
+        private String op;
+    }
+}

@@ -1,0 +1,51 @@
+package io.vstream.flink.ingest;
+
+import io.vstream.flink.state.RecordSerializer;
+import io.vstream.flink.state.RecordType;
+import java.io.IOException;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * A checked and numbered query on its way to routing.
+ *
+ * @param ticket what stays with it
+ * @param vector the collection's dimension, all finite
+ */
+public record QueryRecord(Ticket ticket, float[] vector) {
+
+    /** Type of a stream of these. */
+    public static final RecordType<QueryRecord> TYPE =
+            RecordType.of(QueryRecord.class, QueryRecordSerializer::new);
+
+    private static final class QueryRecordSerializer extends RecordSerializer<QueryRecord> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public TypeSerializer<QueryRecord> duplicate() {
+            return new QueryRecordSerializer();
+        }
+
+        @Override
+        public QueryRecord createInstance() {
+            return new QueryRecord(new Ticket(0, 0, 1, 0, 0, false), new float[0]);
+        }
+
+        @Override
+        public QueryRecord copy(QueryRecord from) {
+            return new QueryRecord(from.ticket, from.vector.clone());
+        }
+
+        @Override
+        public void serialize(QueryRecord record, DataOutputView target) throws IOException {
+            record.ticket.write(target);
+            floats().write(record.vector, target);
+        }
+
+        @Override
+        public QueryRecord deserialize(DataInputView source) throws IOException {
+            return new QueryRecord(Ticket.read(source), floats().read(source));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+package io.vstream.flink.ingest;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import java.io.Serializable;
+
+/**
+ * What a collection accepts. Checks only: no arithmetic of the index lives here. Stateless.
+ *
+ * @param dimension elements of every vector, 1 to 4,096
+ * @param cosine true if the metric is cosine, which needs vectors that have a direction
+ * @param bytes true if the collection stores u8, so that stored values are 0 to 255
+ */
+public record VectorRules(int dimension, boolean cosine, boolean bytes) implements Serializable {
+
+    /** Largest k of a query. */
+    public static final int K_MAX = 1_000;
+
+    private static final int U8_MAX = 255;
+
+    /** Why {@code vector} may not be stored, or null if it may. One pass. */
+    public Reason refuseStored(float[] vector) {
+        Reason reason = refuseQuery(vector);
+        if (reason == null && bytes) {
+            for (float value : vector) {
+                if (value < 0 || value > U8_MAX || value != (int) value) {
+                    return Reason.NOT_U8;
+                }
+            }
+        }
+        return reason;
+    }
+
+    /** Why {@code vector} may not be a query, or null if it may. One pass. */
+    public Reason refuseQuery(float[] vector) {
+        if (vector.length != dimension) {
+            return Reason.WRONG_DIMENSION;
+        }
+        double squares = 0;
+        for (float value : vector) {
+            squares += (double) value * value;
+        }
+        // A sum of squares in double precision is finite exactly if every float is.
+        if (!Double.isFinite(squares)) {
+            return Reason.NOT_FINITE;
+        }
+        // The engine normalises in single precision: a norm that underflows or overflows there
+        // has no direction.
+        boolean direction = squares >= Float.MIN_NORMAL && squares <= Float.MAX_VALUE;
+        return cosine && !direction ? Reason.ZERO_NORM : null;
+    }
+
+    /** Why a query may not ask for {@code k} neighbours with {@code effort}, or null if it may. */
+    public static Reason refuseQuery(int k, int effort) {
+        if (k < 1 || k > K_MAX) {
+            return Reason.BAD_K;
+        }
+        return effort < -1 ? Reason.BAD_EFFORT : null;
+    }
+}

@@ -1,0 +1,238 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.source.Gate;
+import io.vstream.nativecore.EngineException;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.CheckpointingMode;
+import org.apache.flink.runtime.jobmaster.JobResult;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.ExceptionUtils;
+
+/**
+ * Runs one job on a cluster inside this process and prints what happens as JSON lines on standard
+ * output; warnings and errors go to standard error.
+ *
+ * <pre>
+ * java JVM_FLAGS -cp 'lib/*' io.vstream.flink.job.JobRunner --job FILE [--restore CHECKPOINT]
+ * </pre>
+ *
+ * <p>Recommended flags, which the {@code vstream} command sets:
+ *
+ * <ul>
+ *   <li>{@code -Xms2g -Xmx2g} (or {@code jvm.heap} for both): vectors live outside the heap, which
+ *       holds about 60 bytes per row for place. A heap of fixed size never pauses to grow.
+ *   <li>{@code -Xmn1g} (half the heap) {@code -XX:+UseParallelGC}: nearly all garbage is young and
+ *       dies at once, so a large young generation makes collections rare and short, and Parallel
+ *       has no concurrent threads that compete with the job for few cores.
+ *   <li>{@code -XX:MaxDirectMemorySize=1g}: network and native buffers.
+ *   <li>{@code -XX:-UsePerfData}: no file under /tmp that a slow disk could block a collection on.
+ * </ul>
+ *
+ * <p>Exit codes: 0 the job ended, 1 it failed, 2 it was refused before it started.
+ */
+public final class JobRunner {
+
+    private static final int EXIT_FAILED = 1;
+    private static final int EXIT_REFUSED = 2;
+    private static final long POLL_MILLIS = 50;
+    private static final long PROGRESS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final int RESTARTS = 3;
+
+    private final JobSettings job;
+    private final PrintStream out;
+    private final String gateName = "gate-" + UUID.randomUUID();
+
+    private JobRunner(JobSettings job, PrintStream out) {
+        this.job = job;
+        this.out = out;
+    }
+
+    /** See {@link JobRunner}. */
+    public static void main(String[] arguments) {
+        System.exit(run(arguments, System.out, System.err));
+    }
+
+    /** Runs a job to its end; returns the exit code. */
+    static int run(String[] arguments, PrintStream out, PrintStream err) {
+        try {
+            Arguments given = Arguments.of(arguments);
+            String json = Files.readString(Path.of(given.job), StandardCharsets.UTF_8);
+            return new JobRunner(JobSettings.fromJson(json), out).run(given.restore, err);
+        } catch (IllegalArgumentException | EngineException e) {
+            err.println("vstream: " + e.getMessage());
+            return EXIT_REFUSED;
+        } catch (IOException e) {
+            err.println("vstream: cannot read or write a file: " + e.getMessage());
+            return EXIT_REFUSED;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return EXIT_FAILED;
+        } catch (Exception e) {
+            err.println("vstream: the job failed: " + rootMessage(e));
+            return EXIT_FAILED;
+        }
+    }
+
+    private record Arguments(String job, String restore) {
+
+        private static Arguments of(String[] words) {
+            String job = null;
+            String restore = null;
+            for (int i = 0; i + 1 < words.length; i += 2) {
+                switch (words[i]) {
+                    case "--job" -> job = words[i + 1];
+                    case "--restore" -> restore = words[i + 1];
+                    default ->
+                            throw new IllegalArgumentException(
+                                    "Unknown option " + words[i] + "; use --job and --restore.");
+                }
+            }
+            if (job == null || words.length % 2 != 0) {
+                throw new IllegalArgumentException(
+                        "Say which job to run: --job FILE [--restore CHECKPOINT].");
+            }
+            return new Arguments(job, restore);
+        }
+    }
+
+    private int run(String restore, PrintStream err) throws Exception {
+        Gate gate = Gate.install(gateName);
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.getExecutionEnvironment(flinkSettings(restore));
+        boolean training = VStreamJob.needsTraining(job);
+        Sources.Streams streams = Sources.add(env, job, gateName, training);
+        VStreamJob.addSink(job, VStreamJob.add(env, job, streams).answers());
+        try (LocalCluster cluster = new LocalCluster(1, job.parallelism())) {
+            JobID id = cluster.submit(env, job.name());
+            Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
+            Runtime.getRuntime().addShutdownHook(stop);
+            watch(cluster, id, gate);
+            JobResult result = cluster.await(id);
+            removeHook(stop);
+            if (!result.isSuccess()) {
+                result.getSerializedThrowable()
+                        .ifPresent(e -> err.println("vstream: the job failed: " + rootMessage(e)));
+                return EXIT_FAILED;
+            }
+            return 0;
+        } finally {
+            Gate.release(gateName);
+        }
+    }
+
+    /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
+    private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
+        Report report = new Report(cluster.metrics());
+        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.parallelism());
+        boolean unmeasuredStart = job.workload().warmUpMillis() > 0;
+        long printed = System.nanoTime();
+        while (!cluster.status(id).isGloballyTerminalState()) {
+            Thread.sleep(POLL_MILLIS);
+            int waiting = (int) cluster.metrics().max(Names.WAITING, -1);
+            if (waiting >= 0 && sourcesAtRest(cluster) && quiet.quiet()) {
+                if (!unmeasuredStart && job.vectors().generator() && waiting == 1) {
+                    report.beginMeasured();
+                }
+                gate.open(waiting);
+            }
+            if (unmeasuredStart && report.measuring()) {
+                report.beginMeasured();
+            }
+            if (System.nanoTime() - printed >= PROGRESS_NANOS) {
+                printed += PROGRESS_NANOS;
+                out.println(report.progress());
+                String sample = report.sample();
+                if (sample != null) {
+                    out.println(sample);
+                }
+                out.flush();
+            }
+        }
+        if (cluster.status(id) == JobStatus.FINISHED) {
+            out.println(report.result());
+            out.flush();
+        }
+    }
+
+    /** A file of vectors must have been read to its end before the queries may start. */
+    private boolean sourcesAtRest(LocalCluster cluster) {
+        int ended = 5;
+        int settling = 2;
+        long lowest = cluster.metrics().min(Names.PHASE, 0);
+        return job.vectors().generator()
+                || lowest == settling && cluster.metrics().max(Names.PHASE, 0) == ended;
+    }
+
+    private Configuration flinkSettings(String restore) {
+        Configuration flink = VStreamJob.flinkSettings();
+        if (job.checkpoint() == null) {
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
+        } else {
+            flink.set(
+                    CheckpointingOptions.CHECKPOINTING_INTERVAL,
+                    Duration.ofMillis(job.checkpoint().intervalMillis()));
+            flink.set(
+                    CheckpointingOptions.CHECKPOINTING_CONSISTENCY_MODE,
+                    CheckpointingMode.EXACTLY_ONCE);
+            flink.set(
+                    CheckpointingOptions.CHECKPOINTS_DIRECTORY,
+                    Path.of(job.checkpoint().path()).toUri().toString());
+            flink.set(
+                    CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
+                    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, RESTARTS);
+            flink.set(
+                    RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY,
+                    Duration.ofSeconds(1));
+        }
+        if (restore != null) {
+            flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
+        }
+        return flink;
+    }
+
+    private static void cancel(LocalCluster cluster, JobID id) {
+        try {
+            cluster.cancel(id);
+            cluster.await(id);
+        } catch (Exception e) {
+            // The process ends anyway; what the job left is overwritten by the next one.
+            System.err.println("vstream: could not end the job cleanly: " + e.getMessage());
+        }
+    }
+
+    private static void removeHook(Thread hook) {
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException e) {
+            // The process is already ending, which is why the job has ended.
+        }
+    }
+
+    /** The sentence of the first cause, which says what happened; a defect shows its trace. */
+    private static String rootMessage(Throwable failure) {
+        Throwable root = failure;
+        while (root.getCause() != null) {
+            root = root.getCause();
+        }
+        return root.getMessage() != null && !(root instanceof RuntimeException)
+                ? root.getMessage()
+                : ExceptionUtils.stringifyException(failure);
+    }
+}

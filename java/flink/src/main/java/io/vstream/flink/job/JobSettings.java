@@ -1,0 +1,186 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.ingest.VectorRules;
+import java.util.EnumSet;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+
+/**
+ * One job, as the {@code vstream} command wrote it: validated, every key present, durations in
+ * milliseconds, paths absolute. The schema and its checks are in Rust; here it is only read.
+ *
+ * @param name of the job
+ * @param parallelism partitions
+ * @param collection settings of the collection as JSON, for the native side
+ * @param rules what the collection accepts
+ * @param seed of every choice that is left to chance
+ * @param vectors where vectors come from
+ * @param queries where queries come from, or null
+ * @param workload of the generator
+ * @param results where answers go
+ * @param trainingSample vectors to train on
+ * @param mergeDeadlineMillis how long merge waits for partial answers
+ * @param auditShare share of the queries to audit, 0 to 1
+ * @param checkpoint when and where, or null
+ * @param stateFolder where engines make private folders, or null
+ * @param snapshotFolder receives the engines at the end, or null
+ * @param faults defects for tests
+ */
+public record JobSettings(
+        String name,
+        int parallelism,
+        String collection,
+        VectorRules rules,
+        long seed,
+        Input vectors,
+        Input queries,
+        Workload workload,
+        Results results,
+        int trainingSample,
+        long mergeDeadlineMillis,
+        double auditShare,
+        Checkpoint checkpoint,
+        String stateFolder,
+        String snapshotFolder,
+        EnumSet<Fault> faults) {
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    /**
+     * Where records come from.
+     *
+     * @param generator true for a generator over a data file, false for a file of JSON lines
+     * @param path of the file
+     * @param preload rows to insert first; generator only
+     * @param limit records after the preload, 0 for no limit; generator only
+     * @param k neighbours that queries ask for unless they say otherwise
+     */
+    public record Input(boolean generator, String path, int preload, long limit, int k) {}
+
+    /**
+     * The mix that a generator makes.
+     *
+     * @param queries share of queries
+     * @param inserts share of inserts
+     * @param deletes share of deletes
+     * @param rate records per second, 0 for as fast as they are taken
+     * @param durationMillis length of the mix, 0 for no end
+     * @param warmUpMillis beginning of the mix that is not measured
+     */
+    public record Workload(
+            int queries,
+            int inserts,
+            int deletes,
+            long rate,
+            long durationMillis,
+            long warmUpMillis) {}
+
+    /**
+     * Where answers go.
+     *
+     * @param kind {@code blackhole}, {@code console} or {@code file}
+     * @param path of the file, or null
+     */
+    public record Results(String kind, String path) {}
+
+    /**
+     * Checkpoints.
+     *
+     * @param intervalMillis between two
+     * @param path of the folder that holds them
+     */
+    public record Checkpoint(long intervalMillis, String path) {}
+
+    /**
+     * Reads a normalised job.
+     *
+     * @throws IllegalArgumentException with a sentence that says what is wrong
+     */
+    public static JobSettings fromJson(String json) {
+        JsonNode job;
+        try {
+            job = JSON.readTree(json);
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(
+                    "The job is not JSON: " + e.getOriginalMessage() + ".", e);
+        }
+        JsonNode collection = need(job, "collection");
+        boolean queries = present(job.path("queries"));
+        return new JobSettings(
+                job.path("name").asText("vstream"),
+                need(job, "parallelism").asInt(),
+                collection.toString(),
+                new VectorRules(
+                        need(collection, "dimension").asInt(),
+                        need(collection, "metric").asText().equals("cosine"),
+                        collection.path("element").asText("f32").equals("u8")),
+                collection.path("seed").asLong(42),
+                input(need(job, "vectors")),
+                queries ? input(job.path("queries")) : null,
+                workload(job.path("workload"), queries),
+                new Results(
+                        job.path("results").path("kind").asText("blackhole"),
+                        text(job.path("results").path("path"))),
+                job.path("training-sample").asInt(20_000),
+                job.path("merge-deadline").asLong(5_000),
+                job.path("audit-share").asDouble(0),
+                present(job.path("checkpoint"))
+                        ? new Checkpoint(
+                                need(job.path("checkpoint"), "interval").asLong(),
+                                need(job.path("checkpoint"), "path").asText())
+                        : null,
+                text(job.path("state").path("path")),
+                text(job.path("snapshot").path("path")),
+                faults(job.path("faults")));
+    }
+
+    private static Input input(JsonNode input) {
+        return new Input(
+                need(input, "kind").asText().equals("generator"),
+                need(input, "path").asText(),
+                input.path("preload").asInt(0),
+                input.path("limit").asLong(0),
+                input.path("k").asInt(10));
+    }
+
+    private static Workload workload(JsonNode workload, boolean queries) {
+        JsonNode ratio = workload.path("ratio");
+        return new Workload(
+                queries ? ratio.path("queries").asInt(1) : 0,
+                ratio.path("inserts").asInt(3),
+                ratio.path("deletes").asInt(1),
+                workload.path("rate").asLong(0),
+                workload.path("duration").asLong(0),
+                workload.path("warm-up").asLong(0));
+    }
+
+    private static EnumSet<Fault> faults(JsonNode faults) {
+        EnumSet<Fault> on = EnumSet.noneOf(Fault.class);
+        faults.fieldNames()
+                .forEachRemaining(
+                        name -> {
+                            if (faults.path(name).asBoolean()) {
+                                on.add(Fault.of(name));
+                            }
+                        });
+        return on;
+    }
+
+    private static JsonNode need(JsonNode parent, String key) {
+        JsonNode child = parent.path(key);
+        if (!present(child)) {
+            throw new IllegalArgumentException(
+                    "The job has no '" + key + "'; let 'vstream run' write the file.");
+        }
+        return child;
+    }
+
+    private static boolean present(JsonNode node) {
+        return !node.isMissingNode() && !node.isNull();
+    }
+
+    private static String text(JsonNode node) {
+        return present(node) ? node.asText() : null;
+    }
+}

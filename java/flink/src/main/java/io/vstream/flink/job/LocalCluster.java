@@ -1,0 +1,97 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.metrics.InProcessReporter;
+import io.vstream.flink.metrics.MetricsView;
+import java.util.UUID;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.configuration.MemorySize;
+import org.apache.flink.configuration.RestOptions;
+import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.jobmaster.JobResult;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.runtime.minicluster.RpcServiceSharing;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/** A Flink cluster in this process, on loopback alone, and the metrics of what runs in it. */
+public final class LocalCluster implements AutoCloseable {
+
+    private static final String LOOPBACK = "127.0.0.1";
+    private static final MemorySize NETWORK = MemorySize.ofMebiBytes(96);
+    private static final MemorySize MANAGED = MemorySize.ofMebiBytes(8);
+
+    private final String name = "vstream-" + UUID.randomUUID();
+    private final Configuration configuration;
+    private final MetricsView metrics;
+    private final MiniCluster cluster;
+
+    /**
+     * Starts a cluster.
+     *
+     * @param taskManagers task managers; one is fastest, since its tasks share memory
+     * @param slots slots of each
+     */
+    public LocalCluster(int taskManagers, int slots) throws Exception {
+        configuration = VStreamJob.flinkSettings();
+        configuration.set(RestOptions.BIND_PORT, "0");
+        configuration.set(RestOptions.BIND_ADDRESS, LOOPBACK);
+        configuration.set(RestOptions.ADDRESS, LOOPBACK);
+        configuration.set(JobManagerOptions.BIND_HOST, LOOPBACK);
+        configuration.set(TaskManagerOptions.BIND_HOST, LOOPBACK);
+        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, NETWORK);
+        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, NETWORK);
+        configuration.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MANAGED);
+        metrics = InProcessReporter.install(configuration, name);
+        cluster =
+                new MiniCluster(
+                        new MiniClusterConfiguration.Builder()
+                                .setConfiguration(configuration)
+                                .setNumTaskManagers(taskManagers)
+                                .setNumSlotsPerTaskManager(slots)
+                                .setRpcServiceSharing(RpcServiceSharing.SHARED)
+                                .build());
+        cluster.start();
+    }
+
+    /** What the job reports; one job per cluster. */
+    public MetricsView metrics() {
+        return metrics;
+    }
+
+    /** Starts the job that {@code env} describes. */
+    public JobID submit(StreamExecutionEnvironment env, String jobName) throws Exception {
+        var graph = env.getStreamGraph();
+        graph.setJobName(jobName);
+        return cluster.submitJob(graph.getJobGraph()).get().getJobID();
+    }
+
+    /** State of a job. */
+    public JobStatus status(JobID job) throws Exception {
+        return cluster.getJobStatus(job).get();
+    }
+
+    /** Waits for the end of a job. */
+    public JobResult await(JobID job) throws Exception {
+        return cluster.requestJobResult(job).get();
+    }
+
+    /** Ends a job at a savepoint and returns where it is. */
+    public String stop(JobID job, String folder) throws Exception {
+        return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.NATIVE).get();
+    }
+
+    /** Ends a job at once. */
+    public void cancel(JobID job) throws Exception {
+        cluster.cancelJob(job).get();
+    }
+
+    @Override
+    public void close() throws Exception {
+        InProcessReporter.release(name);
+        cluster.close();
+    }
+}

@@ -1,0 +1,47 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.metrics.MetricsView;
+import io.vstream.flink.metrics.Names;
+
+/**
+ * Tells when everything that the sources sent has been applied to the index, while they wait at a
+ * gate: no row is on its way, no training is going on, no row waits to be moved.
+ *
+ * <p>The counts are read along the stream. Each is raised only after what it counts was handed on,
+ * so once a count equals the one before it, with the source waiting, neither changes again.
+ */
+final class QuietCheck {
+
+    private final MetricsView metrics;
+    private final int partitions;
+
+    QuietCheck(MetricsView metrics, int partitions) {
+        this.metrics = metrics;
+        this.partitions = partitions;
+    }
+
+    /** True if nothing is on its way. Meaningful while every source waits or has ended. */
+    boolean quiet() {
+        long accepted = metrics.sum(Names.ACCEPTED);
+        long sampled = metrics.sum(Names.SAMPLED);
+        if (!started() || !metrics.sameAttempt()) {
+            return false;
+        }
+        if (metrics.sum(Names.PLACED) != accepted || metrics.sum(Names.SAMPLE_TAKEN) != sampled) {
+            return false;
+        }
+        // The epoch of the trainer, of every place subtask and of every router: all agree once
+        // rows were moved and the routers rely on the template.
+        if (metrics.min(Names.EPOCH, 0) != metrics.max(Names.EPOCH, 0)) {
+            return false;
+        }
+        long sent = metrics.sum(Names.SENT);
+        return metrics.sum(Names.APPLIED) == sent;
+    }
+
+    private boolean started() {
+        return metrics.subtasks(Names.PLACED) == partitions
+                && metrics.subtasks(Names.APPLIED) == partitions
+                && metrics.subtasks(Names.EPOCH) == 2 * partitions + 1;
+    }
+}

@@ -1,0 +1,124 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.source.DatasetFile;
+import io.vstream.flink.source.GeneratorScript;
+import io.vstream.flink.source.LineScript;
+import io.vstream.flink.source.Mix;
+import io.vstream.flink.source.Script;
+import io.vstream.flink.source.ScriptSource;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/** Makes the sources that a job's settings ask for. */
+public final class Sources {
+
+    private static final long NANOS_PER_MILLI = TimeUnit.MILLISECONDS.toNanos(1);
+
+    private Sources() {}
+
+    /**
+     * The input of a job.
+     *
+     * @param vectors vector records; with a generator also the queries, in the exact mix
+     * @param queries queries alone, or null if they are among the vectors or there are none
+     */
+    public record Streams(DataStream<Incoming> vectors, DataStream<Incoming> queries) {}
+
+    /**
+     * Adds the sources of a job.
+     *
+     * @param gate name of the gate that they obey
+     * @param needsTraining true if the preload should pause after the sample
+     * @throws IllegalArgumentException with a sentence if a file is missing or does not fit
+     */
+    public static Streams add(
+            StreamExecutionEnvironment env, JobSettings job, String gate, boolean needsTraining) {
+        if (job.vectors().generator()) {
+            Script script = new GeneratorScript(generator(job, needsTraining));
+            return new Streams(source(env, script, gate, "generator"), null);
+        }
+        readable(job.vectors().path());
+        DataStream<Incoming> vectors =
+                source(env, new LineScript(job.vectors().path(), false), gate, "vector-lines");
+        if (job.queries() == null) {
+            return new Streams(vectors, null);
+        }
+        readable(job.queries().path());
+        Script script = new LineScript(job.queries().path(), true);
+        return new Streams(vectors, source(env, script, gate, "query-lines"));
+    }
+
+    private static DataStream<Incoming> source(
+            StreamExecutionEnvironment env, Script script, String gate, String name) {
+        return env.fromSource(
+                        new ScriptSource(script, gate),
+                        WatermarkStrategy.noWatermarks(),
+                        name,
+                        Incoming.TYPE)
+                .setParallelism(1)
+                .uid(name);
+    }
+
+    private static GeneratorScript.Settings generator(JobSettings job, boolean needsTraining) {
+        JobSettings.Input vectors = job.vectors();
+        JobSettings.Workload workload = job.workload();
+        int rows = rows(vectors.path(), job.rules().dimension());
+        if (vectors.preload() > rows) {
+            throw new IllegalArgumentException(
+                    "vectors.preload is "
+                            + vectors.preload()
+                            + " but "
+                            + vectors.path()
+                            + " has only "
+                            + rows
+                            + " rows; lower it.");
+        }
+        if (job.queries() != null) {
+            rows(job.queries().path(), job.rules().dimension());
+        }
+        boolean pause = needsTraining && job.trainingSample() < vectors.preload();
+        return new GeneratorScript.Settings(
+                vectors.path(),
+                job.queries() == null ? null : job.queries().path(),
+                vectors.preload(),
+                pause ? job.trainingSample() : -1,
+                vectors.limit(),
+                new Mix(workload.queries(), workload.inserts(), workload.deletes()),
+                workload.rate(),
+                workload.durationMillis() * NANOS_PER_MILLI,
+                workload.warmUpMillis() * NANOS_PER_MILLI,
+                job.queries() == null ? 1 : job.queries().k(),
+                job.seed());
+    }
+
+    private static int rows(String path, int dimension) {
+        readable(path);
+        try (DatasetFile file = DatasetFile.open(Path.of(path))) {
+            if (file.dimension() != dimension) {
+                throw new IllegalArgumentException(
+                        path
+                                + " holds vectors of dimension "
+                                + file.dimension()
+                                + " and collection.dimension is "
+                                + dimension
+                                + "; make them equal.");
+            }
+            return file.rows();
+        } catch (IOException e) {
+            throw new IllegalArgumentException(e.getMessage(), e);
+        }
+    }
+
+    private static void readable(String path) {
+        if (!Files.isReadable(Path.of(path))) {
+            throw new IllegalArgumentException(
+                    "The file " + path + " is missing or cannot be read; name another one.");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+package io.vstream.flink.merge;
+
+import java.util.Arrays;
+
+/** Numbers of queries in the order in which they were added, each with a time. A ring of longs. */
+final class Deadlines {
+
+    private long[] numbers = new long[1024];
+    private long[] millis = new long[1024];
+    private int head;
+    private int size;
+
+    /**
+     * Adds a query; times may run a little out of order, then a query only waits for the others.
+     */
+    void add(long number, long atMillis) {
+        if (size == numbers.length) {
+            grow();
+        }
+        int at = head + size & numbers.length - 1;
+        numbers[at] = number;
+        millis[at] = atMillis;
+        size++;
+    }
+
+    /** True if the first query's time has come. */
+    boolean due(long nowMillis) {
+        return size > 0 && millis[head] <= nowMillis;
+    }
+
+    /** Takes the first query. */
+    long take() {
+        long number = numbers[head];
+        head = head + 1 & numbers.length - 1;
+        size--;
+        return number;
+    }
+
+    private void grow() {
+        int old = numbers.length;
+        numbers = unrolled(numbers, old);
+        millis = unrolled(millis, old);
+        head = 0;
+    }
+
+    private long[] unrolled(long[] ring, int old) {
+        long[] next = Arrays.copyOfRange(ring, head, head + old * 2);
+        System.arraycopy(ring, 0, next, old - head, head);
+        return next;
+    }
+}

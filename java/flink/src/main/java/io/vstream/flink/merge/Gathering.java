@@ -1,0 +1,173 @@
+package io.vstream.flink.merge;
+
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.search.Neighbors;
+import io.vstream.flink.state.RecordSerializer;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** What merge knows about one query: the keyed state of merge. */
+final class Gathering {
+
+    private static final int WORDS = 2;
+    private static final int PARTITIONS_MAX = 128;
+
+    private final Ticket ticket;
+    private final int expected;
+    private final long routedMillis;
+    private final long[] seen = new long[WORDS];
+    private final List<Neighbors> rows = new ArrayList<>(4);
+    private final List<Neighbors> exact = new ArrayList<>(0);
+    private boolean answered;
+
+    /**
+     * @param ticket of the query
+     * @param expected partial answers in all
+     * @param routedMillis when the query was routed
+     */
+    Gathering(Ticket ticket, int expected, long routedMillis) {
+        this.ticket = ticket;
+        this.expected = expected;
+        this.routedMillis = routedMillis;
+    }
+
+    Ticket ticket() {
+        return ticket;
+    }
+
+    int expected() {
+        return expected;
+    }
+
+    long routedMillis() {
+        return routedMillis;
+    }
+
+    /** Rows of the partitions that answered before the deadline. */
+    List<Neighbors> rows() {
+        return rows;
+    }
+
+    /** Exact rows of these partitions, for an audit. */
+    List<Neighbors> exact() {
+        return exact;
+    }
+
+    /** True once an answer was sent: what comes later is a straggler. */
+    boolean answered() {
+        return answered;
+    }
+
+    /** Drops the rows and remembers only who is missing. */
+    void markAnswered() {
+        answered = true;
+        rows.clear();
+        exact.clear();
+    }
+
+    /** Notes that a partition answered; false if it had already. */
+    boolean see(int partition) {
+        long bit = 1L << partition;
+        boolean first = (seen[partition / Long.SIZE] & bit) == 0;
+        seen[partition / Long.SIZE] |= bit;
+        return first;
+    }
+
+    /** True once every partition has answered. */
+    boolean complete() {
+        return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
+    }
+
+    /** Layout 1: the fields in order, lists with their length first. */
+    static final class GatheringSerializer extends RecordSerializer<Gathering> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public TypeSerializer<Gathering> duplicate() {
+            return this;
+        }
+
+        @Override
+        public Gathering createInstance() {
+            return new Gathering(new Ticket(0, 0, 1, 0, 0, false), 1, 0);
+        }
+
+        /** Shares the rows, which nobody changes. */
+        @Override
+        public Gathering copy(Gathering from) {
+            Gathering to = new Gathering(from.ticket, from.expected, from.routedMillis);
+            System.arraycopy(from.seen, 0, to.seen, 0, WORDS);
+            to.rows.addAll(from.rows);
+            to.exact.addAll(from.exact);
+            to.answered = from.answered;
+            return to;
+        }
+
+        @Override
+        public void serialize(Gathering gathering, DataOutputView target) throws IOException {
+            gathering.ticket.write(target);
+            target.writeShort(gathering.expected);
+            target.writeLong(gathering.routedMillis);
+            for (long word : gathering.seen) {
+                target.writeLong(word);
+            }
+            write(gathering.rows, target);
+            write(gathering.exact, target);
+            target.writeBoolean(gathering.answered);
+        }
+
+        @Override
+        public Gathering deserialize(DataInputView source) throws IOException {
+            Gathering gathering =
+                    new Gathering(
+                            Ticket.read(source), source.readUnsignedShort(), source.readLong());
+            for (int i = 0; i < WORDS; i++) {
+                gathering.seen[i] = source.readLong();
+            }
+            read(gathering.rows, source);
+            read(gathering.exact, source);
+            gathering.answered = source.readBoolean();
+            return gathering;
+        }
+
+        private static void write(List<Neighbors> lists, DataOutputView target) throws IOException {
+            target.writeShort(lists.size());
+            for (Neighbors list : lists) {
+                list.write(target);
+            }
+        }
+
+        private static void read(List<Neighbors> lists, DataInputView source) throws IOException {
+            int size = source.readUnsignedShort();
+            if (size > PARTITIONS_MAX) {
+                throw new IOException("A stored query claims " + size + " partial answers.");
+            }
+            for (int i = 0; i < size; i++) {
+                lists.add(Neighbors.read(source));
+            }
+        }
+
+        @Override
+        public TypeSerializerSnapshot<Gathering> snapshotConfiguration() {
+            return new Layout();
+        }
+    }
+
+    /** Layout of the bytes. */
+    public static final class Layout extends RecordSerializer.Snapshot<Gathering> {
+        /** Called by Flink. */
+        public Layout() {
+            super(1);
+        }
+
+        @Override
+        public TypeSerializer<Gathering> restoreSerializer() {
+            return new GatheringSerializer();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+package io.vstream.flink.metrics;
+
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongConsumer;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.Gauge;
+import org.apache.flink.metrics.Metric;
+
+/**
+ * The job's metrics as seen from the process that runs it.
+ *
+ * <p>A metric stays readable after its task ended, with its last value; the next attempt of the
+ * subtask replaces it. So totals at the end of a job are complete, and after a restart nothing is
+ * counted twice, since totals are part of the operators' state.
+ */
+public final class MetricsView {
+
+    private final Map<String, Map<String, Entry>> byName = new ConcurrentHashMap<>();
+
+    private record Entry(Metric metric, int attempt) {}
+
+    /** Called by the reporter for each new metric. */
+    void add(String name, String operator, String subtask, int attempt, Metric metric) {
+        byName.computeIfAbsent(name, key -> new ConcurrentHashMap<>())
+                .put(operator + "/" + subtask, new Entry(metric, attempt));
+    }
+
+    /** Sum of a number over all subtasks; 0 if nobody has registered it. */
+    public long sum(String name) {
+        long[] sum = new long[1];
+        each(name, value -> sum[0] += value);
+        return sum[0];
+    }
+
+    /** Largest value of a number over all subtasks, or {@code none} if nobody registered it. */
+    public long max(String name, long none) {
+        long[] max = {Long.MIN_VALUE};
+        each(name, value -> max[0] = Math.max(max[0], value));
+        return max[0] == Long.MIN_VALUE ? none : max[0];
+    }
+
+    /** Smallest value of a number over all subtasks, or {@code none} if nobody registered it. */
+    public long min(String name, long none) {
+        long[] min = {Long.MAX_VALUE};
+        each(name, value -> min[0] = Math.min(min[0], value));
+        return min[0] == Long.MAX_VALUE ? none : min[0];
+    }
+
+    /** Subtasks that registered a metric. */
+    public int subtasks(String name) {
+        return byName.getOrDefault(name, Map.of()).size();
+    }
+
+    /** Values of a number by subtask, in order. One operator alone may own the metric. */
+    public long[] bySubtask(String name) {
+        Map<Integer, Long> sorted = new TreeMap<>();
+        byName.getOrDefault(name, Map.of())
+                .forEach(
+                        (key, entry) ->
+                                sorted.put(
+                                        Integer.parseInt(key.substring(key.lastIndexOf('/') + 1)),
+                                        number(entry.metric)));
+        return sorted.values().stream().mapToLong(Long::longValue).toArray();
+    }
+
+    /** Sums of all numbers whose name begins with {@code prefix}, by the rest of the name. */
+    public Map<String, Long> sums(String prefix) {
+        Map<String, Long> sums = new TreeMap<>();
+        for (String name : byName.keySet()) {
+            if (name.startsWith(prefix)) {
+                sums.put(name.substring(prefix.length()), sum(name));
+            }
+        }
+        return sums;
+    }
+
+    /** Any text that is not empty, or null. */
+    public String text(String name) {
+        for (Entry entry : byName.getOrDefault(name, Map.of()).values()) {
+            if (entry.metric instanceof Text text && !text.getValue().isEmpty()) {
+                return text.getValue();
+            }
+        }
+        return null;
+    }
+
+    /** Adds a latency of all subtasks to {@code sum}. */
+    public void latency(String name, org.HdrHistogram.Histogram sum) {
+        for (Entry entry : byName.getOrDefault(name, Map.of()).values()) {
+            if (entry.metric instanceof Latency latency) {
+                latency.addTo(sum);
+            }
+        }
+    }
+
+    /** True if every metric of the job belongs to the same attempt: no restart is under way. */
+    public boolean sameAttempt() {
+        int[] range = {Integer.MAX_VALUE, Integer.MIN_VALUE};
+        for (Map<String, Entry> entries : byName.values()) {
+            for (Entry entry : entries.values()) {
+                range[0] = Math.min(range[0], entry.attempt);
+                range[1] = Math.max(range[1], entry.attempt);
+            }
+        }
+        return range[0] >= range[1];
+    }
+
+    private void each(String name, LongConsumer consumer) {
+        for (Entry entry : byName.getOrDefault(name, Map.of()).values()) {
+            consumer.accept(number(entry.metric));
+        }
+    }
+
+    private static long number(Metric metric) {
+        if (metric instanceof Counter counter) {
+            return counter.getCount();
+        }
+        return metric instanceof Gauge<?> gauge && gauge.getValue() instanceof Number number
+                ? number.longValue()
+                : 0;
+    }
+}

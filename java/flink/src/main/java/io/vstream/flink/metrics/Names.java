@@ -1,0 +1,116 @@
+package io.vstream.flink.metrics;
+
+/**
+ * Names of the job's metrics. Each stands in the group {@code vector} of its operator, so Flink
+ * reports it as {@code flink_taskmanager_job_task_operator_vector_NAME}.
+ */
+public final class Names {
+
+    /** Group of all of them. */
+    public static final String GROUP = "vector";
+
+    // Source.
+    /** 0 preload, 1 training, 2 waits for the preload, 3 warm-up, 4 stream, 5 ended. */
+    public static final String PHASE = "phase";
+
+    /** Stage of the gate that the source waits at, or -1. */
+    public static final String WAITING = "waiting";
+
+    /** When the measured phase began, nanoseconds since 1970, or 0. */
+    public static final String MEASURED_SINCE = "measuredSinceNanos";
+
+    // Decode.
+    /** Vector records accepted since this attempt began. */
+    public static final String ACCEPTED = "accepted";
+
+    /** Vectors handed to the trainer since this attempt began. */
+    public static final String SAMPLED = "sampled";
+
+    /** Records refused, followed by a dot and the reason. */
+    public static final String BAD = "bad.";
+
+    // Trainer.
+    /** Vectors that the trainer has dealt with since this attempt began. */
+    public static final String SAMPLE_TAKEN = "sampleTaken";
+
+    /** Epoch of the newest template that an operator knows. */
+    public static final String EPOCH = "templateEpoch";
+
+    // Place.
+    /** Records that place has dealt with since this attempt began. */
+    public static final String PLACED = "placed";
+
+    /** Writes sent to search since this attempt began. */
+    public static final String SENT = "sent";
+
+    /** Upserts accepted in the job's life. */
+    public static final String UPSERTS = "upserts";
+
+    /** Deletes of live ids in the job's life. */
+    public static final String DELETES = "deletes";
+
+    /** Deletes of unknown ids in the job's life; they have no effect. */
+    public static final String UNKNOWN_DELETES = "unknownDeletes";
+
+    /** Copies that the upserts were written as, in the job's life. */
+    public static final String COPIES = "copies";
+
+    /** Rows that changed their partition, in the job's life. */
+    public static final String MOVES = "moves";
+
+    // Search.
+    /** Writes applied since this attempt began. */
+    public static final String APPLIED = "applied";
+
+    /** When the last write was applied, nanoseconds since 1970. */
+    public static final String LAST_APPLIED = "lastAppliedNanos";
+
+    /** Live rows of the partition. */
+    public static final String ROWS = "indexed";
+
+    /** Searches run since this attempt began. */
+    public static final String SEARCHES = "searches";
+
+    /** Nanoseconds spent in searches since this attempt began. */
+    public static final String SEARCH_NANOS = "searchNanos";
+
+    /** Nanoseconds spent in writes since this attempt began. */
+    public static final String WRITE_NANOS = "writeNanos";
+
+    /** Leaves read by searches since this attempt began. */
+    public static final String LEAVES = "leavesScanned";
+
+    // Merge.
+    /** Audits that ended. */
+    public static final String AUDITS = "audits";
+
+    /** Sum over the audits of the recall, in millionths. */
+    public static final String RECALL_MICROS = "recallMicros";
+
+    /** Partial answers that came after their query was forgotten. */
+    public static final String EXPIRED = "expiredPartials";
+
+    // Answers.
+    /** Queries answered in the job's life. */
+    public static final String ANSWERS = "answers";
+
+    /** Measured queries answered in the job's life. */
+    public static final String ANSWERS_MEASURED = "answersMeasured";
+
+    /** Partitions that the measured queries visited, summed. */
+    public static final String FAN_OUT = "fanOut";
+
+    /** Answers that lack a partition. */
+    public static final String PARTIAL = "partialAnswers";
+
+    /** Time from the intended send to the merged answer of the measured queries. */
+    public static final String LATENCY = "searchLatency";
+
+    /** When the last answer left, nanoseconds since 1970. */
+    public static final String LAST_ANSWER = "lastAnswerNanos";
+
+    /** One answer now and then, as JSON, for display. */
+    public static final String SAMPLE = "sampleAnswer";
+
+    private Names() {}
+}

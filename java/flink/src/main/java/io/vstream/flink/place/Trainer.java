@@ -1,0 +1,121 @@
+package io.vstream.flink.place;
+
+import io.vstream.flink.metrics.Count;
+import io.vstream.flink.metrics.Level;
+import io.vstream.flink.metrics.Meters;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.state.VectorSerializer;
+import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeRouter;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * Collects the first vectors of the stream, trains the template on them, once, and sends it to
+ * everyone. One task.
+ *
+ * <p>The sample is part of its state, so a restart before the training goes on collecting; after
+ * the training only the epoch is kept. Training takes seconds and runs in the task: meanwhile the
+ * rest of the job goes on with unplaced rows, and a checkpoint waits for it.
+ */
+public final class Trainer extends AbstractStreamOperator<RouteEvent>
+        implements OneInputStreamOperator<float[], RouteEvent> {
+
+    private static final long serialVersionUID = 1L;
+
+    /** Epoch of the first trained template; the untrained one has 0. */
+    private static final long FIRST_EPOCH = 1;
+
+    private final String collection;
+    private final int dimension;
+    private final int sampleSize;
+
+    private transient ListState<float[]> sampleState;
+    private transient ListState<Long> epochState;
+    private transient List<float[]> sample;
+    private transient long trained;
+    private transient Count taken;
+    private transient Level epoch;
+
+    /**
+     * @param collection normalised settings as JSON
+     * @param dimension elements of every vector
+     * @param sampleSize vectors to train on, 1 or more
+     */
+    public Trainer(String collection, int dimension, int sampleSize) {
+        this.collection = collection;
+        this.dimension = dimension;
+        this.sampleSize = sampleSize;
+    }
+
+    @Override
+    public void initializeState(StateInitializationContext context) throws Exception {
+        super.initializeState(context);
+        sampleState =
+                context.getOperatorStateStore()
+                        .getListState(new ListStateDescriptor<>("sample", new VectorSerializer()));
+        epochState =
+                context.getOperatorStateStore()
+                        .getListState(new ListStateDescriptor<>("epoch", LongSerializer.INSTANCE));
+        sample = new ArrayList<>();
+        for (float[] vector : sampleState.get()) {
+            sample.add(vector);
+        }
+        for (long old : epochState.get()) {
+            trained = Math.max(trained, old);
+        }
+        Meters meters = new Meters(getMetricGroup());
+        taken = meters.count(Names.SAMPLE_TAKEN);
+        epoch = meters.level(Names.EPOCH);
+        epoch.set(trained);
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        sampleState.update(sample);
+        epochState.update(List.of(trained));
+    }
+
+    @Override
+    public void processElement(StreamRecord<float[]> element) {
+        if (trained == 0) {
+            // Every record is a new object: it came over the network or was copied for us.
+            sample.add(element.getValue());
+            if (sample.size() >= sampleSize) {
+                train();
+            }
+        }
+        taken.inc();
+    }
+
+    private void train() {
+        int rowFloats = dimension;
+        ByteBuffer rows =
+                BufferLayout.allocate(
+                        Math.multiplyExact(sample.size(), rowFloats * Float.BYTES) + Long.BYTES);
+        int at = 0;
+        for (float[] vector : sample) {
+            rows.asFloatBuffer().put(at, vector, 0, rowFloats);
+            at += rowFloats;
+        }
+        try (NativeRouter router =
+                NativeRouter.train(collection, rows, sample.size(), FIRST_EPOCH)) {
+            trained = FIRST_EPOCH;
+            output.collect(
+                    new StreamRecord<>(RouteEvent.template(router.epoch(), router.toBytes())));
+        }
+        sample.clear();
+        epoch.set(trained);
+    }
+}

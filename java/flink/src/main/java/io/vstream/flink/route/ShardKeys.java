@@ -1,0 +1,50 @@
+package io.vstream.flink.route;
+
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+
+/**
+ * Ties shards to Flink's key groups: shard {@code s} is key group {@code s}, so Flink itself deals
+ * shards to the subtasks of the search operator, keeps the two inputs together and rescales.
+ *
+ * <p>Flink hashes a key to find its key group. {@link #of} therefore gives for each shard some key
+ * that hashes to it.
+ */
+public final class ShardKeys {
+
+    /** Shards of every collection, and maximum parallelism of every job. */
+    public static final int SHARDS = 128;
+
+    private static final Integer[] KEYS = keys();
+
+    private ShardKeys() {}
+
+    /** A key whose key group is {@code shard}. */
+    public static Integer of(int shard) {
+        return KEYS[shard];
+    }
+
+    /** The partition that holds {@code shard} when there are {@code parallelism} partitions. */
+    public static int partition(int shard, int parallelism) {
+        return KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup(SHARDS, parallelism, shard);
+    }
+
+    /** A shard that {@code partition} holds when there are {@code parallelism} partitions. */
+    public static int shardIn(int partition, int parallelism) {
+        return KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                        SHARDS, parallelism, partition)
+                .getStartKeyGroup();
+    }
+
+    private static Integer[] keys() {
+        Integer[] keys = new Integer[SHARDS];
+        int found = 0;
+        for (int key = 0; found < SHARDS; key++) {
+            int group = KeyGroupRangeAssignment.assignToKeyGroup(key, SHARDS);
+            if (keys[group] == null) {
+                keys[group] = key;
+                found++;
+            }
+        }
+        return keys;
+    }
+}

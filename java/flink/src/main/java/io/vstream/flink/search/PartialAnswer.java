@@ -1,0 +1,78 @@
+package io.vstream.flink.search;
+
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.state.RecordSerializer;
+import io.vstream.flink.state.RecordType;
+import java.io.IOException;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * What one partition found for one query.
+ *
+ * @param ticket of the query
+ * @param partition that answered
+ * @param expected answers in all
+ * @param routedMillis when the query was routed, milliseconds since 1970
+ * @param rows the answer; empty if the partition only takes part in an audit
+ * @param exact the exact answer at the same position of the stream; empty unless audited
+ */
+public record PartialAnswer(
+        Ticket ticket,
+        int partition,
+        int expected,
+        long routedMillis,
+        Neighbors rows,
+        Neighbors exact) {
+
+    /** Type of a stream of these. */
+    public static final RecordType<PartialAnswer> TYPE =
+            RecordType.of(PartialAnswer.class, PartialAnswerSerializer::new);
+
+    private static final class PartialAnswerSerializer extends RecordSerializer<PartialAnswer> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public boolean isImmutableType() {
+            return true;
+        }
+
+        @Override
+        public TypeSerializer<PartialAnswer> duplicate() {
+            return this;
+        }
+
+        @Override
+        public PartialAnswer createInstance() {
+            return new PartialAnswer(
+                    new Ticket(0, 0, 1, 0, 0, false), 0, 1, 0, Neighbors.NONE, Neighbors.NONE);
+        }
+
+        @Override
+        public PartialAnswer copy(PartialAnswer from) {
+            return from;
+        }
+
+        @Override
+        public void serialize(PartialAnswer answer, DataOutputView target) throws IOException {
+            answer.ticket.write(target);
+            target.writeShort(answer.partition);
+            target.writeShort(answer.expected);
+            target.writeLong(answer.routedMillis);
+            answer.rows.write(target);
+            answer.exact.write(target);
+        }
+
+        @Override
+        public PartialAnswer deserialize(DataInputView source) throws IOException {
+            return new PartialAnswer(
+                    Ticket.read(source),
+                    source.readUnsignedShort(),
+                    source.readUnsignedShort(),
+                    source.readLong(),
+                    Neighbors.read(source),
+                    Neighbors.read(source));
+        }
+    }
+}

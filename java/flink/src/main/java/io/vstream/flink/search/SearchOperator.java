@@ -1,0 +1,292 @@
+package io.vstream.flink.search;
+
+import io.vstream.flink.job.Fault;
+import io.vstream.flink.metrics.Count;
+import io.vstream.flink.metrics.EpochClock;
+import io.vstream.flink.metrics.Level;
+import io.vstream.flink.metrics.Meters;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.place.Write;
+import io.vstream.flink.route.QueryCopy;
+import io.vstream.flink.route.ShardKeys;
+import io.vstream.nativecore.AnswerBatch;
+import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.QueryBatch;
+import io.vstream.nativecore.VectorBatch;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.state.CheckpointStreamFactory;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
+import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * One partition: applies writes in order and answers queries, on one native engine.
+ *
+ * <p>Both inputs are keyed by shard, and shard s is key group s (see {@link
+ * io.vstream.flink.route.ShardKeys}), so Flink's ranges of key groups are the partitions.
+ *
+ * <ul>
+ *   <li><b>A query sees every write that came before it.</b> Writes are gathered in a batch, since
+ *       a call across the border and a publication cost the same for one as for many; whatever
+ *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
+ *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine writes its rows
+ *       to a private folder while the task waits, the upload runs beside it. The folder's name is
+ *       new for every attempt, so nothing that an attempt leaves behind is ever read.
+ * </ul>
+ */
+public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
+        implements TwoInputStreamOperator<Write, QueryCopy, PartialAnswer> {
+
+    private static final long serialVersionUID = 1L;
+
+    /** Writes per batch: 32 of them cost well under a millisecond, which a query may wait. */
+    private static final int BATCH = 32;
+
+    private static final long TICK_MILLIS = 100;
+
+    /** Reading the stats reads every row. */
+    private static final int TICKS_PER_STATS = 10;
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    /** What the operator needs to know; see {@link SearchOperator}. */
+    private final SearchSettings settings;
+
+    private final SegmentSnapshotStore store = new FullCopyStore();
+
+    private transient Path folder;
+    private transient NativeEngine engine;
+    private transient VectorBatch writes;
+    private transient QueryBatch queries;
+    private transient AnswerBatch answers;
+    private transient StreamRecord<PartialAnswer> record;
+    private transient int partition;
+    private transient int ticks;
+    private transient Count applied;
+    private transient Level lastApplied;
+    private transient Level rows;
+    private transient Count searches;
+    private transient Count searchNanos;
+    private transient Count writeNanos;
+    private transient Count leaves;
+
+    /**
+     * @param settings of the partition
+     */
+    public SearchOperator(SearchSettings settings) {
+        this.settings = settings;
+    }
+
+    @Override
+    protected boolean isUsingCustomRawKeyedState() {
+        return true;
+    }
+
+    @Override
+    public void initializeState(StateInitializationContext context) throws Exception {
+        super.initializeState(context);
+        partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+        folder = privateFolder();
+        Path restored = Files.createDirectory(folder.resolve("restore"));
+        int shards = context.isRestored() ? store.download(context, restored) : 0;
+        if (shards > 0 && settings.faults().contains(Fault.FORGET_SHARD_ON_RESTORE)) {
+            forgetLowestShard(restored);
+        }
+        engine =
+                shards > 0
+                        ? NativeEngine.restore(settings.collection(), restored)
+                        : NativeEngine.create(settings.collection());
+        Folders.delete(restored);
+    }
+
+    @Override
+    public void open() throws Exception {
+        super.open();
+        writes = new VectorBatch(settings.dimension(), BATCH);
+        // An audit asks twice at one position: as usual, and exactly.
+        queries = new QueryBatch(settings.dimension(), 2);
+        answers = new AnswerBatch();
+        record = new StreamRecord<>(null);
+        Meters meters = new Meters(getMetricGroup());
+        applied = meters.count(Names.APPLIED);
+        lastApplied = meters.level(Names.LAST_APPLIED);
+        rows = meters.level(Names.ROWS);
+        searches = meters.count(Names.SEARCHES);
+        searchNanos = meters.count(Names.SEARCH_NANOS);
+        writeNanos = meters.count(Names.WRITE_NANOS);
+        leaves = meters.count(Names.LEAVES);
+        readStats();
+        tickLater();
+    }
+
+    @Override
+    public void processElement1(StreamRecord<Write> element) {
+        Write write = element.getValue();
+        if (write.delete) {
+            writes.delete(write.id, write.version, write.code, write.shard);
+        } else {
+            writes.upsert(write.id, write.version, write.code, write.shard, write.vector);
+        }
+        if (writes.count() >= BATCH) {
+            apply();
+        }
+    }
+
+    @Override
+    public void processElement2(StreamRecord<QueryCopy> element) {
+        QueryCopy copy = element.getValue();
+        apply();
+        long began = System.nanoTime();
+        int k = copy.ticket().k();
+        boolean audit = copy.ticket().audit();
+        queries.clear();
+        if (copy.inFanOut()) {
+            queries.add(k, copy.ticket().effort(), copy.vector());
+        }
+        if (audit) {
+            queries.add(k, BufferLayout.EFFORT_EXACT, copy.vector());
+        }
+        answers.search(engine, queries);
+        Neighbors found = copy.inFanOut() ? next(!audit) : Neighbors.NONE;
+        Neighbors exact = audit ? next(false) : Neighbors.NONE;
+        if (!audit) {
+            searches.inc();
+            searchNanos.inc(System.nanoTime() - began);
+        }
+        output.collect(
+                record.replace(
+                        new PartialAnswer(
+                                copy.ticket(),
+                                partition,
+                                copy.expected(),
+                                copy.routedMillis(),
+                                found,
+                                exact)));
+    }
+
+    @Override
+    public OperatorSnapshotFutures snapshotState(
+            long checkpointId,
+            long timestamp,
+            CheckpointOptions options,
+            CheckpointStreamFactory streams)
+            throws Exception {
+        apply();
+        Path files = Files.createDirectory(folder.resolve("checkpoint-" + checkpointId));
+        try {
+            engine.snapshot(files);
+            OperatorSnapshotFutures futures =
+                    super.snapshotState(checkpointId, timestamp, options, streams);
+            futures.setKeyedStateRawFuture(store.upload(files, shards(), streams));
+            return futures;
+        } catch (Exception e) {
+            Folders.delete(files);
+            throw e;
+        }
+    }
+
+    @Override
+    public void finish() throws Exception {
+        apply();
+        readStats();
+        if (settings.finalSnapshot() != null) {
+            Path files = Path.of(settings.finalSnapshot(), "partition-" + partition);
+            Folders.delete(files);
+            engine.snapshot(Files.createDirectories(files));
+        }
+        super.finish();
+    }
+
+    @Override
+    public void close() throws Exception {
+        if (engine != null) {
+            engine.close();
+            engine = null;
+        }
+        if (folder != null) {
+            Folders.delete(folder);
+        }
+        super.close();
+    }
+
+    private Neighbors next(boolean counted) {
+        if (!answers.next()) {
+            throw new IllegalStateException("The engine gave fewer answers than it was asked for.");
+        }
+        if (counted) {
+            leaves.inc(answers.leavesScanned());
+        }
+        return Neighbors.of(answers);
+    }
+
+    /** Applies the batch; cheap if there is none. */
+    private void apply() {
+        if (writes.isEmpty()) {
+            return;
+        }
+        long began = System.nanoTime();
+        engine.write(writes.buffer(), writes.count());
+        writeNanos.inc(System.nanoTime() - began);
+        lastApplied.set(EpochClock.nanos());
+        // After the engine has them: the quiet check reads this count.
+        applied.inc(writes.count());
+        writes.clear();
+    }
+
+    private void tickLater() {
+        long now = getProcessingTimeService().getCurrentProcessingTime();
+        getProcessingTimeService().registerTimer(now + TICK_MILLIS, time -> tick());
+    }
+
+    private void tick() throws IOException {
+        if (engine == null) {
+            return;
+        }
+        apply();
+        ticks++;
+        if (ticks % TICKS_PER_STATS == 0) {
+            readStats();
+        }
+        tickLater();
+    }
+
+    private void readStats() throws IOException {
+        rows.set(JSON.readTree(engine.statsJson()).path("live-rows").asLong());
+    }
+
+    private KeyGroupRange shards() {
+        int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        return KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                ShardKeys.SHARDS, partitions, partition);
+    }
+
+    private Path privateFolder() throws IOException {
+        Path parent =
+                settings.stateFolder() != null
+                        ? Path.of(settings.stateFolder())
+                        : getContainingTask()
+                                .getEnvironment()
+                                .getTaskManagerInfo()
+                                .getTmpWorkingDirectory()
+                                .toPath();
+        Files.createDirectories(parent);
+        return Files.createTempDirectory(parent, "partition-" + partition + "-");
+    }
+
+    private static void forgetLowestShard(Path restored) throws IOException {
+        for (int shard = 0; shard < ShardKeys.SHARDS; shard++) {
+            if (Files.deleteIfExists(FullCopyStore.file(restored, shard))) {
+                return;
+            }
+        }
+    }
+}

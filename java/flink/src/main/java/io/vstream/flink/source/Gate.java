@@ -1,0 +1,52 @@
+package io.vstream.flink.source;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Holds a source back at a stage of its script until the code that runs the job lets it go on: the
+ * job runner waits until preloaded rows are in the index before it starts to measure.
+ *
+ * <p>It works within one process. On a cluster nobody opens a gate, so a source that finds none
+ * under its name goes on at once.
+ */
+public final class Gate {
+
+    private static final Map<String, Gate> GATES = new ConcurrentHashMap<>();
+
+    private volatile int openUpTo = -1;
+
+    private Gate() {}
+
+    /** Makes a closed gate that sources of this process find by {@code name}. */
+    public static Gate install(String name) {
+        Gate gate = new Gate();
+        GATES.put(name, gate);
+        return gate;
+    }
+
+    /** Forgets a gate; sources that still use it keep it. */
+    public static void release(String name) {
+        GATES.remove(name);
+    }
+
+    /** The gate of that name, or an open one. */
+    static Gate find(String name) {
+        Gate gate = GATES.get(name);
+        if (gate == null) {
+            gate = new Gate();
+            gate.open(Integer.MAX_VALUE);
+        }
+        return gate;
+    }
+
+    /** Lets sources pass {@code stage} and every one before it. */
+    public void open(int stage) {
+        openUpTo = Math.max(openUpTo, stage);
+    }
+
+    /** True if a source may pass {@code stage}. */
+    public boolean passes(int stage) {
+        return stage <= openUpTo;
+    }
+}

@@ -1,0 +1,171 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.MetricsView;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.source.Gate;
+import io.vstream.flink.source.ScriptSource;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * Runs a {@link WriteScript} through the whole job on a cluster with several task managers, each
+ * with its own local folder, and compares the answers with the {@link Oracle}.
+ */
+final class Scenario {
+
+    /** Rows that the encoder is trained on. */
+    static final int SAMPLE = 400;
+
+    private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
+    private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
+
+    private final String name = UUID.randomUUID().toString();
+    private final WriteScript script;
+    private final Path checkpoints;
+    private final Answers answers = new Answers(name);
+    private String fault;
+    private int failAfter = Integer.MAX_VALUE;
+    private String restore;
+    private int openStages = Integer.MAX_VALUE;
+
+    Scenario(WriteScript script, Path checkpoints) {
+        this.script = script;
+        this.checkpoints = checkpoints;
+    }
+
+    /** Switches a defect on. */
+    Scenario with(Fault defect) {
+        fault = defect.key();
+        return this;
+    }
+
+    /** Throws once, after that many records. */
+    Scenario failingAfter(int records) {
+        failAfter = records;
+        return this;
+    }
+
+    /** Starts from a savepoint. */
+    Scenario from(String savepoint) {
+        restore = savepoint;
+        return this;
+    }
+
+    /** Runs up to a gate and returns the savepoint there. */
+    String stopAt(int stage, int parallelism) throws Exception {
+        openStages = stage - 1;
+        return run(parallelism);
+    }
+
+    /** Runs to the end and returns what is wrong. */
+    List<String> differences(int parallelism) throws Exception {
+        long rows = Long.parseLong(run(parallelism));
+        if (failAfter != Integer.MAX_VALUE && !FailOnce.failed(name)) {
+            throw new AssertionError("The job was meant to fail in the middle and did not.");
+        }
+        return new Oracle(script).differences(answers.byQuery(), rows);
+    }
+
+    /** Returns the savepoint where it stopped, or the number of rows at its end. */
+    private String run(int parallelism) throws Exception {
+        Gate gate = Gate.install(name);
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.getExecutionEnvironment(flink());
+        JobSettings settings = settings(parallelism);
+        DataStream<Incoming> records =
+                env.fromSource(
+                                new ScriptSource(script, name),
+                                WatermarkStrategy.noWatermarks(),
+                                "script",
+                                Incoming.TYPE)
+                        .setParallelism(1)
+                        .uid("script")
+                        .map(new FailOnce(name, failAfter))
+                        .returns(Incoming.TYPE)
+                        .setParallelism(1)
+                        .uid("fail-once");
+        VStreamJob.add(env, settings, new Sources.Streams(records, null))
+                .answers()
+                .sinkTo(answers)
+                .uid("answers");
+        try (LocalCluster cluster = new LocalCluster(2, (parallelism + 1) / 2)) {
+            JobID job = cluster.submit(env, name);
+            if (openGates(cluster, job, gate, parallelism)) {
+                return cluster.stop(job, checkpoints.resolve("savepoints").toUri().toString());
+            }
+            var result = cluster.await(job);
+            if (!result.isSuccess()) {
+                throw new AssertionError(result.getSerializedThrowable().orElseThrow());
+            }
+            return Long.toString(cluster.metrics().sum(Names.ROWS));
+        } finally {
+            Gate.release(name);
+        }
+    }
+
+    /** Opens gates whenever all is applied; true once it stands at one that must stay closed. */
+    private boolean openGates(LocalCluster cluster, JobID job, Gate gate, int parallelism)
+            throws Exception {
+        MetricsView metrics = cluster.metrics();
+        QuietCheck quiet = new QuietCheck(metrics, parallelism);
+        long end = System.nanoTime() + LIMIT_NANOS;
+        while (!cluster.status(job).isGloballyTerminalState()) {
+            Thread.sleep(10);
+            int waiting = (int) metrics.max(Names.WAITING, -1);
+            if (waiting >= 0 && quiet.quiet()) {
+                if (waiting > openStages) {
+                    return true;
+                }
+                gate.open(waiting);
+            }
+            if (System.nanoTime() > end) {
+                throw new AssertionError("The job has not ended within a minute.");
+            }
+        }
+        return false;
+    }
+
+    private Configuration flink() {
+        Configuration flink = VStreamJob.flinkSettings();
+        flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
+        flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
+        flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+        flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1);
+        flink.set(
+                RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));
+        if (restore != null) {
+            flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
+        }
+        return flink;
+    }
+
+    private JobSettings settings(int parallelism) {
+        return JobSettings.fromJson(
+                """
+                {"parallelism": %d,
+                 "collection": {"dimension": %d, "metric": "l2", "element": "f32",
+                                "index": "cluster", "seed": 7,
+                                "encoder": {"kind": "cells", "cells": 16, "recall-target": 0.9}},
+                 "vectors": {"kind": "file", "path": "script"},
+                 "queries": {"kind": "file", "path": "script", "k": 5},
+                 "training-sample": %d,
+                 "faults": {%s}}
+                """
+                        .formatted(
+                                parallelism,
+                                WriteScript.DIMENSION,
+                                SAMPLE,
+                                fault == null ? "" : '"' + fault + "\": true"));
+    }
+}

@@ -1,0 +1,135 @@
+package io.vstream.flink.job;
+
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.source.Gate;
+import io.vstream.flink.source.Script;
+import io.vstream.flink.source.ScriptSplit;
+import java.util.SplittableRandom;
+
+/**
+ * Upserts and deletes of few ids, so that most are updates that move, then exact queries. All of it
+ * is a function of (seed, position). Writes keep to a window of ids that slides from the first id to
+ * the last: what was lost in the middle is not written again. It waits at a gate before each
+ * position of {@code gates}.
+ *
+ * @param ids ids that occur, fewer than 1,000, so that one query can name every live row
+ * @param writes records before the first query
+ * @param queries queries at the end; every second one asks for all rows
+ * @param perSecond writes per second
+ * @param gates positions of the gates, ascending; their stage is their place in the list
+ */
+record WriteScript(long seed, int ids, int writes, int queries, int perSecond, int... gates)
+        implements Script {
+
+    static final int DIMENSION = 8;
+    static final int ALL = 1_000;
+    private static final int FEW = 5;
+    private static final int CENTERS = 32;
+    private static final int WINDOW = 100;
+    private static final long NANOS = 1_000_000_000L;
+
+    /** Fills the record at a position. */
+    void fill(long position, Incoming into) {
+        SplittableRandom random = random(position);
+        into.line = "";
+        into.vector = new float[0];
+        into.measured = true;
+        if (position >= writes) {
+            long number = position - writes;
+            into.kind = Incoming.Kind.QUERY;
+            into.id = number;
+            into.effort = -1;
+            into.k = number % 2 == 0 ? ALL : FEW;
+            // Old vectors, too: there a copy that should be gone would be the nearest row.
+            into.vector = number % 2 == 0 ? vector(position) : vector(random.nextInt(writes));
+        } else {
+            into.id = position * (ids - WINDOW) / writes + random.nextInt(WINDOW);
+            boolean delete = random.nextInt(5) == 0;
+            into.kind = delete ? Incoming.Kind.DELETE : Incoming.Kind.UPSERT;
+            if (!delete) {
+                into.vector = vector(position);
+            }
+        }
+    }
+
+    /** Records in all. */
+    int size() {
+        return writes + queries;
+    }
+
+    private float[] vector(long position) {
+        SplittableRandom random = random(~position);
+        SplittableRandom center = new SplittableRandom(seed ^ random.nextInt(CENTERS));
+        float[] vector = new float[DIMENSION];
+        for (int i = 0; i < DIMENSION; i++) {
+            vector[i] = (float) (center.nextDouble() * 10 + random.nextDouble());
+        }
+        return vector;
+    }
+
+    private SplittableRandom random(long position) {
+        return new SplittableRandom(seed * 31 + position);
+    }
+
+    @Override
+    public Player play(ScriptSplit from, Gate gate) {
+        return new WritePlayer(from.position(), gate);
+    }
+
+    private final class WritePlayer implements Player {
+
+        private final Gate gate;
+        private long position;
+        private long paceNanos;
+        private int waiting = -1;
+
+        private WritePlayer(long position, Gate gate) {
+            this.position = position;
+            this.gate = gate;
+        }
+
+        @Override
+        public Outcome next(long now, Incoming into) {
+            waiting = -1;
+            for (int stage = 0; stage < gates.length; stage++) {
+                if (gates[stage] == position && !gate.passes(stage)) {
+                    waiting = stage;
+                    return Outcome.WAIT;
+                }
+            }
+            if (position == size()) {
+                return Outcome.END;
+            }
+            if (now < paceNanos) {
+                return Outcome.WAIT;
+            }
+            paceNanos = Math.max(paceNanos, now - NANOS / 10) + NANOS / perSecond;
+            fill(position++, into);
+            into.intendedNanos = now;
+            return Outcome.RECORD;
+        }
+
+        @Override
+        public ScriptSplit position() {
+            return new ScriptSplit(position, 0);
+        }
+
+        @Override
+        public int phase() {
+            return 4;
+        }
+
+        @Override
+        public int waiting() {
+            return waiting;
+        }
+
+        @Override
+        public long measuredSince() {
+            return 1;
+        }
+
+        @Override
+        public void close() {}
+    }
+}

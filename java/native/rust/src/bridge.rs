@@ -1,0 +1,250 @@
+//! The border: `Bridge.java` call by call. Each takes its arguments apart and hands them on.
+
+use std::path::PathBuf;
+
+use jni::errors::Error;
+use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
+use jni::sys::{jboolean, jint, jlong};
+use jni::{jni_mangle, Env, EnvUnowned};
+use vstream_settings::CollectionSettings;
+
+use crate::failure::{Failure, ThrowEngineException};
+use crate::handles::Handles;
+use crate::memory::{input, input_and_output};
+use crate::partition::Partition;
+use crate::router::Router;
+
+/// The engines that Java holds.
+pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
+/// The routers that Java holds.
+static ROUTERS: Handles<Router> = Handles::new("router", 2);
+
+/// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
+pub(crate) fn call<'frame, T: Default>(
+    mut env: EnvUnowned<'frame>,
+    work: impl FnOnce(&mut Env<'frame>) -> Result<T, Failure>,
+) -> T {
+    env.with_env(work).resolve::<ThrowEngineException>()
+}
+
+fn text(env: &Env<'_>, string: &JString<'_>, name: &str) -> Result<String, Failure> {
+    string.try_to_string(env).map_err(|error| match error {
+        Error::NullPtr(_) => Failure::invalid(format!("The {name} is null; pass a text.")),
+        other => other.into(),
+    })
+}
+
+fn settings(env: &Env<'_>, json: &JString<'_>) -> Result<CollectionSettings, Failure> {
+    Ok(CollectionSettings::from_json(&text(env, json, "settings")?)?)
+}
+
+fn directory(env: &Env<'_>, path: &JString<'_>) -> Result<PathBuf, Failure> {
+    Ok(PathBuf::from(text(env, path, "directory")?))
+}
+
+/// A count of bytes or items in a buffer, whose capacity is a Java `int`.
+fn count(items: usize) -> jint {
+    jint::try_from(items).expect("a direct buffer is shorter than 2^31 bytes")
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn normalize_settings<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+) -> JString<'frame> {
+    call(env, |env| {
+        let normalized = settings(env, &json)?.to_json();
+        Ok(env.new_string(normalized)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_create<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+) -> jlong {
+    call(env, |env| Ok(ENGINES.insert(Partition::create(&settings(env, &json)?)?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_restore<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let partition = Partition::restore(&settings(env, &json)?, &directory(env, &path)?)?;
+        Ok(ENGINES.insert(partition))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_write<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    records: JByteBuffer<'frame>,
+    records_count: jint,
+) {
+    call(env, |env| ENGINES.get(engine)?.write(input(env, &records, "records")?, records_count))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_search<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    queries: JByteBuffer<'frame>,
+    mut answers: JByteBuffer<'frame>,
+) -> jint {
+    call(env, |env| {
+        let partition = ENGINES.get(engine)?;
+        let (queries, answers) =
+            input_and_output(env, (&queries, "queries"), (&mut answers, "answers"))?;
+        Ok(count(partition.search(queries, answers)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_snapshot<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    path: JString<'frame>,
+) {
+    call(env, |env| ENGINES.get(engine)?.snapshot(&directory(env, &path)?))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_stats<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> JString<'frame> {
+    call(env, |env| {
+        let stats = ENGINES.get(engine)?.stats_json()?;
+        Ok(env.new_string(stats)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) {
+    call(env, |_| ENGINES.remove(engine).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_unplaced<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+) -> jlong {
+    call(env, |env| Ok(ROUTERS.insert(Router::unplaced(&settings(env, &json)?))))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_train<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    sample: JByteBuffer<'frame>,
+    rows: jint,
+    epoch: jlong,
+) -> jlong {
+    call(env, |env| {
+        let settings = settings(env, &json)?;
+        let sample = input(env, &sample, "sample")?;
+        Ok(ROUTERS.insert(Router::train(&settings, sample, rows, epoch)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_from_bytes<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    template: JByteArray<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let bytes = env.convert_byte_array(&template)?;
+        Ok(ROUTERS.insert(Router::from_bytes(&bytes)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_to_bytes<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let bytes = ROUTERS.get(router)?.to_bytes()?;
+        Ok(env.byte_array_from_slice(&bytes)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_epoch<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jlong {
+    call(env, |_| Ok(ROUTERS.get(router)?.epoch()))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_placed<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jboolean {
+    call(env, |_| Ok(ROUTERS.get(router)?.is_placed()))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_place<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    id: jlong,
+    vector: JByteBuffer<'frame>,
+    mut placements: JByteBuffer<'frame>,
+) -> jint {
+    call(env, |env| {
+        let router = ROUTERS.get(router)?;
+        let (vector, placements) =
+            input_and_output(env, (&vector, "vector"), (&mut placements, "placements"))?;
+        Ok(count(router.place(id, vector, placements)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_fan_out<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    query: JByteBuffer<'frame>,
+    parallelism: jint,
+    mut partitions: JByteBuffer<'frame>,
+) -> jint {
+    call(env, |env| {
+        let router = ROUTERS.get(router)?;
+        let (query, partitions) =
+            input_and_output(env, (&query, "query"), (&mut partitions, "partitions"))?;
+        Ok(count(router.fan_out(query, parallelism, partitions)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) {
+    call(env, |_| ROUTERS.remove(router).map(drop))
+}

@@ -1,0 +1,334 @@
+//! The bytes that cross the language border; `BufferLayout.java` is the other side.
+//!
+//! ```text
+//! record     i64 id | i64 version | i64 code | u16 shard | u8 op | u8[5] zero | vector if upsert
+//! queries    i32 count | i32 flags (zero) | count x ( i32 k | i32 effort | vector )
+//! answers    per query: i32 n | i32 leaves scanned
+//!                       | n x ( i64 id | i64 version | f32 distance | i32 zero )
+//! placement  i64 code | i32 shard | i32 zero
+//! partition  i32
+//! vector     dimension x f32, padded with zeros to a multiple of 8 bytes
+//! ```
+//!
+//! Little-endian, which is the native order of every supported platform. All offsets are multiples
+//! of 8, so vectors are used where they lie. Both sides are held to the files in
+//! `src/test/resources/golden`.
+
+use crate::failure::Failure;
+
+#[cfg(target_endian = "big")]
+compile_error!("vectors are used where they lie, which needs a little-endian platform");
+
+/// Every buffer and every item in it begins at a multiple of this many bytes.
+pub(crate) const ALIGNMENT: usize = 8;
+
+/// Most neighbours that one query may ask for.
+pub(crate) const K_MAX: usize = 1000;
+
+/// Shards of a collection.
+const SHARDS: u16 = 128;
+
+const RECORD_HEADER: usize = 32;
+const QUERIES_HEADER: usize = 8;
+const QUERY_HEADER: usize = 8;
+const ANSWER_HEADER: usize = 8;
+const NEIGHBOR: usize = 24;
+const PLACEMENT: usize = 16;
+const PARTITION: usize = 4;
+
+/// One record as it lies in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Record<'a> {
+    pub(crate) id: u64,
+    pub(crate) version: u64,
+    pub(crate) code: u64,
+    /// 0..128.
+    pub(crate) shard: u16,
+    /// The vector of an upsert; none for a delete.
+    pub(crate) vector: Option<&'a [f32]>,
+}
+
+/// Steps through the records of a buffer; ends after the first failure.
+pub(crate) struct Records<'a> {
+    bytes: &'a [u8],
+    dimension: usize,
+    count: usize,
+    read: usize,
+}
+
+impl<'a> Records<'a> {
+    /// `count` records back to back in `bytes`, which may be longer.
+    pub(crate) fn new(
+        bytes: &'a [u8],
+        count: i32,
+        dimension: usize,
+    ) -> Result<Records<'a>, Failure> {
+        let count = usize::try_from(count).map_err(|_| {
+            Failure::invalid(format!("A batch of {count} records; the count must be 0 or more."))
+        })?;
+        Ok(Records { bytes, dimension, count, read: 0 })
+    }
+
+    fn record(&mut self) -> Result<Record<'a>, Failure> {
+        let header = take(&mut self.bytes, RECORD_HEADER)?;
+        let shard = u16::from_le_bytes([header[24], header[25]]);
+        if shard >= SHARDS {
+            return Err(Failure::invalid(format!(
+                "Shard {shard} does not exist; a shard is 0 to {}.",
+                SHARDS - 1
+            )));
+        }
+        if header[27..].iter().any(|&byte| byte != 0) {
+            return Err(Failure::invalid(
+                "The reserved bytes of the header are not zero; the writer and this library \
+                 disagree about the layout of a record.",
+            ));
+        }
+        let vector = match header[26] {
+            0 => Some(take_vector(&mut self.bytes, self.dimension)?),
+            1 => None,
+            op => {
+                return Err(Failure::invalid(format!(
+                    "Op {op} does not exist; 0 is an upsert and 1 a delete."
+                )))
+            }
+        };
+        Ok(Record {
+            id: u64_at(header, 0),
+            version: u64_at(header, 8),
+            code: u64_at(header, 16),
+            shard,
+            vector,
+        })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.read == self.count {
+            return None;
+        }
+        let number = self.read + 1;
+        let record = self
+            .record()
+            .map_err(|failure| failure.at(&format!("record {number} of {}", self.count)));
+        self.read = if record.is_ok() { self.read + 1 } else { self.count };
+        Some(record)
+    }
+}
+
+/// How much of an index a query reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Auto,
+    Exact,
+    Probes(usize),
+}
+
+/// One query as it lies in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Query<'a> {
+    /// 1..=1000.
+    pub(crate) k: usize,
+    pub(crate) effort: Effort,
+    pub(crate) vector: &'a [f32],
+}
+
+/// The queries of a batch, checked as a whole before any is answered.
+pub(crate) struct Queries<'a> {
+    bytes: &'a [u8],
+    dimension: usize,
+    count: usize,
+    answer_bytes: usize,
+}
+
+impl<'a> Queries<'a> {
+    /// Reads the header and checks every query.
+    pub(crate) fn new(bytes: &'a [u8], dimension: usize) -> Result<Queries<'a>, Failure> {
+        let mut body = bytes;
+        let header = take(&mut body, QUERIES_HEADER)?;
+        let (count, flags) = (i32_at(header, 0), i32_at(header, 4));
+        let count = usize::try_from(count).map_err(|_| {
+            Failure::invalid(format!("A batch of {count} queries; the count must be 0 or more."))
+        })?;
+        if flags != 0 {
+            return Err(Failure::invalid(format!(
+                "Flags {flags:#x} mean nothing; they must be 0."
+            )));
+        }
+        let mut answer_bytes = 0;
+        let mut rest = body;
+        for number in 1..=count {
+            let query = take_query(&mut rest, dimension)
+                .map_err(|failure| failure.at(&format!("query {number} of {count}")))?;
+            answer_bytes += ANSWER_HEADER + query.k * NEIGHBOR;
+        }
+        Ok(Queries { bytes: body, dimension, count, answer_bytes })
+    }
+
+    /// Bytes that all answers together may need.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+
+    /// The queries in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Query<'a>> {
+        let mut rest = self.bytes;
+        let dimension = self.dimension;
+        // Cannot fail: `new` has read the same bytes.
+        (0..self.count).map_while(move |_| take_query(&mut rest, dimension).ok())
+    }
+}
+
+fn take_query<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<Query<'a>, Failure> {
+    let header = take(bytes, QUERY_HEADER)?;
+    let k = i32_at(header, 0);
+    let k = usize::try_from(k)
+        .ok()
+        .filter(|k| (1..=K_MAX).contains(k))
+        .ok_or_else(|| Failure::invalid(format!("k is {k}; ask for 1 to {K_MAX} neighbours.")))?;
+    let effort = match i32_at(header, 4) {
+        0 => Effort::Auto,
+        -1 => Effort::Exact,
+        probes => Effort::Probes(usize::try_from(probes).map_err(|_| {
+            Failure::invalid(format!(
+                "Effort {probes} means nothing; use 0 for automatic, -1 for exact or the number \
+                 of leaves to read."
+            ))
+        })?),
+    };
+    let vector = take_vector(bytes, dimension)?;
+    check_finite(vector)?;
+    Ok(Query { k, effort, vector })
+}
+
+/// The first `dimension` numbers of a buffer that holds one vector.
+pub(crate) fn vector(mut bytes: &[u8], dimension: usize) -> Result<&[f32], Failure> {
+    floats(take(&mut bytes, dimension * size_of::<f32>())?)
+}
+
+/// The `rows` x `dimension` numbers at the begin of a buffer.
+pub(crate) fn matrix(mut bytes: &[u8], rows: i32, dimension: usize) -> Result<&[f32], Failure> {
+    let rows = usize::try_from(rows).map_err(|_| {
+        Failure::invalid(format!("A sample of {rows} rows; the number must be 0 or more."))
+    })?;
+    floats(take(&mut bytes, rows * dimension * size_of::<f32>())?)
+}
+
+/// Refuses NaN and infinity.
+pub(crate) fn check_finite(vector: &[f32]) -> Result<(), Failure> {
+    // Without an early exit the loop is vectorised; where it fails is asked only then.
+    if vector.iter().fold(true, |finite, x| finite & x.is_finite()) {
+        return Ok(());
+    }
+    match vector.iter().position(|x| !x.is_finite()) {
+        Some(at) => Err(Failure::invalid(format!(
+            "Element {at} of the vector is {}; send finite numbers only.",
+            vector[at]
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Writes answers, placements or partitions into a buffer from its begin.
+pub(crate) struct Writer<'a> {
+    bytes: &'a mut [u8],
+    written: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer with room for `needed` bytes.
+    pub(crate) fn new(bytes: &'a mut [u8], needed: usize) -> Result<Writer<'a>, Failure> {
+        if bytes.len() < needed {
+            return Err(too_small(needed, bytes.len()));
+        }
+        Ok(Writer { bytes, written: 0 })
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// One answer: its rows, nearest first.
+    pub(crate) fn answer(&mut self, leaves: usize, neighbors: &[vstream_vector::Neighbor]) {
+        self.put(&(neighbors.len() as i32).to_le_bytes());
+        self.put(&i32::try_from(leaves).unwrap_or(i32::MAX).to_le_bytes());
+        for neighbor in neighbors {
+            self.put(&neighbor.id.to_le_bytes());
+            self.put(&neighbor.version.to_le_bytes());
+            self.put(&neighbor.distance.to_le_bytes());
+            self.put(&[0; 4]);
+        }
+    }
+
+    /// One placement.
+    pub(crate) fn placement(&mut self, code: u64, shard: u16) {
+        self.put(&code.to_le_bytes());
+        self.put(&i32::from(shard).to_le_bytes());
+        self.put(&[0; 4]);
+    }
+
+    /// One partition number.
+    pub(crate) fn partition(&mut self, partition: u32) {
+        self.put(&partition.to_le_bytes());
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.written + bytes.len();
+        self.bytes[self.written..end].copy_from_slice(bytes);
+        self.written = end;
+    }
+}
+
+/// Bytes of `count` placements.
+pub(crate) fn placement_bytes(count: usize) -> usize {
+    count * PLACEMENT
+}
+
+/// Bytes of `count` partitions.
+pub(crate) fn partition_bytes(count: usize) -> usize {
+    count * PARTITION
+}
+
+fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], Failure> {
+    let (head, tail) =
+        bytes.split_at_checked(length).ok_or_else(|| too_small(length, bytes.len()))?;
+    *bytes = tail;
+    Ok(head)
+}
+
+fn take_vector<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<&'a [f32], Failure> {
+    let length = dimension * size_of::<f32>();
+    let padded = take(bytes, length.next_multiple_of(ALIGNMENT))?;
+    floats(&padded[..length])
+}
+
+fn floats(bytes: &[u8]) -> Result<&[f32], Failure> {
+    bytemuck::try_cast_slice(bytes)
+        .map_err(|error| Failure::invalid(format!("A vector is not aligned: {error}.")))
+}
+
+fn too_small(needed: usize, left: usize) -> Failure {
+    Failure::invalid(format!(
+        "The buffer ends too early: {needed} bytes are needed and {left} are left. Use a larger \
+         buffer, and vectors of the collection's dimension."
+    ))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> i32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    i32::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! The native half of `io.vstream.nativecore`: engines and routers behind JNI.
+//!
+//! Tier 5, an edge without algorithms. A call crosses the border like this:
+//!
+//! 1. [`bridge`] is the list of calls; each turns its arguments into plain Rust values.
+//! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
+//! 3. [`handles`] turns a number into a living object, or refuses it.
+//! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine.
+//! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
+
+mod bridge;
+mod buffer;
+mod failure;
+mod fault;
+mod handles;
+mod memory;
+mod partition;
+mod pool;
+mod router;

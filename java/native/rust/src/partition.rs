@@ -1,0 +1,158 @@
+//! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+use serde_json::json;
+use vstream_engine::{Engine, Query, Reader, Row, Scratch};
+use vstream_settings::CollectionSettings;
+use vstream_vector::Neighbor;
+
+use crate::buffer::{check_finite, Effort, Queries, Record, Records, Writer};
+use crate::failure::{Failure, Kind, Poison};
+use crate::pool::Pool;
+
+/// One partition's engine.
+pub(crate) struct Partition {
+    poison: Poison,
+    dimension: usize,
+    engine: Mutex<Engine>,
+    reader: Reader,
+    workspaces: Pool<Workspace>,
+}
+
+/// What one search needs beside its answer.
+#[derive(Default)]
+struct Workspace {
+    scratch: Scratch,
+    found: Vec<Neighbor>,
+}
+
+impl Partition {
+    /// An empty engine for these settings.
+    pub(crate) fn create(settings: &CollectionSettings) -> Result<Partition, Failure> {
+        Ok(Partition::of(settings, Engine::create(settings.engine())?))
+    }
+
+    /// An engine with the rows of the snapshot in `directory`.
+    pub(crate) fn restore(
+        settings: &CollectionSettings,
+        directory: &Path,
+    ) -> Result<Partition, Failure> {
+        Ok(Partition::of(settings, Engine::restore(settings.engine(), directory)?))
+    }
+
+    fn of(settings: &CollectionSettings, engine: Engine) -> Partition {
+        Partition {
+            poison: Poison::default(),
+            dimension: settings.dimension,
+            reader: engine.reader(),
+            engine: Mutex::new(engine),
+            workspaces: Pool::default(),
+        }
+    }
+
+    /// Applies `count` records in order, after the whole batch has been read once and found good.
+    pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            let place = |at: usize| format!("record {} of {count}", at + 1);
+            for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
+                check_finite(record?.vector.unwrap_or_default())
+                    .map_err(|failure| failure.at(&place(at)))?;
+            }
+            let mut engine = self.engine()?;
+            for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
+                apply(&mut engine, &record?).map_err(|failure| failure.at(&place(at)))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Answers a batch of queries; returns the bytes written to `out`.
+    pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        self.poison.guard(|| {
+            let queries = Queries::new(bytes, self.dimension)?;
+            let mut writer = Writer::new(out, queries.answer_bytes())?;
+            self.workspaces.with(|workspace| {
+                for query in queries.iter() {
+                    let Workspace { scratch, found } = workspace;
+                    let query =
+                        Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
+                    let stats = self.reader.search(&query, scratch, found)?;
+                    writer.answer(stats.leaves, found);
+                }
+                Ok(writer.written())
+            })
+        })
+    }
+
+    /// Writes the live rows to `directory`.
+    pub(crate) fn snapshot(&self, directory: &Path) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            self.engine()?.snapshot(directory)?;
+            Ok(())
+        })
+    }
+
+    /// Counts as one JSON object.
+    pub(crate) fn stats_json(&self) -> Result<String, Failure> {
+        self.poison.guard(|| {
+            let stats = self.engine()?.stats();
+            let recall = stats.recall.map(|estimate| {
+                json!({
+                    "mean": estimate.recall,
+                    "margin": estimate.margin,
+                    "audits": estimate.audits,
+                })
+            });
+            Ok(json!({
+                "live-rows": stats.index.live,
+                "deleted-rows": stats.index.dead,
+                "leaves": stats.index.leaves,
+                "probes": stats.probes,
+                "recall": recall,
+                "memory-bytes": stats.index.memory_bytes,
+                "splits": stats.index.splits,
+                "merges": stats.index.merges,
+                "rewrites": stats.index.rewrites,
+                "moved-rows": stats.index.moved,
+                "rows-per-shard": stats.shard_rows,
+            })
+            .to_string())
+        })
+    }
+
+    /// Runs `work` as every call on this engine runs; for the fault injection of the tests.
+    pub(crate) fn guard<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        self.poison.guard(work)
+    }
+
+    /// The writing side. Only a panic poisons the lock, and `Poison` refuses the calls after it;
+    /// what is left is the call that waited for the lock while the other one panicked.
+    fn engine(&self) -> Result<MutexGuard<'_, Engine>, Failure> {
+        self.engine.lock().map_err(|_| {
+            Failure::new(Kind::Internal, "Another call on this engine has just met a defect.")
+        })
+    }
+}
+
+fn apply(engine: &mut Engine, record: &Record<'_>) -> Result<(), Failure> {
+    let Record { id, version, code, shard, vector } = *record;
+    match vector {
+        Some(vector) => {
+            engine.upsert(&Row { id, version, code, shard, vector })?;
+        }
+        None => {
+            engine.delete(id, version)?;
+        }
+    }
+    Ok(())
+}
+
+fn effort(effort: Effort) -> vstream_engine::Effort {
+    match effort {
+        Effort::Auto => vstream_engine::Effort::Auto,
+        Effort::Exact => vstream_engine::Effort::Exact,
+        Effort::Probes(probes) => vstream_engine::Effort::Probes(probes),
+    }
+}

@@ -1,0 +1,87 @@
+package io.vstream.nativecore;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Answers on their way out of an engine, in one reused direct buffer that grows when it must. A
+ * cursor: {@link #next} steps to the answer of the next query. Not for several threads.
+ *
+ * <pre>{@code
+ * answers.search(engine, queries);
+ * while (answers.next()) {
+ *     for (int row = 0; row < answers.size(); row++) {
+ *         use(answers.id(row), answers.distance(row));
+ *     }
+ * }
+ * }</pre>
+ */
+public final class AnswerBatch {
+
+    private static final int LEAVES = 4;
+    private static final int VERSION = 8;
+    private static final int DISTANCE = 16;
+
+    private ByteBuffer buffer = BufferLayout.allocate(BufferLayout.answerBytes(16));
+    private int end;
+    private int at;
+    private int next;
+
+    /** Answers {@code queries} and steps before the first answer. */
+    public void search(NativeEngine engine, QueryBatch queries) {
+        if (buffer.capacity() < queries.answerBytes()) {
+            buffer = BufferLayout.allocate(queries.answerBytes());
+        }
+        end = 0;
+        next = 0;
+        end = engine.search(queries.buffer(), buffer);
+    }
+
+    /** Steps before the first answer of a buffer that holds {@code bytes} bytes of answers. */
+    void read(ByteBuffer answers, int bytes) {
+        buffer = answers;
+        end = bytes;
+        next = 0;
+    }
+
+    /** Steps to the next answer; false after the last. */
+    public boolean next() {
+        if (next >= end) {
+            return false;
+        }
+        at = next;
+        next = at + BufferLayout.answerBytes(size());
+        return true;
+    }
+
+    /** Neighbours in this answer. */
+    public int size() {
+        return buffer.getInt(at);
+    }
+
+    /** Leaves that the engine read for this answer. */
+    public int leavesScanned() {
+        return buffer.getInt(at + LEAVES);
+    }
+
+    /** Id of a neighbour, nearest first. */
+    public long id(int row) {
+        return buffer.getLong(neighbor(row));
+    }
+
+    /** Version of a neighbour's record. */
+    public long version(int row) {
+        return buffer.getLong(neighbor(row) + VERSION);
+    }
+
+    /** Distance of a neighbour; smaller is closer. */
+    public float distance(int row) {
+        return buffer.getFloat(neighbor(row) + DISTANCE);
+    }
+
+    private int neighbor(int row) {
+        if (row < 0 || row >= size()) {
+            throw new IndexOutOfBoundsException("Row " + row + " of an answer with " + size());
+        }
+        return at + BufferLayout.ANSWER_HEADER_BYTES + row * BufferLayout.NEIGHBOR_BYTES;
+    }
+}

@@ -1,0 +1,51 @@
+package io.vstream.nativecore;
+
+import java.nio.ByteBuffer;
+
+/**
+ * The border: every call into the shared library, implemented by {@code bridge.rs} under the same
+ * names. All throw {@link EngineException} and nothing else.
+ *
+ * <p>Buffers cross as objects and the native side asks the JVM for address and capacity: that costs
+ * about 20 ns more than a bare address, is noise beside a search, and leaves Java no way to hand
+ * over a pointer that is not a live buffer.
+ */
+final class Bridge {
+
+    private Bridge() {}
+
+    static native String normalizeSettings(String settingsJson);
+
+    static native long engineCreate(String settingsJson);
+
+    static native long engineRestore(String settingsJson, String directory);
+
+    static native void engineWrite(long engine, ByteBuffer records, int count);
+
+    static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);
+
+    static native void engineSnapshot(long engine, String directory);
+
+    static native String engineStats(long engine);
+
+    static native void engineClose(long engine);
+
+    static native long routerUnplaced(String settingsJson);
+
+    static native long routerTrain(String settingsJson, ByteBuffer sample, int rows, long epoch);
+
+    static native long routerFromBytes(byte[] template);
+
+    static native byte[] routerToBytes(long router);
+
+    static native long routerEpoch(long router);
+
+    static native boolean routerPlaced(long router);
+
+    static native int routerPlace(long router, long id, ByteBuffer vector, ByteBuffer placements);
+
+    static native int routerFanOut(
+            long router, ByteBuffer query, int parallelism, ByteBuffer partitions);
+
+    static native void routerClose(long router);
+}

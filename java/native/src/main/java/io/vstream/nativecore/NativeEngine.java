@@ -1,0 +1,112 @@
+package io.vstream.nativecore;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Objects;
+
+/**
+ * One partition's engine: the index of its vectors, in native memory.
+ *
+ * <p>One thread writes ({@link #write}, {@link #snapshot}); any number of threads may search at the
+ * same time, each with its own buffers. Every buffer is direct, in native byte order, and read or
+ * written from index 0: position and limit are ignored, the capacity bounds it. {@link
+ * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
+ * draws them.
+ */
+public final class NativeEngine implements AutoCloseable {
+
+    private final NativeHandle handle;
+
+    private NativeEngine(long number) {
+        this.handle = new NativeHandle("engine", number, Bridge::engineClose);
+    }
+
+    /**
+     * An empty engine.
+     *
+     * @param settingsJson the collection's settings, see {@link NativeSettings#normalize}
+     * @throws EngineException INVALID if the settings are
+     */
+    public static NativeEngine create(String settingsJson) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        return new NativeEngine(Bridge.engineCreate(settingsJson));
+    }
+
+    /**
+     * An engine with the rows of a snapshot.
+     *
+     * @param settingsJson the collection's settings
+     * @param directory holds a MANIFEST, which is then obeyed, or any set of {@code shard-*.rows}
+     * @throws EngineException INVALID, CORRUPT or IO
+     */
+    public static NativeEngine restore(String settingsJson, Path directory) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        return new NativeEngine(Bridge.engineRestore(settingsJson, absolute(directory)));
+    }
+
+    /**
+     * Applies records in order; they are visible to every search that starts afterwards.
+     *
+     * <p>The layout and the numbers of the whole batch are checked before any record is applied. A
+     * record that its collection cannot take (no direction under cosine, not a byte in a u8
+     * collection) ends the batch: the message names it, and those before it are applied. A record
+     * older than the stored version of its id is skipped.
+     *
+     * @param records {@code count} records back to back, see {@link BufferLayout}
+     * @throws EngineException INVALID for a buffer that is not direct, not in native order or too
+     *     small, or a record that may not be stored; CLOSED after {@link #close}
+     */
+    public void write(ByteBuffer records, int count) {
+        Bridge.engineWrite(handle.number(), BufferLayout.checked(records, "records"), count);
+    }
+
+    /**
+     * Answers a batch of queries, each on a snapshot taken when its turn comes.
+     *
+     * @param queries the queries, see {@link BufferLayout}
+     * @param answers receives the answers; {@link BufferLayout#answerBytes} says how much room one
+     *     query may need
+     * @return bytes written to {@code answers}
+     * @throws EngineException INVALID before any work for a bad query or a buffer that is too
+     *     small; CLOSED after {@link #close}
+     */
+    public int search(ByteBuffer queries, ByteBuffer answers) {
+        return Bridge.engineSearch(
+                handle.number(),
+                BufferLayout.checked(queries, "queries"),
+                BufferLayout.checkedOutput(answers, "answers"));
+    }
+
+    /**
+     * Writes every live row to {@code directory}: one {@code shard-NNN.rows} per shard that has
+     * rows, and a MANIFEST.
+     *
+     * @throws EngineException IO if the directory cannot be written; CLOSED after {@link #close}
+     */
+    public void snapshot(Path directory) {
+        Bridge.engineSnapshot(handle.number(), absolute(directory));
+    }
+
+    /**
+     * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
+     * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
+     * {@code memory-bytes}, {@code splits}, {@code merges}, {@code rewrites}, {@code moved-rows}
+     * and {@code rows-per-shard}, an object with one entry per shard that has rows. Reads every row
+     * and waits for the writer: not for every record.
+     */
+    public String statsJson() {
+        return Bridge.engineStats(handle.number());
+    }
+
+    /** Frees the engine once running searches have ended; idempotent. */
+    @Override
+    public void close() {
+        handle.close();
+    }
+
+    private static String absolute(Path directory) {
+        return Objects.requireNonNull(directory, "directory").toAbsolutePath().toString();
+    }
+}

@@ -1,0 +1,113 @@
+package io.vstream.nativecore;
+
+import java.nio.ByteBuffer;
+import java.util.Objects;
+
+/**
+ * One immutable routing template: where a vector lives, and which partitions may hold the
+ * neighbours of a query. Any number of threads may use it at once, each with its own buffers.
+ * Buffers are direct, in native byte order, and used from index 0, as in {@link NativeEngine}.
+ */
+public final class NativeRouter implements AutoCloseable {
+
+    private final NativeHandle handle;
+
+    private NativeRouter(long number) {
+        this.handle = new NativeHandle("router", number, Bridge::routerClose);
+    }
+
+    /**
+     * The template before training: rows spread by id, every query visits every partition.
+     *
+     * @param settingsJson the collection's settings, see {@link NativeSettings#normalize}
+     * @throws EngineException INVALID if the settings are
+     */
+    public static NativeRouter unplaced(String settingsJson) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        return new NativeRouter(Bridge.routerUnplaced(settingsJson));
+    }
+
+    /**
+     * Trains a template on a sample of the stream.
+     *
+     * @param settingsJson the collection's settings
+     * @param sample {@code rows} x dimension floats, back to back
+     * @param epoch number of the new template, larger than that of every older one
+     * @throws EngineException INVALID if the settings or the sample are
+     */
+    public static NativeRouter train(String settingsJson, ByteBuffer sample, int rows, long epoch) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        return new NativeRouter(
+                Bridge.routerTrain(
+                        settingsJson, BufferLayout.checked(sample, "sample"), rows, epoch));
+    }
+
+    /**
+     * Reads what {@link #toBytes} wrote.
+     *
+     * @throws EngineException CORRUPT if a byte is not what was written
+     */
+    public static NativeRouter fromBytes(byte[] template) {
+        Objects.requireNonNull(template, "template");
+        NativeLibrary.load();
+        return new NativeRouter(Bridge.routerFromBytes(template));
+    }
+
+    /** The template as bytes, versioned and checksummed. */
+    public byte[] toBytes() {
+        return Bridge.routerToBytes(handle.number());
+    }
+
+    /** Number of this template; 0 before training. */
+    public long epoch() {
+        return Bridge.routerEpoch(handle.number());
+    }
+
+    /** False before training: rows are then placed by id, to be moved later. */
+    public boolean placed() {
+        return Bridge.routerPlaced(handle.number());
+    }
+
+    /**
+     * Where a record goes.
+     *
+     * @param vector dimension floats
+     * @param placements receives (i64 code, i32 shard, i32 zero) per placement; room for {@link
+     *     BufferLayout#PLACEMENTS_MAX} is enough
+     * @return how many placements were written: 1, or up to the number of families with lsh
+     * @throws EngineException INVALID for a vector that may not be stored or a buffer that is too
+     *     small
+     */
+    public int place(long id, ByteBuffer vector, ByteBuffer placements) {
+        return Bridge.routerPlace(
+                handle.number(),
+                id,
+                BufferLayout.checked(vector, "vector"),
+                BufferLayout.checkedOutput(placements, "placements"));
+    }
+
+    /**
+     * The partitions that may hold an answer, ascending.
+     *
+     * @param query dimension floats
+     * @param parallelism number of partitions, 1 to 128
+     * @param partitions receives one i32 per partition; room for {@code parallelism} is enough
+     * @return how many partitions were written
+     * @throws EngineException INVALID for a bad query or a buffer that is too small
+     */
+    public int fanOut(ByteBuffer query, int parallelism, ByteBuffer partitions) {
+        return Bridge.routerFanOut(
+                handle.number(),
+                BufferLayout.checked(query, "query"),
+                parallelism,
+                BufferLayout.checkedOutput(partitions, "partitions"));
+    }
+
+    /** Frees the template; idempotent. */
+    @Override
+    public void close() {
+        handle.close();
+    }
+}
