@@ -49,14 +49,6 @@ impl Cluster {
         }
     }
 
-    /// Runs maintenance outside a batch, so that a stream of deletes alone frees memory too.
-    pub(super) fn maintain_now(&mut self) {
-        self.sequence += 1;
-        self.placed = self.sequence;
-        self.maintain();
-        self.commit();
-    }
-
     /// Does a bounded number of queued jobs. The caller commits.
     ///
     /// A leaf at twice its limit is always handled, so that no leaf runs out of chunks.

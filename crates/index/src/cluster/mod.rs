@@ -218,7 +218,9 @@ impl Insert for Cluster {
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
         if self.deletes_since_maintenance >= due && !self.queue.is_empty() {
-            self.maintain_now();
+            // The tail is placed too: a root must not call rows placed that are still in its tail,
+            // or a reader that holds it would see them twice once they are in a leaf.
+            self.place_tail();
         } else {
             self.shared.published.publish(self.sequence);
         }
