@@ -33,8 +33,6 @@ pub struct Row<'a> {
 pub struct Stats {
     /// Rows, leaves, bytes and maintenance so far.
     pub index: IndexStats,
-    /// Living rows of each shard that has any.
-    pub shard_rows: BTreeMap<u16, u64>,
     /// Leaves that `Effort::Auto` visits now.
     pub probes: usize,
     /// What the recall guard measured last, if it has.
@@ -118,13 +116,17 @@ impl Engine {
         Reader::new(&self.settings, self.search.clone(), self.guard.clone())
     }
 
-    /// Counts. Cost: O(rows) for the shard counts.
+    /// Living rows of each shard that has any. Cost: O(rows).
+    pub fn shard_rows(&self) -> BTreeMap<u16, u64> {
+        let mut rows = BTreeMap::new();
+        self.search.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1);
+        rows
+    }
+
+    /// Counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
-        let mut shard_rows = BTreeMap::new();
-        self.search.for_each_row(&mut |key, _| *shard_rows.entry(key.shard).or_insert(0) += 1);
         Stats {
             index: self.index.stats(),
-            shard_rows,
             probes: self.guard.probes(self.search.leaves()),
             recall: self.guard.estimate(),
         }

@@ -116,7 +116,6 @@ impl Partition {
                 "merges": stats.index.merges,
                 "rewrites": stats.index.rewrites,
                 "moved-rows": stats.index.moved,
-                "rows-per-shard": stats.shard_rows,
             })
             .to_string())
         })

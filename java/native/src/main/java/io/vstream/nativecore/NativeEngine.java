@@ -92,9 +92,8 @@ public final class NativeEngine implements AutoCloseable {
     /**
      * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
      * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
-     * {@code memory-bytes}, {@code splits}, {@code merges}, {@code rewrites}, {@code moved-rows}
-     * and {@code rows-per-shard}, an object with one entry per shard that has rows. Reads every row
-     * and waits for the writer: not for every record.
+     * {@code memory-bytes}, {@code splits}, {@code merges}, {@code rewrites} and {@code
+     * moved-rows}. Visits every leaf and waits for the writer: not for every record.
      */
     public String statsJson() {
         return Bridge.engineStats(handle.number());
