@@ -2,9 +2,10 @@
 //!
 //! 1. Readers leave every sixteenth query in a small ring (without waiting: a busy ring is skipped).
 //! 2. A background thread takes them one by one, answers each exactly and notes, for every true
-//!    neighbour, the rank of the leaf that holds it; it also answers as a reader would.
-//! 3. The share of true neighbours within the first `p` leaves, over the last audits, says which
-//!    `p` meets the target; what the codes lose beside that is measured and added.
+//!    neighbour, the rank of its leaf and the rank of its estimate among the visited leaves: how
+//!    far a search must go to find it. It also asks as a reader would, for the estimate of recall.
+//! 3. From the ranks of the last audits follow the leaves to visit and the rows to refine that
+//!    meet the target. Nothing is fed back, so the decision cannot run away.
 //! 4. It sleeps so long after each audit that it takes at most 3 % of one core.
 
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use vstream_index::{Effort, Probe, Scratch, Search};
+use vstream_index::{Effort, Probe, Reach, Scratch, Search, CODE_RANK_MAX};
 use vstream_vector::TopK;
 
 use crate::settings::{IndexKind, Settings};
@@ -27,8 +28,14 @@ const WINDOW: usize = 128;
 const WINDOW_MIN: usize = 16;
 /// Share of one core that the guard may take.
 const CPU_SHARE: f64 = 0.03;
-/// Rows refined exactly per query, at least.
-const REFINE_MIN: usize = 160;
+/// Rows refined exactly per query, before the first decision, and at least.
+const REFINE_START: usize = 160;
+const REFINE_MIN: usize = 40;
+/// Shares of the allowed loss that may be left to the codes; the rest is for leaves not visited.
+const CODE_LOSS_SHARES: [f64; 6] = [0.1, 0.2, 0.35, 0.5, 0.65, 0.8];
+/// Cost of a leaf in that of an exact distance: some 250 codes in cache lines that follow one
+/// another against one row anywhere in memory (measured: 0.4 to 0.9 us and 60 to 100 ns).
+const LEAF_COST: usize = 7;
 /// k beyond which audits are cut: the target is stated for small k.
 const AUDIT_K_MAX: usize = 10;
 
@@ -44,12 +51,11 @@ pub struct RecallEstimate {
 }
 
 struct Audit {
-    /// Rank of the leaf of each true neighbour; `None` in the tail, which is always scanned.
-    ranks: Vec<Option<u32>>,
+    reach: Vec<Reach>,
+    /// Leaves there were.
+    leaves: usize,
     /// Share of the true neighbours that the approximate answer held.
     recall: f64,
-    /// The same, counting only neighbours in leaves that were probed.
-    code_recall: f64,
 }
 
 #[derive(Default)]
@@ -75,7 +81,7 @@ impl Guard {
             target: settings.recall_target,
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             probes: AtomicUsize::new(0),
-            refine: AtomicUsize::new(REFINE_MIN),
+            refine: AtomicUsize::new(REFINE_START),
             seen: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
         });
@@ -130,26 +136,19 @@ impl Guard {
     }
 
     fn audit(&self, search: &dyn Search, query: &[f32], k: usize, tools: &mut Tools) -> Audit {
-        let probes = self.probes(search.leaves());
-        let probe = Probe { vector: query, k, effort: Effort::Exact };
+        let leaves = search.leaves();
+        let effort = self.effort(self.probes(leaves), k);
+        let probe = Probe { vector: query, k, effort };
         tools.top.reset(k);
-        tools.ranks.clear();
-        search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut tools.ranks);
-        let ranks: Vec<Option<u32>> = tools.ranks.iter().map(|&(_, rank)| rank).collect();
+        let mut reach = Vec::with_capacity(k);
+        search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach);
         tools.top.reset(k);
-        let probe = Probe { vector: query, k, effort: self.effort(probes, k) };
         search.search(&probe, &mut tools.scratch, &mut tools.top);
         tools.top.drain_sorted(&mut tools.found);
-        let is_found = |id: u64| tools.found.iter().any(|row| row.id == id);
-        let hits = tools.ranks.iter().filter(|&&(id, _)| is_found(id)).count();
-        let probed = ranks.iter().filter(|r| r.is_none_or(|r| (r as usize) < probes)).count();
-        let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
-        let audit_size = ranks.len();
-        Audit {
-            ranks,
-            recall: if audit_size == 0 { 1.0 } else { share(hits, audit_size) },
-            code_recall: if probed == 0 { 1.0 } else { share(hits, probed).min(1.0) },
-        }
+        let is_found = |hit: &&Reach| tools.found.iter().any(|row| row.id == hit.id);
+        let hits = reach.iter().filter(is_found).count();
+        let recall = if reach.is_empty() { 1.0 } else { hits as f64 / reach.len() as f64 };
+        Audit { reach, leaves, recall }
     }
 
     /// Chooses probes and refinement from the window.
@@ -162,24 +161,43 @@ impl Guard {
         if window.len() < WINDOW_MIN {
             return;
         }
-        let code = window.iter().map(|a| a.code_recall).sum::<f64>() / n;
-        let refine = self.refine.load(Ordering::Relaxed);
-        if code < 0.985 && refine < 16 * REFINE_MIN {
-            self.refine.store(refine * 5 / 4, Ordering::Relaxed);
-        } else if code > 0.997 && refine > REFINE_MIN / 2 {
-            self.refine.store(refine * 9 / 10, Ordering::Relaxed);
-        }
-        let mut ranks: Vec<u32> =
-            window.iter().flat_map(|a| a.ranks.iter().map(|rank| rank.unwrap_or(0))).collect();
-        if ranks.is_empty() {
-            return;
-        }
-        ranks.sort_unstable();
-        let wanted = (self.target / code.max(0.5)).min(0.9995);
-        let at = ((ranks.len() as f64 * wanted).ceil() as usize).clamp(1, ranks.len()) - 1;
-        let probes = (ranks[at] as usize + 1).clamp(1, leaves.max(1));
+        let choice = CODE_LOSS_SHARES
+            .iter()
+            .map(|share| self.choose(window, leaves, 1.0 - (1.0 - self.target) * share))
+            .min_by_key(|&(probes, refine)| probes * LEAF_COST + refine);
+        let (probes, refine) = choice.expect("some share");
         self.probes.store(probes, Ordering::Relaxed);
+        self.refine.store(refine, Ordering::Relaxed);
     }
+
+    /// Probes and refinement that meet the target if the codes keep `code_share` of the neighbours
+    /// in visited leaves.
+    fn choose(&self, window: &VecDeque<Audit>, leaves: usize, code_share: f64) -> (usize, usize) {
+        let leaf_ranks = window.iter().flat_map(|audit| {
+            // A tree that has grown since has more leaves before the same one.
+            let grown = (leaves as f64 / audit.leaves.max(1) as f64).max(1.0).sqrt();
+            let ranks = audit.reach.iter().map(|hit| hit.leaf.unwrap_or(0));
+            ranks.map(move |rank| (f64::from(rank) * grown) as u32)
+        });
+        let probes = quantile(leaf_ranks, self.target / code_share) + 1;
+        let visited = |hit: &&Reach| hit.leaf.is_some_and(|rank| (rank as usize) < probes);
+        let code_ranks = window
+            .iter()
+            .flat_map(|audit| audit.reach.iter().filter(visited))
+            .map(|hit| hit.code.unwrap_or(0));
+        let refine = quantile(code_ranks, code_share) + 1;
+        (probes.clamp(1, leaves.max(1)), refine.clamp(REFINE_MIN, CODE_RANK_MAX / 2))
+    }
+}
+
+/// The rank that `share` of the ranks do not exceed; 0 if there are none.
+fn quantile(ranks: impl Iterator<Item = u32>, share: f64) -> usize {
+    let mut ranks: Vec<u32> = ranks.collect();
+    if ranks.is_empty() {
+        return 0;
+    }
+    let at = ((ranks.len() as f64 * share).ceil() as usize).clamp(1, ranks.len()) - 1;
+    *ranks.select_nth_unstable(at).1 as usize
 }
 
 #[derive(Default)]
@@ -187,7 +205,6 @@ struct Tools {
     scratch: Scratch,
     top: TopK,
     found: Vec<vstream_vector::Neighbor>,
-    ranks: Vec<(u64, Option<u32>)>,
 }
 
 fn watch(guard: &Weak<Guard>, search: &Weak<dyn Search>) {

@@ -145,6 +145,7 @@ pub fn check(contract: &Contract) {
     empty_and_single(contract);
     k_larger_than_n(contract);
     upserts_replace(contract);
+    audits_are_nearly_exact(contract);
     equal_vectors(contract);
     shrinks_after_mass_deletes(contract);
     bytes_are_kept(contract);
@@ -271,6 +272,39 @@ fn upserts_replace(contract: &Contract) {
     }
     assert_eq!(index.stats().live, 5);
     assert_eq!(ask(&*reader, &mut scratch, &[0.0, 0.0], 10, Effort::Exact).len(), 5);
+}
+
+/// An audit's answer is the exact one but for a row in a thousand, and its ranks lead to the rows.
+fn audits_are_nearly_exact(contract: &Contract) {
+    let mut random = Seeded(SEED);
+    let rows = clustered(&mut random, 12_000, 48, 400);
+    let mut index = (contract.make)(settings(48, Metric::L2));
+    for (id, row) in rows.chunks_exact(48).enumerate() {
+        index.upsert(key(id as u64, 1), VectorRef::F32(row));
+    }
+    let reader = index.reader();
+    let mut scratch = Scratch::new();
+    let (mut same, mut wanted, mut broken) = (0, 0, 0);
+    for query in clustered(&mut random, 200, 48, 400).chunks_exact(48) {
+        let truth = ask(&*reader, &mut scratch, query, 10, Effort::Exact);
+        let effort = Effort::Approximate { probes: 20, refine: 100 };
+        let (mut top, mut reach) = (TopK::new(10), Vec::new());
+        let probe = Probe { vector: query, k: 10, effort };
+        reader.audit(&probe, &mut scratch, &mut top, &mut reach);
+        assert_eq!(reach.len(), 10);
+        same += truth.iter().filter(|row| reach.iter().any(|hit| hit.id == row.id)).count();
+        wanted += truth.len();
+        let answer = ask(&*reader, &mut scratch, query, 10, effort);
+        for hit in &reach {
+            let promised =
+                hit.leaf.is_none_or(|rank| rank < 20) && hit.code.is_none_or(|rank| rank < 100);
+            let found = answer.iter().any(|row| row.id == hit.id);
+            broken += usize::from(promised != found);
+        }
+    }
+    // Leaves at the border of those visited are told apart by estimates.
+    assert!(broken * 100 <= wanted, "{}: {broken} of {wanted} ranks mislead", contract.name);
+    assert!(same * 1000 >= wanted * 999, "{}: {same} of {wanted}", contract.name);
 }
 
 fn equal_vectors(contract: &Contract) {

@@ -11,7 +11,9 @@ use vstream_vector::{Neighbor, TopK};
 use crate::publish::Published;
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
-use crate::search::{Applied, IndexSettings, IndexStats, Insert, Probe, Search, SearchStats};
+use crate::search::{
+    Applied, IndexSettings, IndexStats, Insert, Probe, Reach, Search, SearchStats,
+};
 
 const CHUNK_ROWS: usize = 1024;
 
@@ -132,7 +134,7 @@ impl Search for Shared {
         let visible = Visible { inserted: sequence, deleted: sequence };
         let mut stats = SearchStats::default();
         for chunk in chunks.iter() {
-            stats.rows += scan_exactly(chunk, self.settings, probe.vector, visible, out, |_| ());
+            stats.rows += scan_exactly(chunk, self.settings, probe.vector, visible, out);
         }
         stats.exact = stats.rows;
         stats
@@ -143,11 +145,11 @@ impl Search for Shared {
         probe: &Probe<'_>,
         scratch: &mut Scratch,
         out: &mut TopK,
-        ranks: &mut Vec<(u64, Option<u32>)>,
+        reach: &mut Vec<Reach>,
     ) {
         self.search(probe, scratch, out);
-        ranks.clear();
-        ranks.extend(out.rows().iter().map(|row| (row.id, None)));
+        reach.clear();
+        reach.extend(out.rows().iter().map(|row| Reach { id: row.id, leaf: None, code: None }));
     }
 
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
@@ -165,15 +167,13 @@ impl Search for Shared {
     }
 }
 
-/// Offers every visible row of a chunk; returns how many there were. `entered` hears of the ids that
-/// were among the k nearest so far.
+/// Offers every visible row of a chunk; returns how many there were.
 pub(crate) fn scan_exactly(
     chunk: &RowChunk,
     settings: IndexSettings,
     query: &[f32],
     visible: Visible,
     out: &mut TopK,
-    mut entered: impl FnMut(u64),
 ) -> usize {
     debug_assert!(visible.deleted < NEVER);
     let mut rows = 0;
@@ -185,9 +185,7 @@ pub(crate) fn scan_exactly(
         let distance = distance(settings.metric, query, chunk.vector(lane));
         if distance <= out.bound() {
             let key = chunk.key(lane);
-            if out.offer(Neighbor { distance, id: key.id, version: key.version }) {
-                entered(key.id);
-            }
+            out.offer(Neighbor { distance, id: key.id, version: key.version });
         }
     }
     rows

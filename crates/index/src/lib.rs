@@ -25,4 +25,7 @@ pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
 pub use rows::{RowKey, VectorRef};
 pub use scratch::Scratch;
-pub use search::{Applied, Effort, IndexSettings, IndexStats, Insert, Probe, Search, SearchStats};
+pub use search::{
+    Applied, Effort, IndexSettings, IndexStats, Insert, Probe, Reach, Search, SearchStats,
+    CODE_RANK_MAX,
+};

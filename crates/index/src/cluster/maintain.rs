@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use vstream_vector::{KMeans, KMeansSettings};
 
-use super::place::{nearest_leaf, Incoming};
+use super::batch::Batch;
+use super::place::nearest_leaf;
 use super::tree::{Leaf, LeafId, Node};
 use super::{Cluster, LeafState};
 
@@ -81,10 +82,10 @@ impl Cluster {
     /// Copies the living rows of a leaf to a new one with the same centroid.
     fn rewrite(&mut self, old: LeafId) {
         let (leaf, node) = self.take_leaf(old);
-        let center = leaf.center.to_vec();
-        let new = self.new_leaf(center, node);
+        let new = self.new_leaf(leaf.center.to_vec(), node);
         self.replace_child(node, old, &[new]);
-        self.move_rows(&leaf, new);
+        let rows = Batch::of_leaf(&self.shared, &leaf);
+        self.append(new, (0..rows.len()).map(|row| rows.incoming(row, None)));
         self.counts.rewrites += 1;
     }
 
@@ -92,43 +93,25 @@ impl Cluster {
     fn merge(&mut self, old: LeafId) {
         let (leaf, node) = self.take_leaf(old);
         self.replace_child(node, old, &[]);
-        for (chunk, lane) in alive_rows(&leaf) {
-            let rows = &leaf.chunk(chunk).rows;
-            let rotated = self.rotate(rows.vector(lane));
-            let target = nearest_leaf(&self.tree, &rotated, &mut self.buffers.route);
-            // `placed` hides the copy from readers of the old root, which still see the old leaf.
-            let row = Incoming {
-                key: rows.key(lane),
-                vector: rows.vector(lane),
-                inserted: self.placed,
-                rotated: &rotated,
-            };
-            self.append(target, std::iter::once(row));
-        }
+        let rows = Batch::of_leaf(&self.shared, &leaf);
+        let targets = (0..rows.len()).map(|row| {
+            let rotated = rows.rotated(row);
+            (nearest_leaf(&self.tree, rotated, &mut self.buffers.route), row)
+        });
+        let targets = targets.collect();
+        self.append_moved(&rows, targets);
         self.counts.merges += 1;
     }
 
-    fn move_rows(&mut self, from: &Leaf, to: LeafId) {
-        for (chunk, lane) in alive_rows(from) {
-            let rows = &from.chunk(chunk).rows;
-            let rotated = self.rotate(rows.vector(lane));
-            let row = Incoming {
-                key: rows.key(lane),
-                vector: rows.vector(lane),
-                inserted: rows.inserted(lane),
-                rotated: &rotated,
-            };
-            self.append(to, std::iter::once(row));
+    /// Appends rows to leaves that readers of older roots can reach, given as (leaf, row).
+    ///
+    /// `placed` hides the copies from those readers, which still see the rows where they were.
+    pub(super) fn append_moved(&mut self, rows: &Batch, mut targets: Vec<(LeafId, usize)>) {
+        targets.sort_unstable();
+        let placed = Some(self.placed);
+        for group in targets.chunk_by(|a, b| a.0 == b.0) {
+            self.append(group[0].0, group.iter().map(|&(_, row)| rows.incoming(row, placed)));
         }
-    }
-
-    /// The rotated form of a stored vector.
-    pub(super) fn rotate(&mut self, vector: crate::rows::VectorRef<'_>) -> Vec<f32> {
-        self.buffers.vector.resize(self.shared.index.dimension, 0.0);
-        vector.read(&mut self.buffers.vector);
-        let mut rotated = vec![0.0; self.shared.rotation.padded()];
-        self.shared.rotation.apply(&self.buffers.vector, &mut rotated);
-        rotated
     }
 
     /// Removes a leaf from the writer's table; readers of older roots keep it.
@@ -208,13 +191,4 @@ impl Cluster {
         tree.nodes.push(Arc::new(second));
         self.set_node(node, first);
     }
-}
-
-/// Chunk and lane of every living row of a leaf, in order.
-pub(super) fn alive_rows(leaf: &Leaf) -> Vec<(usize, usize)> {
-    let mut alive = Vec::new();
-    for (at, chunk) in leaf.chunks().enumerate() {
-        alive.extend((0..chunk.rows.len()).filter(|&l| chunk.rows.is_alive(l)).map(|l| (at, l)));
-    }
-    alive
 }

@@ -9,6 +9,7 @@
 //! At most `jobs_per_batch` of steps 3 and 4 run per batch, so the work of one write is bounded.
 //! Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ (codes). The search is in `search.rs`.
 
+mod batch;
 mod maintain;
 mod place;
 mod search;

@@ -21,7 +21,7 @@ use super::Shared;
 use crate::flat::scan_exactly;
 use crate::rows::{distance, RowKey, VectorRef, Visible};
 use crate::scratch::Scratch;
-use crate::search::{Effort, Probe, Search, SearchStats};
+use crate::search::{Effort, Probe, Reach, Search, SearchStats, CODE_RANK_MAX};
 
 /// Leaves scanned for ranking at least, however few are probed.
 const RANKED_LEAVES_MIN: usize = 1024;
@@ -69,7 +69,7 @@ impl Search for Shared {
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
         let mut stats = SearchStats::default();
-        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out, |_| ());
+        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out);
         stats.exact = stats.rows;
         match probe.effort {
             Effort::Exact => {
@@ -77,8 +77,7 @@ impl Search for Shared {
                     stats.leaves += 1;
                     for chunk in leaf.chunks() {
                         let query = probe.vector;
-                        let rows =
-                            scan_exactly(&chunk.rows, self.index, query, placed, out, |_| ());
+                        let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
                         stats.rows += rows;
                         stats.exact += rows;
                     }
@@ -100,26 +99,38 @@ impl Search for Shared {
         probe: &Probe<'_>,
         scratch: &mut Scratch,
         out: &mut TopK,
-        ranks: &mut Vec<(u64, Option<u32>)>,
+        reach: &mut Vec<Reach>,
     ) {
         let (root, pin) = self.published.pin();
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
         let scratch = &mut scratch.cluster;
         self.prepare(probe.vector, scratch);
-        self.rank(&root.tree, root.tree.leaves, scratch);
-        ranks.clear();
-        let query = probe.vector;
-        scan_exactly(&root.tail, self.index, query, tail, out, |id| ranks.push((id, None)));
-        for (rank, leaf) in scratch.ranked.iter().enumerate() {
-            for chunk in leaf_of(&root, *leaf).chunks() {
-                scan_exactly(&chunk.rows, self.index, query, placed, out, |id| {
-                    ranks.push((id, Some(rank as u32)));
-                });
+        self.rank(&root.tree, usize::MAX, scratch);
+        self.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
+        scan_exactly(&root.tail, self.index, probe.vector, tail, out);
+        self.refine(&root, probe.vector, placed, scratch, out);
+        reach.clear();
+        let unplaced = |row: &Neighbor| Reach { id: row.id, leaf: None, code: None };
+        reach.extend(out.rows().iter().map(unplaced));
+        let probes = match probe.effort {
+            Effort::Approximate { probes, .. } => probes as u32,
+            Effort::Exact => u32::MAX,
+        };
+        for (at, candidate) in scratch.candidates.iter().enumerate() {
+            let leaf = leaf_of(&root, scratch.ranked[candidate.leaf as usize]);
+            let rows = &leaf.chunk(candidate.chunk as usize).rows;
+            let lane = candidate.lane as usize;
+            let id = rows.key(lane).id;
+            let Some(hit) = reach.iter_mut().find(|hit| hit.id == id) else { continue };
+            if rows.is_visible(lane, placed) {
+                let last = candidate.leaf.max(probes.saturating_sub(1));
+                let before = &scratch.candidates[..at];
+                let rank = before.iter().filter(|other| other.leaf <= last).count();
+                hit.leaf = Some(candidate.leaf);
+                hit.code = Some(rank as u32);
             }
         }
-        // Rows that were pushed out again by nearer ones do not count.
-        ranks.retain(|&(id, _)| out.rows().iter().any(|row| row.id == id));
     }
 
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
@@ -168,7 +179,7 @@ impl Shared {
         }
         nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         ranked.clear();
-        let enough = RANKED_LEAVES_MIN.max(8 * probes);
+        let enough = RANKED_LEAVES_MIN.max(probes.saturating_mul(8));
         for &(_, node) in nodes.iter() {
             if ranked.len() >= enough {
                 break;

@@ -14,60 +14,43 @@ use std::sync::Arc;
 
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
-use super::maintain::alive_rows;
-use super::place::Incoming;
+use super::batch::{alive_lanes, Batch};
 use super::tree::{Leaf, LeafId};
 use super::{Cluster, Place};
 use crate::rows::VectorRef;
 
 const ITERATIONS: usize = 6;
 
-/// The living rows of a leaf, unpacked.
-struct Members {
-    at: Vec<(usize, usize)>,
-    /// `rows × dimension`.
-    vectors: Vec<f32>,
-    /// `rows × padded`.
-    rotated: Vec<f32>,
-}
-
 impl Cluster {
     pub(super) fn split(&mut self, old: LeafId) {
         let dimension = self.shared.index.dimension;
-        let padded = self.shared.rotation.padded();
         let neighbours = self.neighbours(old);
         let (leaf, node) = self.take_leaf(old);
-        let members = self.unpack(&leaf);
-        let sides = self.two_sides(&members.vectors);
-        let centers = means(&members.vectors, dimension, &sides);
-        let new = centers.map(|center| self.new_leaf(center, node));
-        self.replace_child(node, old, &new);
-        // `split_node` may have moved the new leaves to another node; `new_leaf` recorded `node`.
-        let new_centroids = new.map(|id| self.state(id).leaf.clone());
+        let rows = Batch::of_leaf(&self.shared, &leaf);
+        let vectors = rows.vectors();
+        let sides = self.two_sides(&vectors);
+        let ids = means(&vectors, dimension, &sides).map(|center| self.new_leaf(center, node));
+        self.replace_child(node, old, &ids);
+        let new = ids.map(|id| self.state(id).leaf.clone());
 
-        let mut groups: [Vec<u32>; 2] = [Vec::new(), Vec::new()];
-        let mut leavers: Vec<(LeafId, u32)> = Vec::new();
-        for (i, rotated) in members.rotated.chunks_exact(padded).enumerate() {
-            let side = usize::from(sides[i]);
-            let own = kernels::l2_squared(rotated, &new_centroids[side].centroid);
+        let mut groups: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+        let mut leavers: Vec<(LeafId, usize)> = Vec::new();
+        for (row, &side) in sides.iter().enumerate() {
+            let (side, rotated) = (usize::from(side), rows.rotated(row));
+            let own = kernels::l2_squared(rotated, &new[side].centroid);
             let before = kernels::l2_squared(rotated, &leaf.centroid);
             let nearer = if before < own { nearest(&neighbours, rotated, own) } else { None };
             match nearer {
-                Some(target) => leavers.push((target, i as u32)),
-                None => groups[side].push(i as u32),
+                Some(target) => leavers.push((target, row)),
+                None => groups[side].push(row),
             }
         }
-        for (side, rows) in groups.iter().enumerate() {
-            let rows = rows.iter().map(|&i| members.row(&leaf, i as usize, padded, None));
-            self.append(new[side], rows);
+        for (id, group) in ids.into_iter().zip(groups) {
+            self.append(id, group.into_iter().map(|row| rows.incoming(row, None)));
         }
         self.counts.moved += leavers.len() as u64;
-        let placed = Some(self.placed);
-        for (target, i) in leavers {
-            let row = members.row(&leaf, i as usize, padded, placed);
-            self.append(target, std::iter::once(row));
-        }
-        self.reassign_from(&neighbours, &new_centroids);
+        self.append_moved(&rows, leavers);
+        self.reassign_from(&neighbours, &new);
         self.counts.splits += 1;
     }
 
@@ -88,19 +71,6 @@ impl Cluster {
         }
         near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         near.iter().take(self.settings.reassign_leaves).map(|&(_, leaf)| leaf.clone()).collect()
-    }
-
-    fn unpack(&mut self, leaf: &Leaf) -> Members {
-        let (dimension, padded) = (self.shared.index.dimension, self.shared.rotation.padded());
-        let at = alive_rows(leaf);
-        let mut vectors = vec![0.0; at.len() * dimension];
-        let mut rotated = vec![0.0; at.len() * padded];
-        for (i, &(chunk, lane)) in at.iter().enumerate() {
-            let vector = &mut vectors[i * dimension..][..dimension];
-            leaf.chunk(chunk).rows.vector(lane).read(vector);
-            self.shared.rotation.apply(vector, &mut rotated[i * padded..][..padded]);
-        }
-        Members { at, vectors, rotated }
     }
 
     /// Side of each row; each side holds at least a quarter of the rows.
@@ -131,51 +101,29 @@ impl Cluster {
         sides
     }
 
-    /// Moves rows of `neighbours` that a new leaf serves better, in place.
+    /// Moves rows of `neighbours` that a new leaf serves better.
     fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>; 2]) {
-        let mut vector = vec![0.0; self.shared.index.dimension];
+        let mut buffer = vec![0.0; self.shared.index.dimension];
+        let mut moved = Batch::new(&self.shared);
+        let mut targets = Vec::new();
         for leaf in neighbours {
-            for (chunk, lane) in alive_rows(leaf) {
-                let rows = leaf.chunk(chunk).rows.clone();
-                let own = gap(rows.vector(lane), &leaf.center, &mut vector);
-                let gaps =
-                    [0, 1].map(|side| gap(rows.vector(lane), &new[side].center, &mut vector));
-                let side = usize::from(gaps[1] < gaps[0]);
-                if gaps[side] >= own {
-                    continue;
+            for (at, chunk) in leaf.chunks().enumerate() {
+                for lane in alive_lanes(&chunk.rows) {
+                    let row = chunk.rows.vector(lane);
+                    let own = gap(row, &leaf.center, &mut buffer);
+                    let gaps = [0, 1].map(|side| gap(row, &new[side].center, &mut buffer));
+                    let side = usize::from(gaps[1] < gaps[0]);
+                    if gaps[side] < own {
+                        targets.push((new[side].id, moved.len()));
+                        moved.push(&self.shared, &chunk.rows, lane, self.placed);
+                        let position = super::tree::position(at, lane);
+                        self.kill(Place { leaf: leaf.id, position }, self.placed);
+                    }
                 }
-                let position = super::tree::position(chunk, lane);
-                self.kill(Place { leaf: leaf.id, position }, self.placed);
-                let rotated = self.rotate(rows.vector(lane));
-                let row = Incoming {
-                    key: rows.key(lane),
-                    vector: rows.vector(lane),
-                    inserted: self.placed,
-                    rotated: &rotated,
-                };
-                self.append(new[side].id, std::iter::once(row));
-                self.counts.moved += 1;
             }
         }
-    }
-}
-
-impl Members {
-    fn row<'a>(
-        &'a self,
-        leaf: &'a Leaf,
-        i: usize,
-        padded: usize,
-        inserted: Option<u64>,
-    ) -> Incoming<'a> {
-        let (chunk, lane) = self.at[i];
-        let rows = &leaf.chunk(chunk).rows;
-        Incoming {
-            key: rows.key(lane),
-            vector: rows.vector(lane),
-            inserted: inserted.unwrap_or_else(|| rows.inserted(lane)),
-            rotated: &self.rotated[i * padded..][..padded],
-        }
+        self.counts.moved += targets.len() as u64;
+        self.append_moved(&moved, targets);
     }
 }
 

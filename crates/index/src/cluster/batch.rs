@@ -1,0 +1,88 @@
+//! Rows on their way from one leaf to another.
+
+use std::sync::Arc;
+
+use super::place::Incoming;
+use super::tree::Leaf;
+use super::Shared;
+use crate::rows::{RowChunk, Sequence};
+
+/// Rows gathered to be appended together: one new code block per chunk instead of one per row.
+pub(super) struct Batch {
+    rows: Vec<(Arc<RowChunk>, usize, Sequence)>,
+    /// `rows × padded`.
+    rotated: Vec<f32>,
+    padded: usize,
+    buffer: Vec<f32>,
+}
+
+impl Batch {
+    pub(super) fn new(shared: &Shared) -> Batch {
+        Batch {
+            rows: Vec::new(),
+            rotated: Vec::new(),
+            padded: shared.rotation.padded(),
+            buffer: vec![0.0; shared.index.dimension],
+        }
+    }
+
+    /// The living rows of a leaf, with the sequences they have.
+    pub(super) fn of_leaf(shared: &Shared, leaf: &Leaf) -> Batch {
+        let mut batch = Batch::new(shared);
+        for chunk in leaf.chunks() {
+            for lane in alive_lanes(&chunk.rows) {
+                batch.push(shared, &chunk.rows, lane, chunk.rows.inserted(lane));
+            }
+        }
+        batch
+    }
+
+    /// Adds a row that will be visible from `inserted` on.
+    pub(super) fn push(
+        &mut self,
+        shared: &Shared,
+        rows: &Arc<RowChunk>,
+        lane: usize,
+        inserted: Sequence,
+    ) {
+        rows.vector(lane).read(&mut self.buffer);
+        let start = self.rotated.len();
+        self.rotated.resize(start + self.padded, 0.0);
+        shared.rotation.apply(&self.buffer, &mut self.rotated[start..]);
+        self.rows.push((rows.clone(), lane, inserted));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn rotated(&self, row: usize) -> &[f32] {
+        &self.rotated[row * self.padded..][..self.padded]
+    }
+
+    /// All rows as `f32`, `rows × dimension`.
+    pub(super) fn vectors(&self) -> Vec<f32> {
+        let dimension = self.buffer.len();
+        let mut vectors = vec![0.0; self.rows.len() * dimension];
+        for (out, (rows, lane, _)) in vectors.chunks_exact_mut(dimension).zip(&self.rows) {
+            rows.vector(*lane).read(out);
+        }
+        vectors
+    }
+
+    /// A row as `append` takes it, visible from `inserted` on if that is given.
+    pub(super) fn incoming(&self, row: usize, inserted: Option<Sequence>) -> Incoming<'_> {
+        let (rows, lane, own) = &self.rows[row];
+        Incoming {
+            key: rows.key(*lane),
+            vector: rows.vector(*lane),
+            inserted: inserted.unwrap_or(*own),
+            rotated: self.rotated(row),
+        }
+    }
+}
+
+/// Lanes of the living rows of a chunk.
+pub(super) fn alive_lanes(rows: &RowChunk) -> impl Iterator<Item = usize> + '_ {
+    (0..rows.len()).filter(|&lane| rows.is_alive(lane))
+}
