@@ -8,64 +8,66 @@
 //! `len` with Release; a reader loads `len` with Acquire and looks only below it.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-struct Shared<T> {
+/// A buffer that grows at its end. Whoever holds it may read; only its [`Pen`] can write.
+pub(crate) struct Cells<T> {
     cells: Box<[UnsafeCell<T>]>,
     len: AtomicUsize,
+    /// Matches the one pen of this buffer.
+    number: u64,
 }
 
-// SAFETY: cells below `len` are never written again, and cells at or above it are touched only by
-// the one `Appender`, so no cell is written while another thread can read it.
-unsafe impl<T: Copy + Send + Sync> Sync for Shared<T> {}
+/// The right to append to one buffer. Not `Clone`, and pushing needs `&mut`: one writer.
+pub(crate) struct Pen {
+    number: u64,
+}
+
+// SAFETY: cells below `len` are never written again, and cells at or above it are touched only
+// through the one `Pen`, so no cell is written while another thread can read it.
+unsafe impl<T: Copy + Send + Sync> Sync for Cells<T> {}
 // SAFETY: the buffer owns plain `Copy` data.
-unsafe impl<T: Copy + Send> Send for Shared<T> {}
+unsafe impl<T: Copy + Send> Send for Cells<T> {}
 
-/// The writing end: there is exactly one per buffer, and pushing needs `&mut`.
-pub(crate) struct Appender<T>(Arc<Shared<T>>);
-
-/// The reading end: a growing prefix of what was pushed.
-pub(crate) struct Prefix<T>(Arc<Shared<T>>);
-
-/// A buffer for `capacity` elements, allocated now, and its two ends.
-pub(crate) fn append_buffer<T: Copy + Default>(capacity: usize) -> (Appender<T>, Prefix<T>) {
+/// A buffer for `capacity` elements, allocated now, and its pen.
+pub(crate) fn append_buffer<T: Copy + Default>(capacity: usize) -> (Pen, Cells<T>) {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let cells = (0..capacity).map(|_| UnsafeCell::new(T::default())).collect();
-    let shared = Arc::new(Shared { cells, len: AtomicUsize::new(0) });
-    (Appender(shared.clone()), Prefix(shared))
+    (Pen { number }, Cells { cells, len: AtomicUsize::new(0), number })
 }
 
-impl<T: Copy> Appender<T> {
-    /// Appends `items` and publishes them together. Panics if they do not fit.
-    pub(crate) fn push(&mut self, items: &[T]) {
-        let len = self.0.len.load(Ordering::Relaxed);
+impl<T: Copy> Cells<T> {
+    /// Appends `items` and publishes them together. Panics if they do not fit, or if the pen is
+    /// that of another buffer.
+    pub(crate) fn push(&self, pen: &mut Pen, items: &[T]) {
+        assert_eq!(pen.number, self.number, "the pen of another buffer");
+        let len = self.len.load(Ordering::Relaxed);
         let end = len + items.len();
-        assert!(end <= self.0.cells.len(), "append buffer is full");
-        for (cell, item) in self.0.cells[len..end].iter().zip(items) {
+        assert!(end <= self.cells.len(), "append buffer is full");
+        for (cell, item) in self.cells[len..end].iter().zip(items) {
             // SAFETY: this cell lies at or above the published length, so no reader looks at it,
-            // and `&mut self` of the only appender excludes another writer.
+            // and `&mut` of the buffer's only pen excludes another writer.
             unsafe { *cell.get() = *item };
         }
-        self.0.len.store(end, Ordering::Release);
+        self.len.store(end, Ordering::Release);
     }
-}
 
-impl<T: Copy> Prefix<T> {
     /// Elements published so far.
     pub(crate) fn len(&self) -> usize {
-        self.0.len.load(Ordering::Acquire)
+        self.len.load(Ordering::Acquire)
     }
 
     /// Elements that fit.
     pub(crate) fn capacity(&self) -> usize {
-        self.0.cells.len()
+        self.cells.len()
     }
 
     /// `count` elements from `start`, which must have been published: panics otherwise.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         assert!(start + count <= self.len(), "reading above what was published");
-        let cells = &self.0.cells[start..start + count];
+        let cells = &self.cells[start..start + count];
         // SAFETY: `UnsafeCell<T>` has the layout of `T`; all cells of the range lie below the
         // length that was loaded with Acquire, hence are initialised and never written again.
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<T>(), cells.len()) }
@@ -78,20 +80,20 @@ mod tests {
 
     #[test]
     fn readers_see_a_growing_prefix_while_the_writer_appends() {
-        let (mut writer, reader) = append_buffer::<u64>(4_000);
+        let (mut pen, cells) = append_buffer::<u64>(4_000);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut seen = 0;
                 while seen < 4_000 {
-                    seen = reader.len();
-                    for (i, &x) in reader.slice(0, seen).iter().enumerate() {
+                    seen = cells.len();
+                    for (i, &x) in cells.slice(0, seen).iter().enumerate() {
                         assert_eq!(x, i as u64 * 7);
                     }
                     std::thread::yield_now();
                 }
             });
             for i in 0..1_000u64 {
-                writer.push(&[i * 28, i * 28 + 7, i * 28 + 14, i * 28 + 21]);
+                cells.push(&mut pen, &[i * 28, i * 28 + 7, i * 28 + 14, i * 28 + 21]);
             }
         });
     }
@@ -99,16 +101,24 @@ mod tests {
     #[test]
     #[should_panic(expected = "append buffer is full")]
     fn a_full_buffer_refuses() {
-        let (mut writer, _reader) = append_buffer::<u8>(3);
-        writer.push(&[1, 2]);
-        writer.push(&[3, 4]);
+        let (mut pen, cells) = append_buffer::<u8>(3);
+        cells.push(&mut pen, &[1, 2]);
+        cells.push(&mut pen, &[3, 4]);
     }
 
     #[test]
     #[should_panic(expected = "above what was published")]
     fn the_unpublished_part_cannot_be_read() {
-        let (mut writer, reader) = append_buffer::<u8>(3);
-        writer.push(&[1]);
-        reader.slice(0, 2);
+        let (mut pen, cells) = append_buffer::<u8>(3);
+        cells.push(&mut pen, &[1]);
+        cells.slice(0, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "pen of another buffer")]
+    fn a_pen_writes_to_its_own_buffer_only() {
+        let (_own, cells) = append_buffer::<u8>(3);
+        let (mut other, _) = append_buffer::<u8>(3);
+        cells.push(&mut other, &[1]);
     }
 }

@@ -3,11 +3,11 @@
 //! 1. Rows are appended to chunks of 1,024; a delete marks its row.
 //! 2. When more rows are dead than alive, the living are copied to fresh chunks.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use vstream_vector::{Neighbor, TopK};
 
+use crate::places::ById;
 use crate::publish::Published;
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
@@ -29,7 +29,7 @@ pub struct Flat {
     shared: Arc<Shared>,
     chunks: Chunks,
     open: RowWriter,
-    places: HashMap<u64, (u32, u32)>,
+    places: ById<(u32, u32)>,
     sequence: Sequence,
     dead: usize,
     rewrites: u64,
@@ -41,7 +41,7 @@ impl Flat {
         let open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
         let chunks = vec![open.chunk().clone()];
         let shared = Arc::new(Shared { settings, published: Published::new(chunks.clone()) });
-        Flat { shared, chunks, open, places: HashMap::new(), sequence: 0, dead: 0, rewrites: 0 }
+        Flat { shared, chunks, open, places: ById::default(), sequence: 0, dead: 0, rewrites: 0 }
     }
 
     fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {

@@ -11,11 +11,15 @@
 //! published sequence, then checks that the root is still the same: so all marks up to that
 //! sequence are on rows that it can reach, and it sees exactly the rows that lived at it.
 
+#![deny(unsafe_code)]
+
+#[expect(unsafe_code, reason = "rows as plain slices beside a row that is being appended")]
 mod append;
 pub mod cluster;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod flat;
+mod places;
 mod publish;
 mod rows;
 mod scratch;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vstream_vector::{kernels, Element, Metric};
 
-use crate::append::{append_buffer, Appender, Prefix};
+use crate::append::{append_buffer, Cells, Pen};
 
 /// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.
 pub(crate) type Sequence = u64;
@@ -62,13 +62,8 @@ struct RowMeta {
 }
 
 enum Vectors {
-    F32(Prefix<f32>),
-    U8(Prefix<u8>),
-}
-
-enum VectorsWriter {
-    F32(Appender<f32>),
-    U8(Appender<u8>),
+    F32(Cells<f32>),
+    U8(Cells<u8>),
 }
 
 /// Rows of one chunk, as readers see them. Lanes are numbered in the order of arrival.
@@ -81,21 +76,21 @@ pub(crate) struct RowChunk {
 /// The writing end of a chunk.
 pub(crate) struct RowWriter {
     chunk: Arc<RowChunk>,
-    vectors: VectorsWriter,
+    pen: Pen,
     len: usize,
 }
 
 impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
-        let (vectors, reader) = match element {
+        let (pen, vectors) = match element {
             Element::F32 => {
-                let (w, r) = append_buffer(capacity * dimension);
-                (VectorsWriter::F32(w), Vectors::F32(r))
+                let (pen, cells) = append_buffer(capacity * dimension);
+                (pen, Vectors::F32(cells))
             }
             Element::U8 => {
-                let (w, r) = append_buffer(capacity * dimension);
-                (VectorsWriter::U8(w), Vectors::U8(r))
+                let (pen, cells) = append_buffer(capacity * dimension);
+                (pen, Vectors::U8(cells))
             }
         };
         let metas = (0..capacity)
@@ -108,8 +103,8 @@ impl RowWriter {
                 shard: AtomicU16::new(0),
             })
             .collect();
-        let chunk = Arc::new(RowChunk { vectors: reader, dimension, metas });
-        RowWriter { chunk, vectors, len: 0 }
+        let chunk = Arc::new(RowChunk { vectors, dimension, metas });
+        RowWriter { chunk, pen, len: 0 }
     }
 
     /// The readers' side.
@@ -137,9 +132,9 @@ impl RowWriter {
         meta.code.store(key.code, Ordering::Relaxed);
         meta.shard.store(key.shard, Ordering::Relaxed);
         meta.inserted.store(inserted, Ordering::Relaxed);
-        match (&mut self.vectors, vector) {
-            (VectorsWriter::F32(out), VectorRef::F32(row)) => out.push(row),
-            (VectorsWriter::U8(out), VectorRef::U8(row)) => out.push(row),
+        match (&self.chunk.vectors, vector) {
+            (Vectors::F32(cells), VectorRef::F32(row)) => cells.push(&mut self.pen, row),
+            (Vectors::U8(cells), VectorRef::U8(row)) => cells.push(&mut self.pen, row),
             _ => panic!("a row of another element type than its collection"),
         }
         self.len += 1;
@@ -199,6 +194,12 @@ impl RowChunk {
             Vectors::F32(rows) => VectorRef::F32(rows.slice(start, self.dimension)),
             Vectors::U8(rows) => VectorRef::U8(rows.slice(start, self.dimension)),
         }
+    }
+
+    /// Starts loading what leads to the rows.
+    #[inline]
+    pub(crate) fn prefetch_head(&self) {
+        kernels::prefetch(std::slice::from_ref(self));
     }
 
     /// Starts loading a published row.

@@ -16,7 +16,6 @@ mod search;
 mod split;
 mod tree;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{Form, Rotation};
@@ -24,6 +23,7 @@ use vstream_vector::Metric;
 
 pub(crate) use self::search::ClusterScratch;
 use self::tree::{Leaf, LeafId, Root, Tree};
+use crate::places::ById;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 use crate::search::{Applied, IndexSettings, IndexStats, Insert, Search};
@@ -100,7 +100,7 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
-    places: HashMap<u64, Place>,
+    places: ById<Place>,
     /// Leaves that await a split, merge or rewrite, oldest first.
     queue: std::collections::VecDeque<LeafId>,
     sequence: Sequence,
@@ -137,7 +137,7 @@ impl Cluster {
             leaves: Vec::new(),
             free: Vec::new(),
             tail,
-            places: HashMap::new(),
+            places: ById::default(),
             queue: Default::default(),
             sequence: 0,
             placed: 0,

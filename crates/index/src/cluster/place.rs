@@ -68,8 +68,8 @@ impl Cluster {
                 Incoming {
                     key: tail.key(lane),
                     vector: tail.vector(lane),
-                    // Not the row's own sequence: maintenance may have published a root with
-                    // this tail since, and its readers must not see the row here as well.
+                    // The batch's sequence hides the row here from readers of every root before it,
+                    // who see it in the tail.
                     inserted: placed,
                     rotated: &rotated[i as usize * padded..][..padded],
                 }

@@ -232,6 +232,9 @@ impl Shared {
                         BlockView { codes: &block.codes, add: &block.add, scale: &block.scale };
                     let mut mask =
                         table.scan_block_below(&view, leaf.base, threshold, &mut estimates);
+                    if mask != 0 {
+                        chunk.rows.prefetch_head();
+                    }
                     while mask != 0 {
                         let lane = mask.trailing_zeros();
                         mask &= mask - 1;

@@ -46,7 +46,7 @@ pub(crate) struct Node {
 const RUNS: usize = 10;
 const FIRST_RUN: usize = 4;
 
-type ChunkSlots = Box<[OnceLock<Box<LeafChunk>>]>;
+type ChunkSlots = Box<[OnceLock<LeafChunk>]>;
 
 /// Run of a chunk, and its place there.
 #[inline]
@@ -160,7 +160,7 @@ impl Leaf {
         let (run, offset) = run_of(at);
         let slots = self.chunks[run]
             .get_or_init(|| (0..FIRST_RUN << run).map(|_| OnceLock::new()).collect());
-        let added = slots[offset].set(Box::new(chunk)).is_ok();
+        let added = slots[offset].set(chunk).is_ok();
         assert!(added, "a chunk is opened once");
     }
 
@@ -174,20 +174,20 @@ impl Leaf {
     /// The chunks opened so far.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &LeafChunk> {
         let slots = self.chunks.iter().map_while(OnceLock::get).flat_map(|run| run.iter());
-        slots.map_while(|slot| slot.get().map(|chunk| &**chunk))
+        slots.map_while(OnceLock::get)
     }
 
     /// Bytes held by codes, rows and the leaf itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let slots: usize = self.chunks.iter().flat_map(OnceLock::get).map(|run| run.len()).sum();
-        let own = slots * size_of::<OnceLock<Box<LeafChunk>>>()
+        let own = slots * size_of::<OnceLock<LeafChunk>>()
             + (self.center.len() + self.centroid.len()) * 4
             + size_of::<Leaf>();
         let chunks: u64 = self
             .chunks()
             .map(|chunk| {
                 let codes = chunk.with_codes(|block| block.codes.len()).unwrap_or(0);
-                chunk.rows.memory_bytes() + (codes + size_of::<LeafChunk>()) as u64
+                chunk.rows.memory_bytes() + codes as u64
             })
             .sum();
         own as u64 + chunks
