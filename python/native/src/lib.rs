@@ -1,0 +1,25 @@
+//! The native half of the `vstream` Python package: the engine with numpy in and out.
+//!
+//! Everything here works without the interpreter lock, except taking arguments apart and putting
+//! answers together. The Python half (`src/vstream`) makes every argument the exact type that is
+//! asked for here, so a wrong type here is a defect of that half.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod collection;
+mod failure;
+mod rows;
+mod writer;
+
+use pyo3::prelude::*;
+
+/// The native module, `vstream._native`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::collection::Collection;
+
+    /// Version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,95 @@
+//! The one writer of a collection, which numbers upserts.
+
+use std::path::Path;
+
+use vstream_engine::{Applied, Engine, Error, Row, Stats};
+
+use crate::failure::Failure;
+
+/// The engine and what only its writer may change. Lives behind the collection's writer lock.
+pub(crate) struct Writer {
+    engine: Engine,
+    /// Version of the last upsert.
+    version: u64,
+    /// Rows that live.
+    live: u64,
+    /// Upserts and effective deletes so far: two equal numbers mean two equal states.
+    changes: u64,
+    /// No more writes: the collection is being closed.
+    sealed: bool,
+}
+
+impl Writer {
+    /// Takes over an engine. Cost: O(rows), to count what a restored one holds.
+    pub(crate) fn new(engine: Engine) -> Writer {
+        let live = engine.stats().index.live;
+        Writer { engine, version: 0, live, changes: 0, sealed: false }
+    }
+
+    /// Adds or replaces a row under the next version.
+    ///
+    /// A restored row may carry a higher version than was handed out here: then the counter
+    /// doubles until it is past it, at most 64 times in the life of the collection. It ends there:
+    /// the highest version there is replaces any other.
+    pub(crate) fn upsert(&mut self, id: u64, vector: &[f32]) -> Result<(), Failure> {
+        self.check_open()?;
+        loop {
+            let version = self.version.saturating_add(1);
+            let row = Row { id, version, code: 0, shard: 0, vector };
+            let applied = self.engine.upsert(&row)?;
+            self.version = version;
+            match applied {
+                Applied::Stale => self.version = self.version.saturating_mul(2),
+                Applied::Inserted => {
+                    self.live += 1;
+                    break;
+                }
+                Applied::Replaced => break,
+            }
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// Removes a row whatever its version; says whether there was one.
+    pub(crate) fn delete(&mut self, id: u64) -> Result<bool, Failure> {
+        self.check_open()?;
+        let removed = self.engine.delete(id, u64::MAX)?;
+        if removed {
+            self.live -= 1;
+            self.changes += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Writes a snapshot; see `changes` for what it returns.
+    pub(crate) fn snapshot(&mut self, directory: &Path) -> Result<u64, Error> {
+        self.engine.snapshot(directory)?;
+        Ok(self.changes)
+    }
+
+    /// Refuses writes from now on, or takes them again.
+    pub(crate) fn seal(&mut self, sealed: bool) {
+        self.sealed = sealed;
+    }
+
+    fn check_open(&self) -> Result<(), Failure> {
+        if self.sealed {
+            return Err(Failure::closed());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+}

@@ -1,0 +1,40 @@
+"""Keep, find and recover vectors as they stream, inside the Python process.
+
+>>> import vstream
+>>> c = vstream.Collection.create(dimension=2)
+>>> c.upsert([1, 2, 3], [[0, 0], [3, 4], [6, 8]])
+>>> ids, distances = c.search([3, 3], k=2)
+>>> ids.tolist(), distances.tolist()
+([2, 1], [1.0, 18.0])
+"""
+
+from vstream import _native
+from vstream.collection import Collection
+from vstream.errors import (
+    Closed,
+    CorruptData,
+    InternalError,
+    InvalidInput,
+    StorageError,
+    Unavailable,
+    Unsupported,
+    VStreamError,
+)
+from vstream.stats import RecallEstimate, Stats
+
+__version__ = _native.VERSION
+
+__all__ = [
+    "Closed",
+    "Collection",
+    "CorruptData",
+    "InternalError",
+    "InvalidInput",
+    "RecallEstimate",
+    "Stats",
+    "StorageError",
+    "Unavailable",
+    "Unsupported",
+    "VStreamError",
+    "__version__",
+]

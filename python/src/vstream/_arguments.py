@@ -1,0 +1,174 @@
+"""Arguments as the native half wants them: exact types, packed arrays, or `InvalidInput`.
+
+An array that already fits is passed on as it is; any other is converted with one copy.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from vstream.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    F32Array = NDArray[np.float32]
+    VectorArray = NDArray[np.float32] | NDArray[np.uint8]
+    I64Array = NDArray[np.int64]
+
+_F32 = np.dtype(np.float32)
+_U8 = np.dtype(np.uint8)
+_I64 = np.dtype(np.int64)
+_U64 = np.dtype(np.uint64)
+
+# Ids fit into int64, because answers are int64 arrays in which -1 marks an empty place.
+_ID_MAX = 2**63 - 1
+
+
+def integer(name: str, value: object) -> int:
+    """Return a whole number of any integer type; its range is the engine's to check."""
+    number = _index(name, value)
+    if not 0 <= number <= _ID_MAX:
+        raise InvalidInput(f"{name} is {number}: choose a positive whole number")
+    return number
+
+
+def real(name: str, value: object) -> float:
+    """Return a number as a float."""
+    if isinstance(value, (str, bytes, bool, np.bool_)):
+        raise InvalidInput(f"{name} is {value!r}: pass a number")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} is a {type(value).__name__}: pass a number") from None
+
+
+def name(what: str, value: object) -> str:
+    """Return a name; whether it is known is the engine's to check."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} is a {type(value).__name__}: pass its name as a str")
+    return value
+
+
+def path(value: object) -> str:
+    """Return a path of the file system as text."""
+    try:
+        text = os.fspath(value)  # type: ignore[call-overload]
+    except TypeError:
+        raise InvalidInput(f"the path is a {type(value).__name__}: pass a str or Path") from None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInput(f"{text!r} is no path: pass a str or Path that is not empty")
+    return text
+
+
+def one_id(value: object) -> int | None:
+    """Return a single id as an int; None if `value` is not a single value."""
+    if type(value) is not int:
+        if isinstance(value, (list, tuple, range)) or np.ndim(value) != 0:  # type: ignore[arg-type]
+            return None
+        value = _index("the id", value)
+    if not 0 <= value <= _ID_MAX:
+        raise InvalidInput(f"the id is {value}: choose ids from 0 to 2**63 - 1")
+    return value
+
+
+def many_ids(values: object) -> I64Array:
+    """Return ids as a packed int64 array; ids out of range are left for the native half."""
+    if type(values) is np.ndarray and values.dtype == _I64:
+        array: NDArray[Any] = values
+    else:
+        array = _array("the ids", values)
+    if array.ndim != 1:
+        raise InvalidInput(f"the ids have {array.ndim} axes: pass one id or a sequence of ids")
+    if array.dtype == _U64:
+        # Above the largest int64 the sign bit is set: refused as out of range.
+        array = array.view(_I64)
+    elif array.dtype.kind not in "iu":
+        array = _ids_one_by_one(array, values)
+    return _packed(array, _I64)
+
+
+def vector(what: str, values: object, *, many: str) -> F32Array:
+    """Return a packed 1-d float32 array. `many` is the call that takes several vectors."""
+    array = _numbers(what, values)
+    if array.ndim != 1:
+        hint = f": for several, call {many}" if array.ndim == 2 else ""
+        raise InvalidInput(f"{what} has {array.ndim} axes, a vector has one{hint}")
+    return _as_f32(what, array)
+
+
+def matrix(what: str, values: object) -> VectorArray:
+    """Return a packed 2-d array, a vector per row, of float32 or of uint8 where it is that."""
+    array = _numbers(what, values)
+    if array.ndim != 2:
+        raise InvalidInput(f"{what} have {array.ndim} axes: pass a matrix with a vector per row")
+    if array.dtype == _U8:
+        return _packed(array, _U8)
+    return _as_f32(what, array)
+
+
+def f32_matrix(what: str, values: object) -> F32Array:
+    """Return a packed 2-d float32 array, a vector per row."""
+    return _as_f32(what, matrix(what, values))
+
+
+def _index(what: str, value: object) -> int:
+    """Return the whole number that `value` is."""
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidInput(f"{what} is {value}: pass a whole number")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        message = f"{what} is a {type(value).__name__}: pass a whole number"
+        raise InvalidInput(message) from None
+
+
+def _ids_one_by_one(array: NDArray[Any], values: object) -> I64Array:
+    """Read ids that numpy takes for no integers: an empty list, or ints from 2**63 on."""
+    if array is values and array.dtype.kind != "O":
+        raise InvalidInput(f"the ids are {array.dtype} values: pass whole numbers")
+    each = [one_id(_index("an id", value)) for value in cast("Iterable[object]", values)]
+    return np.array(each, dtype=_I64)
+
+
+def _numbers(what: str, values: object) -> NDArray[Any]:
+    """Return an array of real numbers."""
+    if type(values) is np.ndarray and values.dtype == _F32:
+        return values
+    array = _array(what, values)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(f"{what} hold values of type {array.dtype}: pass real numbers")
+    return array
+
+
+def _array(what: str, values: object) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput(f"{what} are a masked array: fill or drop the masked values")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{what} are no array of numbers: {error}") from None
+
+
+def _as_f32(what: str, array: NDArray[Any]) -> F32Array:
+    if array.dtype == _F32:
+        return _packed(array, _F32)
+    try:
+        with np.errstate(over="raise"):
+            return array.astype(_F32, order="C")
+    except FloatingPointError:
+        raise InvalidInput(f"{what} hold a value that is too large for float32") from None
+
+
+def _packed(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return `array` itself where it is packed by rows, aligned and of native byte order."""
+    flags = array.flags
+    if array.dtype == dtype and flags.c_contiguous and flags.aligned:
+        return array
+    return np.array(array, dtype=dtype, order="C")

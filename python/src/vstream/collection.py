@@ -1,0 +1,500 @@
+"""The collection: a fresh vector index inside the process."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Self, cast
+
+from vstream import _arguments, _native
+from vstream._directory import Directory, is_collection
+from vstream.errors import Closed, CorruptData, InvalidInput
+from vstream.stats import RecallEstimate, Stats
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from vstream._native import Collection as NativeCollection
+
+
+class Collection:
+    """Vectors of one dimension, element type and metric, searchable as they are written.
+
+    Make one with `Collection.create`, `Collection.open` or `Collection.restore`.
+
+    *Freshness.* A row can be found when `upsert` returns, and never again when `delete` returns.
+
+    *Threads.* Every method may be called from any thread and runs without the interpreter lock.
+    Writers take turns; searches wait for nobody. Do not change an array while a call reads it.
+
+    *Arrays.* Packed float32 arrays (and uint8 matrices in `upsert`) are read in place, other
+    numbers are converted with one copy. Ids are whole numbers from 0 to 2**63 - 1.
+
+    *Distances.* Smaller is closer: `l2` is the squared Euclidean distance, `cosine` is
+    1 - cos(a, b), `inner_product` is the negated product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import vstream
+    >>> rng = np.random.default_rng(7)
+    >>> rows = rng.standard_normal((1000, 16), dtype=np.float32)
+    >>> with vstream.Collection.create(dimension=16, metric="cosine") as c:
+    ...     c.upsert(np.arange(1000), rows)
+    ...     ids, distances = c.search(rows[42], k=3)
+    ...     print(ids[0], len(ids), len(c))
+    42 3 1000
+    """
+
+    _native: NativeCollection
+    _directory: Directory | None
+    _path: Path | None
+    _saved: int
+    _flushing: threading.Lock
+
+    def __init__(self) -> None:
+        """Refuse: a collection is created, opened or restored."""
+        raise TypeError("use Collection.create, Collection.open or Collection.restore")
+
+    @classmethod
+    def create(
+        cls,
+        dimension: int,
+        metric: str = "l2",
+        element: str = "f32",
+        path: str | os.PathLike[str] | None = None,
+        recall_target: float = 0.95,
+    ) -> Self:
+        """Make an empty collection.
+
+        Parameters
+        ----------
+        dimension
+            Numbers per vector, 1 to 4096.
+        metric
+            `l2`, `cosine` or `inner_product`.
+        element
+            How the numbers are kept: `f32`, or `u8` for whole numbers from 0 to 255.
+        path
+            A directory to keep the rows in, which must not hold a collection yet. **The rows are
+            written there only by `flush` and `close`**: what was written after the last of them
+            is lost if the process dies. There is no write-ahead log yet. Each flush writes all
+            rows. Without a path the collection lives in memory.
+        recall_target
+            Share of the true neighbours that searches find on average, 0.5 to 0.999. The engine
+            measures it in the background, within 3 % of one core, and adjusts its effort. That
+            takes some hundred searches, and lags behind a collection that grows quickly.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is out of range, or `path` holds something already.
+        Unavailable
+            If the directory is in use.
+        StorageError
+            If the directory cannot be written.
+
+        Examples
+        --------
+        >>> vstream.Collection.create(dimension=128, element="u8")
+        Collection(dimension=128, metric='l2', element='u8', rows=0)
+        """
+        native = _native.Collection.create(
+            _arguments.integer("dimension", dimension),
+            _arguments.name("metric", metric),
+            _arguments.name("element", element),
+            _arguments.real("recall_target", recall_target),
+        )
+        if path is None:
+            return cls._of(native)
+        settings = {
+            "dimension": native.dimension,
+            "metric": native.metric,
+            "element": native.element,
+            "recall-target": native.recall_target,
+        }
+        directory = Directory.create(Path(_arguments.path(path)), settings)
+        made = cls._of(native, directory, saved=-1)
+        try:
+            made.flush()
+        except BaseException:
+            made._abandon()
+            raise
+        return made
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Open the directory of a collection that was created with `path`.
+
+        The rows are those of the last `flush` or `close`. Cost: all rows are read and indexed.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no collection.
+        Unavailable
+            If it is open already, here or in another process.
+        CorruptData
+            If any byte differs from what was written.
+
+        Examples
+        --------
+        >>> with vstream.Collection.create(dimension=2, path=directory / "points") as c:
+        ...     c.upsert(7, [1, 2])
+        >>> with vstream.Collection.open(directory / "points") as c:
+        ...     print(len(c))
+        1
+        """
+        directory, settings = Directory.open(Path(_arguments.path(path)))
+        try:
+            native = _native.Collection.restore(directory.newest(), settings["recall-target"])
+            found = (native.dimension, native.metric, native.element)
+            if found != (settings["dimension"], settings["metric"], settings["element"]):
+                raise CorruptData(f"{directory.path}: settings and snapshot differ: {found}")
+        except BaseException:
+            directory.release()
+            raise
+        return cls._of(native, directory)
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], recall_target: float = 0.95) -> Self:
+        """Make a collection in memory with the rows of a snapshot.
+
+        A snapshot of the stream job is read too. Ids from 2**63 on, which only other writers hand
+        out, are then answered as the negative numbers that Java shows.
+
+        Raises
+        ------
+        StorageError
+            If there is no snapshot, or it cannot be read.
+        CorruptData
+            If any byte differs from what was written.
+        Unsupported
+            If a newer version wrote it.
+        """
+        text = _arguments.path(path)
+        if is_collection(Path(text)):
+            raise InvalidInput(f"{text} holds a collection: use Collection.open")
+        target = _arguments.real("recall_target", recall_target)
+        return cls._of(_native.Collection.restore(text, target))
+
+    def upsert(self, ids: int | Sequence[int] | NDArray[np.integer], vectors: ArrayLike) -> None:
+        """Add rows, or replace those with the same ids; later searches see them.
+
+        All arguments are checked before the first change. Of an id that comes twice the last row
+        stays. A large matrix is written in stretches: other writers get their turn, searches see
+        the rows arrive, and Ctrl-C between two stretches keeps what was written.
+
+        Parameters
+        ----------
+        ids
+            One id, or one per vector.
+        vectors
+            One vector, or a matrix with a vector per row; finite values, not all zero under
+            `cosine`, whole numbers from 0 to 255 in a `u8` collection.
+
+        Raises
+        ------
+        InvalidInput
+            If anything does not fit. Nothing was changed then.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=2)
+        >>> c.upsert(1, [0.5, 0.5])
+        >>> c.upsert([1, 2], [[0, 1], [1, 0]])
+        >>> len(c)
+        2
+        """
+        one = _arguments.one_id(ids)
+        if one is not None:
+            vector = _arguments.vector("the vector", vectors, many="upsert with a list of ids")
+            self._native.upsert_one(one, vector)
+            return
+        matrix = _arguments.matrix("the vectors", vectors)
+        self._native.upsert_many(_arguments.many_ids(ids), matrix)
+
+    def delete(self, ids: int | Sequence[int] | NDArray[np.integer]) -> int:
+        """Remove the rows of one or several ids; return how many there were.
+
+        An id that is not there is no error.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert([1, 2, 3], [[1], [2], [3]])
+        >>> c.delete([1, 2, 99])
+        2
+        """
+        one = _arguments.one_id(ids)
+        return self._native.delete(_arguments.many_ids(ids if one is None else [one]))
+
+    def search(
+        self,
+        query: ArrayLike,
+        k: int = 10,
+        recall_target: float | None = None,
+        probes: int | None = None,
+        exact: bool = False,  # noqa: FBT001, FBT002 - reads well by name, and is the last one.
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Find the nearest rows.
+
+        Parameters
+        ----------
+        query
+            A vector: finite values, not all zero under `cosine`.
+        k
+            Rows wanted, 1 to 1000.
+        recall_target
+            Share of the true neighbours that the answer should hold on average. The engine is
+            steered to one target per collection: a value up to the collection's own is met by the
+            same effort, a higher one is refused as `Unsupported`.
+        probes
+            Visit this many leaves, instead of what the recall target needs.
+        exact
+            Look at every row.
+
+        Returns
+        -------
+        ids, distances
+            Arrays of int64 and float32, nearest first, ties by id. They are shorter than `k` if
+            fewer rows live (or, if not `exact`, fewer were reached).
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert([10, 20, 30], [[1], [2], [3]])
+        >>> c.search([2.1], k=2)[0].tolist()
+        [20, 30]
+        """
+        return self._native.search(
+            _arguments.vector("the query", query, many="search_batch"),
+            _arguments.integer("k", k),
+            _effort(recall_target, probes, exact),
+        )
+
+    def search_batch(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        recall_target: float | None = None,
+        probes: int | None = None,
+        exact: bool = False,  # noqa: FBT001, FBT002 - as in search.
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Find the nearest rows of several queries, one after the other on this thread.
+
+        Parameters are those of `search`, but `queries` is a matrix with a query per row.
+
+        Returns
+        -------
+        ids, distances
+            Matrices with a row per query and `k` columns. Where fewer than `k` rows were found
+            the rest is filled with the id -1 at distance infinity.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert([10, 20], [[1], [2]])
+        >>> ids, distances = c.search_batch([[0], [3]], k=3)
+        >>> ids.tolist()
+        [[10, 20, -1], [20, 10, -1]]
+        >>> distances.tolist()
+        [[1.0, 4.0, inf], [1.0, 4.0, inf]]
+        """
+        return self._native.search_batch(
+            _arguments.f32_matrix("the queries", queries),
+            _arguments.integer("k", k),
+            _effort(recall_target, probes, exact),
+        )
+
+    def stats(self) -> Stats:
+        """Count rows, leaves, bytes and maintenance. Cost: looks at every row; waits for writers.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert(1, [1])
+        >>> c.stats().live_rows
+        1
+        """
+        counts = self._native.stats()
+        recall = counts.pop("recall")
+        return Stats(**counts, recall=None if recall is None else RecallEstimate(*recall))
+
+    def snapshot(self, path: str | os.PathLike[str]) -> None:
+        """Write all rows to a new directory, for `Collection.restore`.
+
+        Writers wait meanwhile, searches do not. The directory must not hold a snapshot yet.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert(1, [1])
+        >>> c.snapshot(directory / "backup")
+        >>> vstream.Collection.restore(directory / "backup")
+        Collection(dimension=1, metric='l2', element='f32', rows=1)
+        """
+        text = _arguments.path(path)
+        if is_collection(Path(text)):
+            raise InvalidInput(f"{text} holds a collection: choose another directory")
+        self._native.snapshot(text)
+
+    def flush(self) -> None:
+        """Write all rows to the collection's directory, unless nothing has changed.
+
+        When it returns they are on disk and survive a crash. Writers wait meanwhile, searches do
+        not.
+
+        Raises
+        ------
+        InvalidInput
+            If the collection was created without `path`.
+        StorageError
+            If they cannot be written. The last flush is still there.
+        """
+        with self._flushing:
+            native = self._native
+            native.changes  # noqa: B018 - a closed collection says so first.
+            if self._directory is None:
+                raise InvalidInput("the collection has no path to flush to: use snapshot")
+            self._save(native, self._directory)
+
+    def close(self) -> None:
+        """Flush, where the collection has a directory, and free the memory; twice is once.
+
+        If the flush fails the collection stays open.
+        """
+        with self._flushing:
+            if self.closed:
+                return
+            native, directory = self._native, self._directory
+            if directory is not None:
+                # Sealed first: no write of another thread falls between the flush and the end.
+                native.seal(sealed=True)
+                try:
+                    self._save(native, directory)
+                except BaseException:
+                    native.seal(sealed=False)
+                    raise
+            self._abandon()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return isinstance(self._native, _ClosedCollection)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers per vector."""
+        return self._native.dimension
+
+    @property
+    def metric(self) -> str:
+        """Name of the distance: `l2`, `cosine` or `inner_product`."""
+        return self._native.metric
+
+    @property
+    def element(self) -> str:
+        """How the numbers are kept: `f32` or `u8`."""
+        return self._native.element
+
+    @property
+    def recall_target(self) -> float:
+        """Recall that searches are steered to."""
+        return self._native.recall_target
+
+    @property
+    def path(self) -> Path | None:
+        """The directory of a persistent collection."""
+        return self._path
+
+    def __len__(self) -> int:
+        """Return the number of rows. Cost: nothing."""
+        return len(self._native)
+
+    def __enter__(self) -> Self:
+        """Return the collection, to be closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Say what it is and how many rows it has."""
+        if self.closed:
+            return "Collection(closed)"
+        place = "" if self._path is None else f", path={str(self._path)!r}"
+        return (
+            f"Collection(dimension={self.dimension}, metric={self.metric!r}, "
+            f"element={self.element!r}, rows={len(self)}{place})"
+        )
+
+    def __del__(self) -> None:
+        """Warn of rows that were never flushed."""
+        directory = getattr(self, "_directory", None)
+        if directory is None:
+            return
+        if self._native.changes != self._saved:
+            message = f"{directory.path} was not closed: its last rows are lost"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        directory.release()
+
+    @classmethod
+    def _of(
+        cls, native: NativeCollection, directory: Directory | None = None, saved: int = 0
+    ) -> Self:
+        """Wrap an engine; `saved` is the number of changes that its directory holds."""
+        made = cls.__new__(cls)
+        made._native = native
+        made._directory = directory
+        made._path = None if directory is None else directory.path
+        made._saved = saved
+        made._flushing = threading.Lock()
+        return made
+
+    def _save(self, native: NativeCollection, directory: Directory) -> None:
+        """Write a snapshot unless the newest one holds everything."""
+        if native.changes != self._saved:
+            self._saved = directory.write(native.snapshot)
+
+    def _abandon(self) -> None:
+        """Let go of memory and directory."""
+        self._native = cast("NativeCollection", _ClosedCollection())
+        if self._directory is not None:
+            self._directory.release()
+            self._directory = None
+
+
+class _ClosedCollection:
+    """Stands in for the engine of a closed collection."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Closed("the collection is closed: open it again")
+
+    def __len__(self) -> NoReturn:
+        raise Closed("the collection is closed: open it again")
+
+
+def _effort(
+    recall_target: float | None, probes: int | None, exact: object
+) -> tuple[float | None, int | None, bool]:
+    """Return what steers a search, for the native half."""
+    if type(exact) is not bool:
+        raise InvalidInput(f"exact is {exact!r}: pass True or False")
+    return (
+        None if recall_target is None else _arguments.real("recall_target", recall_target),
+        None if probes is None else _arguments.integer("probes", probes),
+        exact,
+    )

@@ -1,0 +1,72 @@
+"""What is written about the package is true: examples run, stubs fit, the quickstart answers."""
+
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vstream
+
+HERE = Path(__file__).parent
+MODULES = ["vstream", "vstream.collection", "vstream.errors", "vstream.stats"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings_run(name, tmp_path):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, extraglobs={"vstream": vstream, "directory": tmp_path})
+    assert result.failed == 0
+
+
+def test_docstrings_have_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    with_examples = {t.name.split(".")[-1] for t in finder.find(vstream.Collection) if t.examples}
+    assert with_examples >= {"create", "open", "upsert", "delete", "search", "search_batch"}
+
+
+def test_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testfile(str(HERE.parent / "README.md"), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+def test_everything_public_is_documented():
+    for name in vstream.__all__:
+        thing = getattr(vstream, name)
+        if inspect.isclass(thing):
+            assert thing.__doc__, name
+            for member, value in vars(thing).items():
+                if inspect.isfunction(value) and not member.startswith("_"):
+                    assert value.__doc__, f"{name}.{member}"
+
+
+def test_stubs_fit_the_native_module():
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "vstream._native"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_package_is_typed():
+    assert (Path(vstream.__file__).parent / "py.typed").exists()
+
+
+def test_the_quickstart_answers():
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(HERE.parents[1] / "examples/python/quickstart.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Frankenstein" in run.stdout
