@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::reader::Reader;
 use crate::settings::{IndexKind, Settings};
-use crate::snapshot::{self, SnapshotSummary};
+use crate::snapshot::{self, Durability, PinnedSnapshot, SnapshotSummary};
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -142,11 +142,15 @@ impl Engine {
         }
     }
 
-    /// Writes all living rows to `dir`, a file per shard and a manifest last.
-    ///
-    /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
-    pub fn snapshot(&mut self, dir: &Path) -> Result<SnapshotSummary, Error> {
-        snapshot::write(dir, &self.settings, &*self.search)
+    /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.
+    pub fn pin(&self) -> PinnedSnapshot {
+        PinnedSnapshot { settings: self.settings.clone(), rows: self.search.pin() }
+    }
+
+    /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
+    /// the disk. Short for [`Engine::pin`] and [`PinnedSnapshot::write`]. Errors: as the latter.
+    pub fn snapshot(&self, dir: &Path) -> Result<SnapshotSummary, Error> {
+        self.pin().write(dir, Durability::Synced)
     }
 
     /// An engine with the rows of a snapshot directory.

@@ -16,6 +16,6 @@ pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
 pub use reader::{Effort, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
-pub use snapshot::{inspect, SnapshotFile, SnapshotSummary};
+pub use snapshot::{inspect, Durability, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_vector::{Element, Metric, Neighbor};

@@ -12,7 +12,7 @@ use crate::publish::Published;
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::search::{
-    Applied, IndexSettings, IndexStats, Insert, Probe, Reach, Search, SearchStats,
+    Applied, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search, SearchStats,
 };
 
 const CHUNK_ROWS: usize = 1024;
@@ -152,18 +152,25 @@ impl Search for Shared {
         reach.extend(out.rows().iter().map(|row| Reach { id: row.id, leaf: None, code: None }));
     }
 
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+    fn pin(&self) -> Box<dyn PinnedRows> {
         let (chunks, sequence) = self.published.pin();
         let visible = Visible { inserted: sequence, deleted: sequence };
-        for chunk in chunks.iter() {
-            for lane in (0..chunk.len()).filter(|&lane| chunk.is_visible(lane, visible)) {
-                visit(chunk.key(lane), chunk.vector(lane));
-            }
-        }
+        Box::new(Pinned { chunks: chunks.to_vec(), visible })
     }
 
     fn leaves(&self) -> usize {
         0
+    }
+}
+
+struct Pinned {
+    chunks: Chunks,
+    visible: Visible,
+}
+
+impl PinnedRows for Pinned {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.chunks.iter().for_each(|chunk| chunk.for_each_row(self.visible, visit));
     }
 }
 

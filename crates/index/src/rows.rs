@@ -212,6 +212,17 @@ impl RowChunk {
         }
     }
 
+    /// Shows every visible row to `visit`.
+    pub(crate) fn for_each_row(
+        &self,
+        visible: Visible,
+        visit: &mut dyn FnMut(RowKey, VectorRef<'_>),
+    ) {
+        for lane in (0..self.len()).filter(|&lane| self.is_visible(lane, visible)) {
+            visit(self.key(lane), self.vector(lane));
+        }
+    }
+
     /// Bytes held: vectors and the rest, reserved capacity included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let vectors = match &self.vectors {

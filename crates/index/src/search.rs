@@ -143,9 +143,22 @@ pub trait Search: Send + Sync {
         reach: &mut Vec<Reach>,
     );
 
+    /// The rows of this moment, to be walked at leisure: the writer goes on meanwhile.
+    ///
+    /// Holds the memory of what the writer replaces until it is dropped.
+    fn pin(&self) -> Box<dyn PinnedRows>;
+
     /// Shows every row that lives at one moment to `visit`, neighbours in the tree together.
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.pin().for_each_row(visit);
+    }
 
     /// Leaves that a query may probe; 0 for an index without leaves.
     fn leaves(&self) -> usize;
+}
+
+/// The rows that lived at one moment.
+pub trait PinnedRows: Send + Sync {
+    /// Shows each of them to `visit`, neighbours in the tree together; as often as asked.
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
 }

@@ -1,6 +1,7 @@
 //! What a collection is: its vectors, its metric, its index and how records are placed.
 
 use serde::{Serialize, Serializer};
+use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
 use crate::document::Document;
@@ -48,7 +49,7 @@ pub enum IndexName {
 pub enum EncoderSettings {
     /// Balanced clusters of a sample, numbered so that neighbours are near.
     Cells {
-        /// Clusters, 2..=65536; at most an eighth of the training sample.
+        /// Clusters, 2..=4096; at most an eighth of the training sample.
         cells: usize,
         /// Share of the true neighbours inside the visited partitions, 0.5..=1.
         recall_target: f32,
@@ -57,13 +58,13 @@ pub enum EncoderSettings {
     Lsh {
         /// The curve.
         curve: CurveName,
-        /// Independent families = the most partitions that hold one vector, 1..=32.
+        /// Independent families = the most partitions that hold one vector, 1..=64.
         families: usize,
-        /// Hashes per family = dimensions of the curve, 2..=32.
+        /// Hashes per family = dimensions of the curve, 1..=58.
         hashes: usize,
         /// Width of a hash bucket, greater than 0.
         width: f32,
-        /// Bits per hash, 1..=16; `hashes * bits` is at most 64.
+        /// Bits per hash, 1..=16; fewer are used where all hashes do not fit a code of 64 bits.
         bits: u32,
     },
     /// By a hash of the id; every query visits every partition.
@@ -131,6 +132,12 @@ impl CollectionSettings {
             seed: section.integer("seed", 0..=u64::MAX >> 1, Some(42)),
         };
         section.finish();
+        if section.is_clean() {
+            // What depends on several values is known where it is used.
+            if let Err(error) = settings.route().validate() {
+                section.note("encoder", &error.to_string());
+            }
+        }
         settings
     }
 }
@@ -140,7 +147,7 @@ impl EncoderSettings {
         let kind = section.choice("kind", "an encoder", ENCODERS, Some(EncoderKind::Cells));
         let settings = match kind {
             EncoderKind::Cells => EncoderSettings::Cells {
-                cells: section.integer("cells", 2..=65_536, Some(1024)) as usize,
+                cells: section.integer("cells", 2..=CELLS_MAX as u64, Some(1024)) as usize,
                 recall_target: section.number("recall-target", 0.5..=1.0, 0.98) as f32,
             },
             EncoderKind::Lsh => EncoderSettings::read_lsh(section),
@@ -151,25 +158,12 @@ impl EncoderSettings {
     }
 
     fn read_lsh(section: &Section) -> EncoderSettings {
-        let hashes = section.integer("hashes", 2..=32, Some(10));
-        let bits = section.integer("bits", 1..=16, Some(6));
-        if hashes * bits > 64 {
-            section.note(
-                "bits",
-                &format!(
-                    "{hashes} hashes of {bits} bits need {} bits, but a code has 64. Set bits to at \
-                     most {} or take fewer hashes.",
-                    hashes * bits,
-                    64 / hashes
-                ),
-            );
-        }
         EncoderSettings::Lsh {
             curve: section.choice("curve", "a curve", CURVES, Some(CurveName::Hilbert)),
-            families: section.integer("families", 1..=32, Some(8)) as usize,
-            hashes: hashes as usize,
+            families: section.integer("families", 1..=FAMILIES_MAX as u64, Some(8)) as usize,
+            hashes: section.integer("hashes", 1..=HASHES_MAX as u64, Some(10)) as usize,
             width: section.number("width", 1e-6..=1e6, 0.25) as f32,
-            bits: bits as u32,
+            bits: section.integer("bits", 1..=16, Some(6)) as u32,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use vstream_route::ROWS_PER_CELL;
 
 use crate::collection::{CollectionSettings, EncoderSettings};
 use crate::document::Document;
@@ -14,9 +15,6 @@ use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
 
 /// Partitions that the 128 shards can be dealt to.
 const PARALLELISM_MAX: u64 = 128;
-
-/// Sample rows that each cell needs to have a centre worth the name.
-const SAMPLE_PER_CELL: usize = 8;
 
 /// Settings of one job, complete and within range.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -124,7 +122,7 @@ impl JobSettings {
         };
         root.finish();
         // Values that were refused were replaced, so comparing them would only confuse.
-        if notes.is_empty() {
+        if root.is_clean() {
             job.check_together(&root);
         }
         notes.or_error(job)
@@ -148,13 +146,13 @@ impl JobSettings {
     fn check_together(&self, root: &Section) {
         self.check_sources(root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
-            if cells * SAMPLE_PER_CELL > self.training_sample {
+            if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(
                     "{} vectors are too few to train {cells} cells. Set it to at least {}, or \
                      collection.encoder.cells to at most {}.",
                     self.training_sample,
-                    cells * SAMPLE_PER_CELL,
-                    (self.training_sample / SAMPLE_PER_CELL).max(2)
+                    cells * ROWS_PER_CELL,
+                    (self.training_sample / ROWS_PER_CELL).max(2)
                 );
                 root.note("training-sample", &sentence);
             }
@@ -225,7 +223,7 @@ impl FolderSettings {
 impl JvmSettings {
     fn read(section: &Section) -> JvmSettings {
         let settings =
-            JvmSettings { heap: section.size_bytes("heap", 256 << 20..=1 << 40, 4 << 30) };
+            JvmSettings { heap: section.size_bytes("heap", 256 << 20..=1 << 40, 2 << 30) };
         section.finish();
         settings
     }

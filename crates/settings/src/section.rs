@@ -25,11 +25,6 @@ impl Notes {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// True if nothing was noted so far.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.problems.borrow().is_empty()
-    }
-
     /// `value` if nothing was noted, else the error.
     pub(crate) fn or_error<T>(self, value: T) -> Result<T, SettingsError> {
         let problems = self.problems.into_inner();
@@ -108,6 +103,11 @@ impl<'a> Section<'a> {
     /// True if the file says anything at `key`; `null` says nothing.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.get(key).is_some()
+    }
+
+    /// True if no problem was noted so far, here or elsewhere.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.notes.problems.borrow().is_empty()
     }
 
     /// Notes a problem at `key`.

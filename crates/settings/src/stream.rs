@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::section::Section;
+use crate::units;
 
 /// Largest number of neighbours that a query may ask for.
 pub(crate) const K_MAX: u64 = 1000;
 
 /// Records per second beyond which a rate is taken for a slip of the pen.
 const RATE_MAX: u64 = 100_000_000;
+
+/// A month, in milliseconds.
+const DURATION_MAX: u64 = 30 * 86_400_000;
 
 /// A number of records that no run reaches.
 const RECORDS_MAX: u64 = 1 << 48;
@@ -63,8 +67,10 @@ pub struct WorkloadSettings {
     pub ratio: RatioSettings,
     /// Records per second, queries included; 0 = as fast as back-pressure allows.
     pub rate: u64,
-    /// Length of the measured phase in milliseconds; 0 = until the limit is reached.
+    /// Length of the stream after the preload in milliseconds; 0 = until the limit is reached.
     pub duration: u64,
+    /// Beginning of the stream that is not measured, in milliseconds.
+    pub warm_up: u64,
 }
 
 /// Queries : inserts : deletes.
@@ -160,8 +166,19 @@ impl WorkloadSettings {
         let workload = WorkloadSettings {
             ratio,
             rate: section.integer("rate", 0..=RATE_MAX, Some(0)),
-            duration: section.duration_ms("duration", 0..=30 * 86_400_000, 0),
+            duration: section.duration_ms("duration", 0..=DURATION_MAX, 0),
+            warm_up: section.duration_ms("warm-up", 0..=DURATION_MAX, 0),
         };
+        if workload.duration > 0 && workload.warm_up >= workload.duration {
+            section.note(
+                "warm-up",
+                &format!(
+                    "it takes the whole duration of {}, so nothing would be measured. Make it \
+                     shorter.",
+                    units::duration_text(workload.duration)
+                ),
+            );
+        }
         if ratio.queries + ratio.inserts + ratio.deletes == 0 {
             section.note(
                 "ratio",

@@ -21,7 +21,7 @@ use vstream_index::{RowKey, VectorRef};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-use super::{read_exactly, Out, SnapshotFile, SnapshotSummary};
+use super::{read_exactly, Durability, Out, SnapshotFile, SnapshotSummary};
 use crate::engine::Row;
 use crate::error::Error;
 use crate::settings::{Settings, DIMENSION_MAX};
@@ -120,7 +120,7 @@ impl RowFileWriter {
         put
     }
 
-    pub(super) fn finish(mut self) -> Result<SnapshotFile, Error> {
+    pub(super) fn finish(mut self, durability: Durability) -> Result<SnapshotFile, Error> {
         let length = self.bytes + FOOTER as u64;
         self.put(&self.rows.to_le_bytes())?;
         self.put(&length.to_le_bytes())?;
@@ -128,7 +128,9 @@ impl RowFileWriter {
         self.put(&checksum.to_le_bytes())?;
         let path = self.path;
         let file = self.out.into_inner().map_err(|e| Error::io(&path, "write", e.error()))?;
-        file.sync_all().map_err(|e| Error::io(&path, "sync", &e))?;
+        if durability == Durability::Synced {
+            file.sync_all().map_err(|e| Error::io(&path, "sync", &e))?;
+        }
         Ok(SnapshotFile { shard: self.shard, rows: self.rows, bytes: length, checksum })
     }
 }

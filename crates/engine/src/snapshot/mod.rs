@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use vstream_index::Search;
+use vstream_index::PinnedRows;
 
 use crate::engine::Row;
 use crate::error::Error;
@@ -52,11 +52,35 @@ pub struct SnapshotSummary {
     pub files: Vec<SnapshotFile>,
 }
 
-/// Writes a snapshot of what `search` sees.
-pub(crate) fn write(
+/// The rows of one moment, to be written while the engine goes on: from any thread.
+pub struct PinnedSnapshot {
+    pub(crate) settings: Settings,
+    pub(crate) rows: Box<dyn PinnedRows>,
+}
+
+/// Whether a snapshot must outlive a loss of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Every file is forced to the disk, the manifest last.
+    Synced,
+    /// Files are left to the operating system: for a snapshot that is copied elsewhere at once.
+    Cached,
+}
+
+impl PinnedSnapshot {
+    /// Writes the rows to `dir`, a file per shard and a manifest last.
+    ///
+    /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
+    pub fn write(&self, dir: &Path, durability: Durability) -> Result<SnapshotSummary, Error> {
+        write(dir, &self.settings, &*self.rows, durability)
+    }
+}
+
+fn write(
     dir: &Path,
     settings: &Settings,
-    search: &dyn Search,
+    rows: &dyn PinnedRows,
+    durability: Durability,
 ) -> Result<SnapshotSummary, Error> {
     let manifest = dir.join(MANIFEST);
     if manifest.exists() {
@@ -69,7 +93,7 @@ pub(crate) fn write(
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
     let mut digest = 0u128;
-    search.for_each_row(&mut |key, vector| {
+    rows.for_each_row(&mut |key, vector| {
         if failed.is_some() {
             return;
         }
@@ -89,7 +113,7 @@ pub(crate) fn write(
         return Err(error);
     }
     let files: Vec<SnapshotFile> =
-        files.into_values().map(RowFileWriter::finish).collect::<Result<_, _>>()?;
+        files.into_values().map(|file| file.finish(durability)).collect::<Result<_, _>>()?;
     let summary = SnapshotSummary {
         dimension: settings.dimension,
         metric: settings.metric,
@@ -98,7 +122,7 @@ pub(crate) fn write(
         digest,
         files,
     };
-    publish(&manifest, &format::encode_manifest(&summary))?;
+    publish(&manifest, &format::encode_manifest(&summary), durability)?;
     Ok(summary)
 }
 
@@ -179,15 +203,20 @@ fn read_file(
     Ok(())
 }
 
-/// Writes `bytes` to `path` so that after a crash there is all of it or nothing.
-fn publish(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Writes `bytes` to `path`; if synced, so that after a crash there is all of it or nothing.
+fn publish(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Error> {
     let partial = path.with_extension("partial");
     let write = || -> std::io::Result<()> {
         let mut file = File::create(&partial)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        if durability == Durability::Synced {
+            file.sync_all()?;
+        }
         fs::rename(&partial, path)?;
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        if durability == Durability::Synced {
+            File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(())
     };
     write().map_err(|e| Error::io(path, "write", &e))
 }

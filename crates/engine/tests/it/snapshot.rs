@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use vstream_engine::{inspect, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings};
+use vstream_engine::{
+    inspect, Durability, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings,
+};
 use vstream_index::contract::{clustered, Seeded};
 
 use super::{ask, engine, row};
@@ -38,7 +40,7 @@ fn a_restored_engine_gives_the_same_exact_answers() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("snapshot");
         let settings = Settings::new(12, metric, element);
-        let (mut before, vectors) = filled(settings.clone(), 2_000);
+        let (before, vectors) = filled(settings.clone(), 2_000);
         let summary = before.snapshot(&path).expect("a snapshot");
         assert_eq!(summary.rows, before.stats().index.live);
         assert_eq!(inspect(&path).expect("a manifest"), summary);
@@ -58,10 +60,32 @@ fn a_restored_engine_gives_the_same_exact_answers() {
 }
 
 #[test]
+fn a_pinned_snapshot_holds_its_moment_while_the_engine_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings::new(6, Metric::L2, Element::F32);
+    let (mut engine, vectors) = filled(settings.clone(), 3_000);
+    let query = &vectors[..6];
+    let before = ask(&engine.reader(), query, 50, Effort::Exact);
+    let pinned = engine.pin();
+    for id in 0..3_000u64 {
+        if id % 2 == 0 {
+            engine.delete(id, 9).expect("a delete");
+        } else {
+            engine.upsert(&row(id, &[id as f32; 6])).expect("a good row");
+        }
+    }
+    let path = dir.path().join("pinned");
+    let written = std::thread::spawn(move || pinned.write(&path, Durability::Cached).map(|_| path));
+    let path = written.join().expect("no panic").expect("a snapshot");
+    let restored = Engine::restore(settings, &path).expect("a restore");
+    assert_eq!(ask(&restored.reader(), query, 50, Effort::Exact), before);
+}
+
+#[test]
 fn shards_can_be_assembled_from_several_snapshots() {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = Settings::new(4, Metric::L2, Element::F32);
-    let (mut whole, _) = filled(settings.clone(), 900);
+    let (whole, _) = filled(settings.clone(), 900);
     let all = dir.path().join("all");
     whole.snapshot(&all).expect("a snapshot");
     let half = dir.path().join("half");
@@ -90,7 +114,7 @@ fn an_empty_collection_can_be_kept() {
 fn a_snapshot_is_never_overwritten_and_needs_a_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = Settings::new(4, Metric::L2, Element::F32);
-    let (mut engine, _) = filled(settings, 100);
+    let (engine, _) = filled(settings, 100);
     engine.snapshot(dir.path()).expect("a snapshot");
     let again = engine.snapshot(dir.path()).expect_err("it must be refused");
     assert_eq!(again.kind(), ErrorKind::Invalid);
@@ -104,7 +128,7 @@ fn a_snapshot_is_never_overwritten_and_needs_a_directory() {
 #[test]
 fn other_settings_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (mut engine, _) = filled(Settings::new(4, Metric::L2, Element::F32), 100);
+    let (engine, _) = filled(Settings::new(4, Metric::L2, Element::F32), 100);
     engine.snapshot(dir.path()).expect("a snapshot");
     let other = Settings::new(5, Metric::L2, Element::F32);
     let error = Engine::restore(other, dir.path()).map(|_| ()).expect_err("it must be refused");
@@ -118,7 +142,7 @@ fn every_changed_byte_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("snapshot");
     let settings = Settings::new(3, Metric::L2, Element::F32);
-    let (mut engine, _) = filled(settings.clone(), 12);
+    let (engine, _) = filled(settings.clone(), 12);
     engine.snapshot(&path).expect("a snapshot");
     let restore = || Engine::restore(settings.clone(), &path).map(|_| ());
     let mut changed = 0;

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use vstream_quantize::rabitq::{BlockView, QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
@@ -19,9 +20,10 @@ use vstream_vector::{kernels, Neighbor, TopK};
 use super::tree::{Leaf, LeafChunk, Root, Tree};
 use super::Shared;
 use crate::flat::scan_exactly;
-use crate::rows::{distance, RowKey, VectorRef, Visible};
+use crate::publish::Rooted;
+use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
 use crate::scratch::Scratch;
-use crate::search::{Effort, Probe, Reach, Search, SearchStats, CODE_RANK_MAX};
+use crate::search::{Effort, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX};
 
 /// Leaves scanned for ranking at least, however few are probed.
 const RANKED_LEAVES_MIN: usize = 1024;
@@ -133,22 +135,29 @@ impl Search for Shared {
         }
     }
 
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+    fn pin(&self) -> Box<dyn PinnedRows> {
         let (root, pin) = self.published.pin();
-        let tail = Visible { inserted: pin, deleted: pin };
-        let placed = Visible { inserted: root.placed, deleted: pin };
-        let chunks = root.tree.leaves().flat_map(|leaf| leaf.chunks());
-        for (rows, visible) in
-            chunks.map(|chunk| (&chunk.rows, placed)).chain(Some((&root.tail, tail)))
-        {
-            for lane in (0..rows.len()).filter(|&lane| rows.is_visible(lane, visible)) {
-                visit(rows.key(lane), rows.vector(lane));
-            }
-        }
+        Box::new(Pinned { root: Guard::into_inner(root), pin })
     }
 
     fn leaves(&self) -> usize {
         self.published.root().tree.leaves
+    }
+}
+
+struct Pinned {
+    root: Arc<Rooted<Root>>,
+    pin: Sequence,
+}
+
+impl PinnedRows for Pinned {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        let placed = Visible { inserted: self.root.placed, deleted: self.pin };
+        for chunk in self.root.tree.leaves().flat_map(|leaf| leaf.chunks()) {
+            chunk.rows.for_each_row(placed, visit);
+        }
+        let tail = Visible { inserted: self.pin, deleted: self.pin };
+        self.root.tail.for_each_row(tail, visit);
     }
 }
 

@@ -24,7 +24,8 @@ fn a_job_is_completed_with_defaults() {
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
         "workload": {
-            "ratio": {"queries": 1, "inserts": 3, "deletes": 1}, "rate": 0, "duration": 1000
+            "ratio": {"queries": 1, "inserts": 3, "deletes": 1}, "rate": 0, "duration": 1000,
+            "warm-up": 0
         },
         "results": {"kind": "blackhole"},
         "training-sample": 20000,
@@ -33,7 +34,7 @@ fn a_job_is_completed_with_defaults() {
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
-        "jvm": {"heap": 4u64 << 30},
+        "jvm": {"heap": 2u64 << 30},
         "faults": {}
     });
     assert_eq!(json, expected);

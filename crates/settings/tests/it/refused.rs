@@ -42,6 +42,10 @@ fn values_out_of_range() {
         "parallelism: 129 is out of range. Give a whole number from 1 to 128.",
     );
     refuses("parallelism=0", "parallelism: 0 is out of range. Give a whole number from 1 to 128.");
+    refuses(
+        "collection.encoder={kind: cells, cells: 5000}",
+        "collection.encoder.cells: 5000 is out of range. Give a whole number from 2 to 4096.",
+    );
     refuses("queries.k=0", "queries.k: 0 is out of range. Give a whole number from 1 to 1000.");
     refuses(
         "queries.k=1001",
@@ -156,9 +160,14 @@ fn values_that_do_not_fit_together() {
          collection.encoder.cells to at most 100.",
     );
     refuses(
-        "collection.encoder={kind: lsh, hashes: 10, bits: 7}",
-        "collection.encoder.bits: 10 hashes of 7 bits need 70 bits, but a code has 64. Set bits to \
-         at most 6 or take fewer hashes.",
+        "collection.encoder={kind: lsh, curve: peano, hashes: 50}",
+        "collection.encoder: A peano curve through 50 hashes does not fit the code beside 8 \
+         families: use fewer hashes.",
+    );
+    refuses(
+        "workload.warm-up=1 s",
+        "workload.warm-up: it takes the whole duration of 1 s, so nothing would be measured. Make \
+         it shorter.",
     );
     refuses(
         "queries=null",

@@ -11,13 +11,15 @@ use vstream_settings::CollectionSettings;
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
 use crate::memory::{input, input_and_output};
-use crate::partition::Partition;
+use crate::partition::{Partition, Pinned};
 use crate::router::Router;
 
 /// The engines that Java holds.
 pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
 /// The routers that Java holds.
 static ROUTERS: Handles<Router> = Handles::new("router", 2);
+/// The pinned snapshots that Java holds.
+static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -109,13 +111,32 @@ pub extern "system" fn engine_search<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn engine_snapshot<'frame>(
+pub extern "system" fn engine_pin<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
     engine: jlong,
+) -> jlong {
+    call(env, |_| Ok(SNAPSHOTS.insert(ENGINES.get(engine)?.pin()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn snapshot_write<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    snapshot: jlong,
     path: JString<'frame>,
+    synced: jboolean,
 ) {
-    call(env, |env| ENGINES.get(engine)?.snapshot(&directory(env, &path)?))
+    call(env, |env| SNAPSHOTS.get(snapshot)?.write(&directory(env, &path)?, synced))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn snapshot_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    snapshot: jlong,
+) {
+    call(env, |_| SNAPSHOTS.remove(snapshot).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

@@ -4,13 +4,30 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_engine::{Engine, Query, Reader, Row, Scratch};
+use vstream_engine::{Durability, Engine, PinnedSnapshot, Query, Reader, Row, Scratch};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::pool::Pool;
+
+/// The rows of one moment, to be written beside the writer.
+pub(crate) struct Pinned {
+    poison: Poison,
+    snapshot: PinnedSnapshot,
+}
+
+impl Pinned {
+    /// Writes the rows to `directory`, forced to the disk if `synced`.
+    pub(crate) fn write(&self, directory: &Path, synced: bool) -> Result<(), Failure> {
+        let durability = if synced { Durability::Synced } else { Durability::Cached };
+        self.poison.guard(|| {
+            self.snapshot.write(directory, durability)?;
+            Ok(())
+        })
+    }
+}
 
 /// One partition's engine.
 pub(crate) struct Partition {
@@ -87,12 +104,10 @@ impl Partition {
         })
     }
 
-    /// Writes the live rows to `directory`.
-    pub(crate) fn snapshot(&self, directory: &Path) -> Result<(), Failure> {
-        self.poison.guard(|| {
-            self.engine()?.snapshot(directory)?;
-            Ok(())
-        })
+    /// The live rows of this moment.
+    pub(crate) fn pin(&self) -> Result<Pinned, Failure> {
+        self.poison
+            .guard(|| Ok(Pinned { poison: Poison::default(), snapshot: self.engine()?.pin() }))
     }
 
     /// Counts as one JSON object.

@@ -24,7 +24,11 @@ final class Bridge {
 
     static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);
 
-    static native void engineSnapshot(long engine, String directory);
+    static native long enginePin(long engine);
+
+    static native void snapshotWrite(long snapshot, String directory, boolean synced);
+
+    static native void snapshotClose(long snapshot);
 
     static native String engineStats(long engine);
 

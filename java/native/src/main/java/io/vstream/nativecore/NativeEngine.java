@@ -7,7 +7,7 @@ import java.util.Objects;
 /**
  * One partition's engine: the index of its vectors, in native memory.
  *
- * <p>One thread writes ({@link #write}, {@link #snapshot}); any number of threads may search at the
+ * <p>One thread writes ({@link #write}, {@link #pin}); any number of threads may search at the
  * same time, each with its own buffers. Every buffer is direct, in native byte order, and read or
  * written from index 0: position and limit are ignored, the capacity bounds it. {@link
  * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
@@ -43,16 +43,14 @@ public final class NativeEngine implements AutoCloseable {
     public static NativeEngine restore(String settingsJson, Path directory) {
         Objects.requireNonNull(settingsJson, "settingsJson");
         NativeLibrary.load();
-        return new NativeEngine(Bridge.engineRestore(settingsJson, absolute(directory)));
+        return new NativeEngine(Bridge.engineRestore(settingsJson, NativeSnapshot.absolute(directory)));
     }
 
     /**
      * Applies records in order; they are visible to every search that starts afterwards.
      *
-     * <p>The layout and the numbers of the whole batch are checked before any record is applied. A
-     * record that its collection cannot take (no direction under cosine, not a byte in a u8
-     * collection) ends the batch: the message names it, and those before it are applied. A record
-     * older than the stored version of its id is skipped.
+     * <p>The whole batch is checked before any record is applied; the message names the record that
+     * the collection cannot take. A record older than the stored version of its id is skipped.
      *
      * @param records {@code count} records back to back, see {@link BufferLayout}
      * @throws EngineException INVALID for a buffer that is not direct, not in native order or too
@@ -80,13 +78,23 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
-     * Writes every live row to {@code directory}: one {@code shard-NNN.rows} per shard that has
-     * rows, and a MANIFEST.
+     * The live rows of this moment, to be written while this engine goes on; costs next to nothing.
+     * What the engine replaces meanwhile stays in memory until the snapshot is closed.
      *
-     * @throws EngineException IO if the directory cannot be written; CLOSED after {@link #close}
+     * @throws EngineException CLOSED after {@link #close}
+     */
+    public NativeSnapshot pin() {
+        return new NativeSnapshot(Bridge.enginePin(handle.number()));
+    }
+
+    /**
+     * Writes every live row to {@code directory} and forces it to the disk: {@link #pin} and {@link
+     * NativeSnapshot#write} in one.
      */
     public void snapshot(Path directory) {
-        Bridge.engineSnapshot(handle.number(), absolute(directory));
+        try (NativeSnapshot rows = pin()) {
+            rows.write(directory, true);
+        }
     }
 
     /**
@@ -103,9 +111,5 @@ public final class NativeEngine implements AutoCloseable {
     @Override
     public void close() {
         handle.close();
-    }
-
-    private static String absolute(Path directory) {
-        return Objects.requireNonNull(directory, "directory").toAbsolutePath().toString();
     }
 }

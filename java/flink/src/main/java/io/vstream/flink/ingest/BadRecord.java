@@ -30,7 +30,7 @@ public record BadRecord(Reason reason, String text) {
         NOT_FINITE,
         /** The collection stores u8 and a value is not a whole number from 0 to 255. */
         NOT_U8,
-        /** The metric is cosine and the vector has no direction. */
+        /** The metric is cosine and the vector is zero, or too long for its norm to be a number. */
         ZERO_NORM,
         /** k is not between 1 and 1,000. */
         BAD_K,

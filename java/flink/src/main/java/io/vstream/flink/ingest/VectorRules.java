@@ -16,6 +16,7 @@ public record VectorRules(int dimension, boolean cosine, boolean bytes) implemen
     public static final int K_MAX = 1_000;
 
     private static final int U8_MAX = 255;
+    private static final float NORM_MAX = 3e38f;
 
     /** Why {@code vector} may not be stored, or null if it may. One pass. */
     public Reason refuseStored(float[] vector) {
@@ -43,10 +44,9 @@ public record VectorRules(int dimension, boolean cosine, boolean bytes) implemen
         if (!Double.isFinite(squares)) {
             return Reason.NOT_FINITE;
         }
-        // The engine normalises in single precision: a norm that underflows or overflows there
-        // has no direction.
-        boolean direction = squares >= Float.MIN_NORMAL && squares <= Float.MAX_VALUE;
-        return cosine && !direction ? Reason.ZERO_NORM : null;
+        // The norm must be a number in single precision, in which the engine divides by it.
+        float norm = (float) Math.sqrt(squares);
+        return cosine && !(norm > 0 && norm < NORM_MAX) ? Reason.ZERO_NORM : null;
     }
 
     /** Why a query may not ask for {@code k} neighbours with {@code effort}, or null if it may. */

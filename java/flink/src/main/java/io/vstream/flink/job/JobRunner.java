@@ -1,11 +1,14 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.search.Folders;
 import io.vstream.flink.source.Gate;
+import io.vstream.flink.source.GeneratorScript;
 import io.vstream.nativecore.EngineException;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -39,6 +42,7 @@ import org.apache.flink.util.ExceptionUtils;
  *   <li>{@code -Xmn1g} (half the heap) {@code -XX:+UseParallelGC}: nearly all garbage is young and
  *       dies at once, so a large young generation makes collections rare and short, and Parallel
  *       has no concurrent threads that compete with the job for few cores.
+ *   <li>{@code -XX:MetaspaceSize=128m}: or loading Flink's classes collects the whole heap twice.
  *   <li>{@code -XX:MaxDirectMemorySize=1g}: network and native buffers.
  *   <li>{@code -XX:-UsePerfData}: no file under /tmp that a slow disk could block a collection on.
  * </ul>
@@ -112,6 +116,7 @@ public final class JobRunner {
 
     private int run(String restore, PrintStream err) throws Exception {
         Gate gate = Gate.install(gateName);
+        deleteOldSnapshot();
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(flinkSettings(restore));
         boolean training = VStreamJob.needsTraining(job);
@@ -125,6 +130,9 @@ public final class JobRunner {
             JobResult result = cluster.await(id);
             removeHook(stop);
             if (!result.isSuccess()) {
+                if (result.getJobStatus().orElse(null) == JobStatus.CANCELED) {
+                    return EXIT_FAILED;
+                }
                 result.getSerializedThrowable()
                         .ifPresent(e -> err.println("vstream: the job failed: " + rootMessage(e)));
                 return EXIT_FAILED;
@@ -139,28 +147,27 @@ public final class JobRunner {
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
         Report report = new Report(cluster.metrics());
         QuietCheck quiet = new QuietCheck(cluster.metrics(), job.parallelism());
-        boolean unmeasuredStart = job.workload().warmUpMillis() > 0;
+        boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
         while (!cluster.status(id).isGloballyTerminalState()) {
             Thread.sleep(POLL_MILLIS);
             int waiting = (int) cluster.metrics().max(Names.WAITING, -1);
             if (waiting >= 0 && sourcesAtRest(cluster) && quiet.quiet()) {
-                if (!unmeasuredStart && job.vectors().generator() && waiting == 1) {
-                    report.beginMeasured();
+                if (!warmUp && waiting == GeneratorScript.GATE_PRELOAD) {
+                    report.beginMeasured(job.vectors().generator());
                 }
                 gate.open(waiting);
             }
-            if (unmeasuredStart && report.measuring()) {
-                report.beginMeasured();
+            if (report.measuring() && warmUp) {
+                report.beginMeasured(true);
             }
             if (System.nanoTime() - printed >= PROGRESS_NANOS) {
                 printed += PROGRESS_NANOS;
-                out.println(report.progress());
-                String sample = report.sample();
-                if (sample != null) {
-                    out.println(sample);
+                print(report);
+                if (job.checkpoint() != null && sourcesEnded(cluster)) {
+                    // The job waits for one more checkpoint: let it not wait for the interval.
+                    cluster.checkpoint(id);
                 }
-                out.flush();
             }
         }
         if (cluster.status(id) == JobStatus.FINISHED) {
@@ -169,13 +176,34 @@ public final class JobRunner {
         }
     }
 
+    private void print(Report report) {
+        out.println(report.progress());
+        String sample = report.sample();
+        if (sample != null) {
+            out.println(sample);
+        }
+        out.flush();
+    }
+
     /** A file of vectors must have been read to its end before the queries may start. */
     private boolean sourcesAtRest(LocalCluster cluster) {
-        int ended = 5;
-        int settling = 2;
-        long lowest = cluster.metrics().min(Names.PHASE, 0);
         return job.vectors().generator()
-                || lowest == settling && cluster.metrics().max(Names.PHASE, 0) == ended;
+                || cluster.metrics().max(Names.PHASE, 0) == Names.PHASE_ENDED;
+    }
+
+    private static boolean sourcesEnded(LocalCluster cluster) {
+        return cluster.metrics().min(Names.PHASE, 0) == Names.PHASE_ENDED;
+    }
+
+    /** A job with fewer partitions would leave some of an older one beside its own. */
+    private void deleteOldSnapshot() throws IOException {
+        if (job.snapshotFolder() == null || !Files.isDirectory(Path.of(job.snapshotFolder()))) {
+            return;
+        }
+        try (DirectoryStream<Path> old =
+                Files.newDirectoryStream(Path.of(job.snapshotFolder()), "partition-*")) {
+            old.forEach(Folders::delete);
+        }
     }
 
     private Configuration flinkSettings(String restore) {

@@ -84,14 +84,19 @@ public final class LocalCluster implements AutoCloseable {
         return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.NATIVE).get();
     }
 
+    /** Asks for a checkpoint now; whether it succeeds is not waited for. */
+    public void checkpoint(JobID job) {
+        cluster.triggerCheckpoint(job);
+    }
+
     /** Ends a job at once. */
     public void cancel(JobID job) throws Exception {
         cluster.cancelJob(job).get();
     }
 
     @Override
-    public void close() throws Exception {
+    public void close() {
         InProcessReporter.release(name);
-        cluster.close();
+        cluster.closeAsync().join();
     }
 }

@@ -18,15 +18,15 @@ final class Report {
     private static final String[] PHASES = {
         "preload", "training", "preload", "stream", "stream", "stream"
     };
-    private static final int PHASE_STREAM = 4;
 
     private final MetricsView metrics;
     private final long startNanos = System.nanoTime();
     private long lastNanos = startNanos;
     private long lastRecords;
     private Histogram lastLatency = Latency.empty();
-    private String lastSample;
+    private String lastSample = "";
     private Counts baseline;
+    private long measuredSince;
 
     Report(MetricsView metrics) {
         this.metrics = metrics;
@@ -39,16 +39,24 @@ final class Report {
         }
     }
 
-    /** Marks the beginning of the measured phase, if it has not been marked. */
-    void beginMeasured() {
+    /**
+     * Marks the beginning of the measured phase, if it has not been marked.
+     *
+     * @param leaveOut true if the vectors so far are not part of it
+     */
+    void beginMeasured(boolean leaveOut) {
         if (baseline == null) {
-            baseline = counts();
+            baseline = leaveOut ? counts() : new Counts(0, 0, 0);
         }
     }
 
-    /** True once the source is in the measured phase. */
+    /** True once the source is in the measured phase, and from then on. */
     boolean measuring() {
-        return metrics.max(Names.PHASE, 0) >= PHASE_STREAM;
+        // Its first beginning: after a restart the outage counts as measured time.
+        if (measuredSince == 0) {
+            measuredSince = metrics.max(Names.MEASURED_SINCE, 0);
+        }
+        return metrics.max(Names.PHASE, 0) >= Names.PHASE_STREAM;
     }
 
     /** How far the job is; rates and latencies since the last such line. */
@@ -84,10 +92,10 @@ final class Report {
         return line;
     }
 
-    /** An answer for display, or null if there is no new one. */
+    /** Answers for display, a line each, or null if there are no new ones. */
     String sample() {
-        String sample = metrics.text(Names.SAMPLE);
-        if (sample == null || sample.equals(lastSample)) {
+        String sample = metrics.texts(Names.SAMPLE);
+        if (sample.equals(lastSample)) {
             return null;
         }
         lastSample = sample;
@@ -140,8 +148,9 @@ final class Report {
     }
 
     private double measuredSeconds() {
-        long since = metrics.max(Names.MEASURED_SINCE, 0);
-        long until = Math.max(metrics.max(Names.LAST_APPLIED, 0), metrics.max(Names.LAST_ANSWER, 0));
+        long since = measuredSince;
+        long until =
+                Math.max(metrics.max(Names.LAST_APPLIED, 0), metrics.max(Names.LAST_ANSWER, 0));
         return since == 0 ? 0 : Math.max(0, (until - since) / NANOS);
     }
 
@@ -158,7 +167,7 @@ final class Report {
 
     private Histogram latency() {
         Histogram sum = Latency.empty();
-        metrics.latency(Names.LATENCY, sum);
+        metrics.latency(sum);
         return sum;
     }
 

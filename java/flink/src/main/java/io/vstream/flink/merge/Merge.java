@@ -135,6 +135,15 @@ public final class Merge extends AbstractStreamOperator<Answer>
         take(part, gathering);
     }
 
+    /** Audits, their recall in millionths, and expired partial answers; for tests. */
+    long[] totals() {
+        return new long[] {
+            totals.get(AUDITS).getCount(),
+            totals.get(RECALL_MICROS).getCount(),
+            totals.get(EXPIRED).getCount()
+        };
+    }
+
     private void take(PartialAnswer part, Gathering gathering) throws Exception {
         if (gathering.see(part.partition()) && !gathering.answered()) {
             boolean lost = faults.contains(Fault.MERGE_LOSES_PARTIAL) && part.partition() % 2 == 1;

@@ -1,9 +1,13 @@
 package io.vstream.flink.metrics;
 
+import java.util.List;
 import java.util.Map;
+import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.LongConsumer;
+import org.HdrHistogram.Histogram;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.Metric;
@@ -13,18 +17,25 @@ import org.apache.flink.metrics.Metric;
  *
  * <p>A metric stays readable after its task ended, with its last value; the next attempt of the
  * subtask replaces it. So totals at the end of a job are complete, and after a restart nothing is
- * counted twice, since totals are part of the operators' state.
+ * counted twice, since totals are part of the operators' state. Latencies are no state: those of
+ * earlier attempts are kept beside the new ones.
  */
 public final class MetricsView {
 
     private final Map<String, Map<String, Entry>> byName = new ConcurrentHashMap<>();
 
+    private final List<Latency> earlier = new CopyOnWriteArrayList<>();
+
     private record Entry(Metric metric, int attempt) {}
 
     /** Called by the reporter for each new metric. */
     void add(String name, String operator, String subtask, int attempt, Metric metric) {
-        byName.computeIfAbsent(name, key -> new ConcurrentHashMap<>())
-                .put(operator + "/" + subtask, new Entry(metric, attempt));
+        Entry old =
+                byName.computeIfAbsent(name, key -> new ConcurrentHashMap<>())
+                        .put(operator + "/" + subtask, new Entry(metric, attempt));
+        if (old != null && old.metric instanceof Latency latency) {
+            earlier.add(latency);
+        }
     }
 
     /** Sum of a number over all subtasks; 0 if nobody has registered it. */
@@ -76,21 +87,25 @@ public final class MetricsView {
         return sums;
     }
 
-    /** Any text that is not empty, or null. */
-    public String text(String name) {
+    /** The texts of all subtasks that are not empty, a line each. */
+    public String texts(String name) {
+        StringJoiner lines = new StringJoiner("\n");
         for (Entry entry : byName.getOrDefault(name, Map.of()).values()) {
             if (entry.metric instanceof Text text && !text.getValue().isEmpty()) {
-                return text.getValue();
+                lines.add(text.getValue());
             }
         }
-        return null;
+        return lines.toString();
     }
 
-    /** Adds a latency of all subtasks to {@code sum}. */
-    public void latency(String name, org.HdrHistogram.Histogram sum) {
-        for (Entry entry : byName.getOrDefault(name, Map.of()).values()) {
-            if (entry.metric instanceof Latency latency) {
-                latency.addTo(sum);
+    /** Adds the latencies of all subtasks, and of their earlier attempts, to {@code sum}. */
+    public void latency(Histogram sum) {
+        earlier.forEach(latency -> latency.addTo(sum));
+        for (Map<String, Entry> entries : byName.values()) {
+            for (Entry entry : entries.values()) {
+                if (entry.metric instanceof Latency latency) {
+                    latency.addTo(sum);
+                }
             }
         }
     }
@@ -105,6 +120,20 @@ public final class MetricsView {
             }
         }
         return range[0] >= range[1];
+    }
+
+    /** All numbers, for messages. */
+    @Override
+    public String toString() {
+        Map<String, String> all = new TreeMap<>();
+        byName.forEach(
+                (name, entries) ->
+                        entries.forEach(
+                                (subtask, entry) ->
+                                        all.put(
+                                                name + " of " + subtask,
+                                                number(entry.metric) + "@" + entry.attempt)));
+        return all.toString();
     }
 
     private void each(String name, LongConsumer consumer) {

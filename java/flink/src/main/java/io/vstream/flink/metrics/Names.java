@@ -10,8 +10,26 @@ public final class Names {
     public static final String GROUP = "vector";
 
     // Source.
-    /** 0 preload, 1 training, 2 waits for the preload, 3 warm-up, 4 stream, 5 ended. */
+    /** One of the {@code PHASE_} numbers. */
     public static final String PHASE = "phase";
+
+    /** Inserts as fast as they are taken. */
+    public static final int PHASE_PRELOAD = 0;
+
+    /** Waits for the encoder to be trained. */
+    public static final int PHASE_TRAINING = 1;
+
+    /** Waits until what was sent is in the index. */
+    public static final int PHASE_SETTLING = 2;
+
+    /** The stream before it is measured. */
+    public static final int PHASE_WARM_UP = 3;
+
+    /** The stream, measured. */
+    public static final int PHASE_STREAM = 4;
+
+    /** No record follows. */
+    public static final int PHASE_ENDED = 5;
 
     /** Stage of the gate that the source waits at, or -1. */
     public static final String WAITING = "waiting";
@@ -33,7 +51,7 @@ public final class Names {
     /** Vectors that the trainer has dealt with since this attempt began. */
     public static final String SAMPLE_TAKEN = "sampleTaken";
 
-    /** Epoch of the newest template that an operator knows. */
+    /** Epoch of the trained template that an operator uses, or 0. */
     public static final String EPOCH = "templateEpoch";
 
     // Place.
@@ -109,7 +127,7 @@ public final class Names {
     /** When the last answer left, nanoseconds since 1970. */
     public static final String LAST_ANSWER = "lastAnswerNanos";
 
-    /** One answer now and then, as JSON, for display. */
+    /** A few answers now and then, as lines of JSON, for display. */
     public static final String SAMPLE = "sampleAnswer";
 
     private Names() {}

@@ -162,7 +162,8 @@ public final class Place extends AbstractStreamOperator<Write>
         NativeRouter router =
                 known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
         placements = new Placements(dimension, router);
-        epoch.set(placements.placed() ? placements.epoch() : 0);
+        // A template that needs no training has no epoch that anyone waits for.
+        epoch.set(known == null ? 0 : placements.epoch());
     }
 
     @Override

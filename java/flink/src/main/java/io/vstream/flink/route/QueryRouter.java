@@ -144,7 +144,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
             marks.put(event.subtask(), event.epoch());
         }
         // A mark may overtake its template, which comes on another channel: both lead here.
-        if (settled(event)) {
+        if (settled()) {
             getProcessingTimeService()
                     .registerTimer(
                             getProcessingTimeService().getCurrentProcessingTime() + GRACE_MILLIS,
@@ -153,7 +153,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     }
 
     /** True if every place subtask has settled at the router's template. */
-    private boolean settled(RouteEvent event) throws Exception {
+    private boolean settled() throws Exception {
         int settled = 0;
         for (var mark : marks.immutableEntries()) {
             settled += mark.getValue() >= router.epoch() ? 1 : 0;
@@ -161,9 +161,10 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         return !relied && router.placed() && settled >= partitions;
     }
 
-    private void rely() {
+    private void rely() throws Exception {
         relied = router.placed();
-        epoch.set(relied ? router.epoch() : 0);
+        // A template that needs no training has no epoch that anyone waits for.
+        epoch.set(template.contains(TEMPLATE) ? router.epoch() : 0);
     }
 
     /** Fills {@code chosen} with the partitions that the template names. */

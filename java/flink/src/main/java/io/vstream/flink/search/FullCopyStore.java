@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.nativecore.NativeSnapshot;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -37,8 +38,17 @@ final class FullCopyStore implements SegmentSnapshotStore {
 
     @Override
     public RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(
-            Path directory, KeyGroupRange shards, CheckpointStreamFactory streams) {
-        return new Upload(() -> copy(directory, shards, streams), directory);
+            NativeSnapshot rows,
+            Path directory,
+            KeyGroupRange shards,
+            CheckpointStreamFactory streams) {
+        return new Upload(
+                () -> {
+                    rows.write(directory, false);
+                    return copy(directory, shards, streams);
+                },
+                rows,
+                directory);
     }
 
     @Override
@@ -106,18 +116,51 @@ final class FullCopyStore implements SegmentSnapshotStore {
         }
     }
 
-    /** Deletes the directory whatever becomes of the upload. */
+    /** Lets go of rows and directory whatever becomes of the upload. */
     private static final class Upload extends FutureTask<SnapshotResult<KeyedStateHandle>> {
 
+        private final NativeSnapshot rows;
         private final Path directory;
+        private boolean running;
+        private boolean ended;
 
-        private Upload(Callable<SnapshotResult<KeyedStateHandle>> copy, Path directory) {
+        private Upload(
+                Callable<SnapshotResult<KeyedStateHandle>> copy,
+                NativeSnapshot rows,
+                Path directory) {
             super(copy);
+            this.rows = rows;
             this.directory = directory;
         }
 
         @Override
-        protected void done() {
+        public void run() {
+            synchronized (this) {
+                running = true;
+            }
+            try {
+                super.run();
+            } finally {
+                synchronized (this) {
+                    running = false;
+                    if (ended) {
+                        release();
+                    }
+                }
+            }
+        }
+
+        /** A cancelled task may still be writing: then it releases when it stops. */
+        @Override
+        protected synchronized void done() {
+            ended = true;
+            if (!running) {
+                release();
+            }
+        }
+
+        private void release() {
+            rows.close();
             Folders.delete(directory);
         }
     }

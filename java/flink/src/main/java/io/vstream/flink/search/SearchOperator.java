@@ -12,6 +12,7 @@ import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.NativeSnapshot;
 import io.vstream.nativecore.QueryBatch;
 import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
@@ -38,9 +39,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>A query sees every write that came before it.</b> Writes are gathered in a batch, since
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
- *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine writes its rows
- *       to a private folder while the task waits, the upload runs beside it. The folder's name is
- *       new for every attempt, so nothing that an attempt leaves behind is ever read.
+ *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The rows are pinned at the
+ *       barrier; they are written to a private folder and uploaded while the task goes on. The
+ *       folder's name is new for every attempt, so nothing that an attempt leaves is ever read.
  * </ul>
  */
 public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
@@ -53,8 +54,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private static final long TICK_MILLIS = 100;
 
-    /** Reading the stats reads every row. */
-    private static final int TICKS_PER_STATS = 10;
+    /** Reading the stats reads every row, so it may take at most this share of the time. */
+    private static final long STATS_SHARE = 100;
+
+    private static final long STATS_NANOS_MIN = 1_000_000_000L;
 
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -70,7 +73,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient AnswerBatch answers;
     private transient StreamRecord<PartialAnswer> record;
     private transient int partition;
-    private transient int ticks;
+    private transient long statsDueNanos;
     private transient Count applied;
     private transient Level lastApplied;
     private transient Level rows;
@@ -182,13 +185,14 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             throws Exception {
         apply();
         Path files = Files.createDirectory(folder.resolve("checkpoint-" + checkpointId));
+        NativeSnapshot pinned = engine.pin();
         try {
-            engine.snapshot(files);
             OperatorSnapshotFutures futures =
                     super.snapshotState(checkpointId, timestamp, options, streams);
-            futures.setKeyedStateRawFuture(store.upload(files, shards(), streams));
+            futures.setKeyedStateRawFuture(store.upload(pinned, files, shards(), streams));
             return futures;
         } catch (Exception e) {
+            pinned.close();
             Folders.delete(files);
             throw e;
         }
@@ -252,15 +256,17 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         apply();
-        ticks++;
-        if (ticks % TICKS_PER_STATS == 0) {
+        if (System.nanoTime() - statsDueNanos >= 0) {
             readStats();
         }
         tickLater();
     }
 
     private void readStats() throws IOException {
+        long began = System.nanoTime();
         rows.set(JSON.readTree(engine.statsJson()).path("live-rows").asLong());
+        long ended = System.nanoTime();
+        statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }
 
     private KeyGroupRange shards() {

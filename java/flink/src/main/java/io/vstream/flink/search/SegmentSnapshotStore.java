@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.nativecore.NativeSnapshot;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Path;
@@ -17,15 +18,19 @@ import org.apache.flink.runtime.state.StateInitializationContext;
 interface SegmentSnapshotStore extends Serializable {
 
     /**
-     * Uploads what the engine wrote to {@code directory}, later, in Flink's thread for that.
+     * Writes the pinned rows to {@code directory} and uploads them, later, in Flink's thread for
+     * that, while the task goes on.
      *
-     * <p>The returned future owns the directory: it deletes it when it has run, failed or was
-     * cancelled. The files do not change meanwhile.
+     * <p>The returned future owns rows and directory: it closes the one and deletes the other when
+     * it has run, failed or was cancelled.
      *
      * @param shards that this subtask owns
      */
     RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(
-            Path directory, KeyGroupRange shards, CheckpointStreamFactory streams);
+            NativeSnapshot rows,
+            Path directory,
+            KeyGroupRange shards,
+            CheckpointStreamFactory streams);
 
     /**
      * Writes the files of this subtask's shards to {@code directory}, which is empty.

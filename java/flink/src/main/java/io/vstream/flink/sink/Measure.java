@@ -31,11 +31,17 @@ public final class Measure extends AbstractStreamOperator<Answer>
     private static final long MICRO = 1_000;
     private static final long SAMPLE_EVERY_NANOS = 2_000_000_000L;
 
+    /**
+     * Queries below this id are shown with their latest answer, so that a display can be chosen.
+     */
+    private static final int SHOWN_QUERIES = 64;
+
     private transient Totals totals;
     private transient Latency latency;
     private transient Level lastAnswer;
     private transient Text sample;
     private transient long sampledNanos;
+    private transient String[] shown;
 
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
@@ -52,6 +58,7 @@ public final class Measure extends AbstractStreamOperator<Answer>
         latency = meters.latency(Names.LATENCY);
         lastAnswer = meters.level(Names.LAST_ANSWER);
         sample = meters.text(Names.SAMPLE);
+        shown = new String[SHOWN_QUERIES];
     }
 
     @Override
@@ -74,11 +81,26 @@ public final class Measure extends AbstractStreamOperator<Answer>
             totals.get(FAN_OUT).inc(answer.fanOut());
             latency.update((now - ticket.intendedNanos()) / MICRO);
         }
-        if (now - sampledNanos >= SAMPLE_EVERY_NANOS) {
-            sampledNanos = now;
-            sample.set(AnswerJson.line(answer, "sample"));
-        }
+        sample(answer, now);
         lastAnswer.set(now);
         output.collect(element);
+    }
+
+    /** Every two seconds: the latest answers to the shown queries, and last the answer of now. */
+    private void sample(Answer answer, long now) {
+        long queryId = answer.ticket().queryId();
+        if (queryId >= 0 && queryId < SHOWN_QUERIES) {
+            shown[(int) queryId] = AnswerJson.line(answer, "sample");
+        }
+        if (now - sampledNanos >= SAMPLE_EVERY_NANOS) {
+            sampledNanos = now;
+            StringBuilder lines = new StringBuilder();
+            for (String line : shown) {
+                if (line != null) {
+                    lines.append(line).append('\n');
+                }
+            }
+            sample.set(lines.append(AnswerJson.line(answer, "sample")).toString());
+        }
     }
 }

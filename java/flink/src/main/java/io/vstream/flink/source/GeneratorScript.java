@@ -1,6 +1,7 @@
 package io.vstream.flink.source;
 
 import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.Names;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Path;
@@ -28,11 +29,6 @@ public final class GeneratorScript implements Script {
     /** Stage of the gate after the preload. */
     public static final int GATE_PRELOAD = 1;
 
-    private static final int PHASE_PRELOAD = 0;
-    private static final int PHASE_TRAINING = 1;
-    private static final int PHASE_SETTLING = 2;
-    private static final int PHASE_WARM_UP = 3;
-    private static final int PHASE_STREAM = 4;
     private static final long NANOS = 1_000_000_000L;
 
     private final Settings settings;
@@ -110,10 +106,10 @@ public final class GeneratorScript implements Script {
         public Outcome next(long now, Incoming into) {
             waiting = -1;
             if (position == settings.sampleGate && !gate.passes(GATE_SAMPLE)) {
-                return wait(PHASE_TRAINING, GATE_SAMPLE);
+                return wait(Names.PHASE_TRAINING, GATE_SAMPLE);
             }
             if (position < settings.preload) {
-                phase = PHASE_PRELOAD;
+                phase = Names.PHASE_PRELOAD;
                 insert(position++, into);
                 into.intendedNanos = now;
                 into.measured = false;
@@ -121,7 +117,7 @@ public final class GeneratorScript implements Script {
             }
             if (!streaming) {
                 if (!gate.passes(GATE_PRELOAD)) {
-                    return wait(PHASE_SETTLING, GATE_PRELOAD);
+                    return wait(Names.PHASE_SETTLING, GATE_PRELOAD);
                 }
                 streaming = true;
                 startNanos = now - playedNanos;
@@ -145,7 +141,7 @@ public final class GeneratorScript implements Script {
             }
             into.intendedNanos = startNanos + due;
             into.measured = due >= settings.warmUpNanos;
-            phase = into.measured ? PHASE_STREAM : PHASE_WARM_UP;
+            phase = into.measured ? Names.PHASE_STREAM : Names.PHASE_WARM_UP;
             if (into.measured && measuredSince == 0) {
                 measuredSince = into.intendedNanos;
             }

@@ -1,6 +1,7 @@
 package io.vstream.flink.source;
 
 import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.Names;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -20,8 +21,6 @@ public final class LineScript implements Script {
     static final int LINE_BYTES_MAX = 1 << 18;
 
     private static final int READ_BYTES = 1 << 16;
-    private static final int PHASE_SETTLING = 2;
-    private static final int PHASE_STREAM = 4;
 
     private final String path;
     private final boolean queries;
@@ -135,7 +134,7 @@ public final class LineScript implements Script {
 
         @Override
         public int phase() {
-            return waits ? PHASE_SETTLING : PHASE_STREAM;
+            return waits ? Names.PHASE_SETTLING : Names.PHASE_STREAM;
         }
 
         @Override

@@ -1,6 +1,7 @@
 package io.vstream.flink.source;
 
 import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.Names;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.Serializable;
@@ -37,7 +38,7 @@ public interface Script extends Serializable {
         /** Where the next record begins. */
         ScriptSplit position();
 
-        /** Number of the phase for metrics: see {@link io.vstream.flink.metrics.Names#PHASE}. */
+        /** Number of the phase for metrics: see {@link Names#PHASE}. */
         int phase();
 
         /** Stage of the gate that the player waits at, or -1. */

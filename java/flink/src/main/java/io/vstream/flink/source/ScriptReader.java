@@ -25,7 +25,6 @@ import org.apache.flink.core.io.InputStatus;
 final class ScriptReader implements SourceReader<Incoming, ScriptSplit> {
 
     private static final long NAP_NANOS = 500_000;
-    private static final int PHASE_ENDED = 5;
     private static final int REPORT_EVERY = 256;
 
     private final Script script;
@@ -102,7 +101,7 @@ final class ScriptReader implements SourceReader<Incoming, ScriptSplit> {
     }
 
     @Override
-    public void close() throws Exception {
+    public void close() throws IOException {
         if (player != null) {
             player.close();
         }
@@ -111,7 +110,7 @@ final class ScriptReader implements SourceReader<Incoming, ScriptSplit> {
     private void report(Script.Outcome outcome) {
         boolean end = outcome == Script.Outcome.END;
         measuredSince.set(player.measuredSince());
-        phase.set(end ? PHASE_ENDED : player.phase());
+        phase.set(end ? Names.PHASE_ENDED : player.phase());
         // Last, so that who sees a wait sees everything before it.
         waiting.set(end ? -1 : player.waiting());
     }

@@ -35,6 +35,8 @@ final class Scenario {
     private final Path checkpoints;
     private final Answers answers = new Answers(name);
     private String fault;
+    private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
+    private boolean severalCopies;
     private int failAfter = Integer.MAX_VALUE;
     private String restore;
     private int openStages = Integer.MAX_VALUE;
@@ -47,6 +49,23 @@ final class Scenario {
     /** Switches a defect on. */
     Scenario with(Fault defect) {
         fault = defect.key();
+        return this;
+    }
+
+    /** Uses an encoder that places a row in several partitions. */
+    Scenario withFamilies(int families) {
+        encoder =
+                """
+                {"kind": "lsh", "curve": "hilbert", "families": %d, "hashes": 4, "bits": 6}
+                """
+                        .formatted(families);
+        severalCopies = true;
+        return this;
+    }
+
+    /** Uses an encoder that needs no training. */
+    Scenario byId() {
+        encoder = "{\"kind\": \"id\"}";
         return this;
     }
 
@@ -74,7 +93,8 @@ final class Scenario {
         if (failAfter != Integer.MAX_VALUE && !FailOnce.failed(name)) {
             throw new AssertionError("The job was meant to fail in the middle and did not.");
         }
-        return new Oracle(script).differences(answers.byQuery(), rows);
+        Oracle oracle = new Oracle(script);
+        return oracle.differences(answers.byQuery(), severalCopies ? oracle.size() : rows);
     }
 
     /** Returns the savepoint where it stopped, or the number of rows at its end. */
@@ -130,7 +150,7 @@ final class Scenario {
                 gate.open(waiting);
             }
             if (System.nanoTime() > end) {
-                throw new AssertionError("The job has not ended within a minute.");
+                throw new AssertionError("The job has not ended within a minute: " + metrics);
             }
         }
         return false;
@@ -142,8 +162,7 @@ final class Scenario {
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
         flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1);
-        flink.set(
-                RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));
+        flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));
         if (restore != null) {
             flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
         }
@@ -156,7 +175,7 @@ final class Scenario {
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
                                 "index": "cluster", "seed": 7,
-                                "encoder": {"kind": "cells", "cells": 16, "recall-target": 0.9}},
+                                "encoder": %s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
@@ -165,6 +184,7 @@ final class Scenario {
                         .formatted(
                                 parallelism,
                                 WriteScript.DIMENSION,
+                                encoder,
                                 SAMPLE,
                                 fault == null ? "" : '"' + fault + "\": true"));
     }

@@ -8,8 +8,8 @@ import java.util.SplittableRandom;
 
 /**
  * Upserts and deletes of few ids, so that most are updates that move, then exact queries. All of it
- * is a function of (seed, position). Writes keep to a window of ids that slides from the first id to
- * the last: what was lost in the middle is not written again. It waits at a gate before each
+ * is a function of (seed, position). Writes keep to a window of ids that slides from the first id
+ * to the last: what was lost in the middle is not written again. It waits at a gate before each
  * position of {@code gates}.
  *
  * @param ids ids that occur, fewer than 1,000, so that one query can name every live row

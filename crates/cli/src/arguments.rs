@@ -1,0 +1,100 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Streaming vector search: vectors, deletes and queries in, nearest neighbours out.
+#[derive(Parser)]
+#[command(name = "vstream", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a job; the last line of output is its result as JSON.
+    Run(JobArguments),
+    /// Stream real word vectors, search while they arrive, and show how it goes.
+    Demo(DemoArguments),
+    /// Check a job file and print it completed, as the job reads it.
+    Check(JobArguments),
+    /// Search a snapshot that a job left.
+    Search(SearchArguments),
+    /// Describe a snapshot that a job left.
+    Inspect(InspectArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct JobArguments {
+    /// The job file (YAML); `-` reads it from the standard input.
+    pub(crate) job: PathBuf,
+    /// Replaces one value of the file, such as workload.rate=16000; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// Vectors to stream, after 30,000 that are loaded first.
+    #[arg(long, default_value_t = 216_000)]
+    pub(crate) rows: u64,
+    /// Partitions.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) parallelism: u32,
+    /// Records per second: queries, inserts and deletes at 1 : 3 : 1.
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) rate: u64,
+    /// Folder with the word vectors, as `make data` leaves it.
+    #[arg(long, default_value = "data/glove100", value_name = "DIR")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct SearchArguments {
+    /// Folder of a snapshot: of one partition, or of a job with its partitions below.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) snapshot: PathBuf,
+    #[command(flatten)]
+    pub(crate) what: Wanted,
+    /// Neighbours per query.
+    #[arg(short, default_value_t = 10)]
+    pub(crate) k: usize,
+    /// Look at every row.
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// File with the query vectors for --query-id (.fbin or .u8bin).
+    #[arg(long, value_name = "FILE", default_value = "data/glove100/query.fbin")]
+    pub(crate) queries: PathBuf,
+    /// Text file with the name of each id, one a line, to be shown beside the ids.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) names: Option<PathBuf>,
+    /// Print JSON lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to search for.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Wanted {
+    /// Row of the query file.
+    #[arg(long, value_name = "ROW")]
+    pub(crate) query_id: Option<u64>,
+    /// A vector as a JSON array, such as "[0.1, 0.2]".
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) vector: Option<String>,
+    /// This many rows of the query file, drawn by chance with a fixed seed.
+    #[arg(long, value_name = "N")]
+    pub(crate) random: Option<usize>,
+}
+
+#[derive(Args)]
+pub(crate) struct InspectArguments {
+    /// Folder of a snapshot: of one partition, or of a job with its partitions below.
+    pub(crate) snapshot: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

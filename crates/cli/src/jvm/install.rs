@@ -1,0 +1,66 @@
+//! Where Java and the job's jars are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// Names the folder above `lib` where the command is used from elsewhere.
+const HOME: &str = "VSTREAM_HOME";
+
+/// The `java` to start: `JAVA_HOME/bin/java`, else the first on the `PATH`.
+pub(super) fn java() -> Result<PathBuf, Failure> {
+    if let Some(home) = env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
+        let java = Path::new(&home).join("bin/java");
+        if java.is_file() {
+            return Ok(java);
+        }
+        return Err(Failure::settings(format!(
+            "JAVA_HOME is {}, but there is no {}. Set JAVA_HOME to a Java 17 installation, or unset \
+             it to use the java on the PATH.",
+            Path::new(&home).display(),
+            java.display()
+        )));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|folder| folder.join("java"))
+        .find(|java| java.is_file())
+        .ok_or_else(|| {
+            Failure::settings(
+                "There is no java on the PATH. Install Java 17, or set JAVA_HOME to where it is.",
+            )
+        })
+}
+
+/// The class path: every jar of `VSTREAM_HOME/lib`, else of `../lib` beside the executable.
+pub(super) fn class_path() -> Result<String, Failure> {
+    let lib = match env::var_os(HOME).filter(|home| !home.is_empty()) {
+        Some(home) => PathBuf::from(home).join("lib"),
+        None => beside_executable()?,
+    };
+    let is_jar = |path: PathBuf| path.extension().is_some_and(|extension| extension == "jar");
+    let jars = std::fs::read_dir(&lib).map_or(0, |entries| {
+        entries.filter_map(Result::ok).filter(|entry| is_jar(entry.path())).count()
+    });
+    if jars == 0 {
+        return Err(Failure::settings(format!(
+            "There are no jars in {}. Build them with `make build` and start dist/bin/vstream, or \
+             set {HOME} to the folder that holds lib.",
+            lib.display()
+        )));
+    }
+    // Java itself expands the asterisk to all jars of the folder.
+    Ok(format!("{}/*", lib.display()))
+}
+
+fn beside_executable() -> Result<PathBuf, Failure> {
+    let executable = env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
+        Failure::settings(format!(
+            "The folder of this command cannot be found ({error}). Set {HOME} to the folder that \
+             holds lib."
+        ))
+    })?;
+    let folder = executable.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    Ok(folder.join("lib"))
+}

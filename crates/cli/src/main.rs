@@ -1,0 +1,39 @@
+//! `vstream`: runs stream jobs, shows them, and looks into snapshots.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod check;
+mod demo;
+mod failure;
+mod inspect;
+mod jvm;
+mod matrix;
+mod run;
+mod search;
+mod snapshot;
+mod text;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Search(arguments) => search::search(&arguments),
+        Command::Inspect(arguments) => inspect::inspect(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

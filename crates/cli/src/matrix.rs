@@ -1,0 +1,76 @@
+//! Single rows of matrix files, and the names of rows.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use vstream_settings::{read_matrix_header, MatrixHeader};
+
+use crate::failure::Failure;
+
+/// A `.fbin` or `.u8bin` file, read row by row.
+pub(crate) struct Matrix {
+    path: PathBuf,
+    file: File,
+    header: MatrixHeader,
+}
+
+impl Matrix {
+    pub(crate) fn open(path: &Path) -> Result<Matrix, Failure> {
+        let header = read_matrix_header(path).map_err(Failure::settings)?;
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        Ok(Matrix { path: path.to_path_buf(), file, header })
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.header.rows
+    }
+
+    /// One row as floats, whatever the file holds.
+    pub(crate) fn row(&mut self, row: u64) -> Result<Vec<f32>, Failure> {
+        let MatrixHeader { rows, dimension, element_bytes } = self.header;
+        if row >= rows {
+            return Err(Failure::settings(format!(
+                "Row {row} is not in {}, which has {rows} rows. Give a row from 0 to {}.",
+                self.path.display(),
+                rows - 1
+            )));
+        }
+        let row_bytes = dimension as u64 * element_bytes;
+        let mut bytes = vec![0; row_bytes as usize];
+        self.file
+            .seek(SeekFrom::Start(8 + row * row_bytes))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|error| unreadable(&self.path, &error))?;
+        Ok(match element_bytes {
+            1 => bytes.iter().map(|&byte| f32::from(byte)).collect(),
+            _ => bytes
+                .chunks_exact(4)
+                .map(|chunk| f32::from_le_bytes(chunk.try_into().expect("four bytes")))
+                .collect(),
+        })
+    }
+}
+
+/// Names of ids: line number = id.
+#[derive(Default)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    pub(crate) fn read(path: &Path) -> Result<Names, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        Ok(Names(text.lines().map(str::to_owned).collect()))
+    }
+
+    /// The name of an id, or the id itself.
+    pub(crate) fn of(&self, id: u64) -> String {
+        match self.0.get(usize::try_from(id).unwrap_or(usize::MAX)) {
+            Some(name) => name.clone(),
+            None => id.to_string(),
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::settings(format!("{} cannot be read ({error}). Correct the path.", path.display()))
+}

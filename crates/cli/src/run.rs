@@ -1,0 +1,80 @@
+//! `vstream run`: starts a job, shows it, and ends with its result as one line of JSON.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use vstream_settings::{JobSettings, ResultSink};
+
+use crate::arguments::JobArguments;
+use crate::check;
+use crate::failure::Failure;
+use crate::jvm::{Answer, Event, Jvm, Message, Progress, Summary};
+use crate::text;
+use crate::view::{self, Scene, View};
+
+/// How long to wait for a line before looking whether the user has had enough.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Lines are as far apart as this where there is no live view.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs a job file.
+pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
+    let job = check::load(arguments)?;
+    let console = job.results == ResultSink::Console;
+    let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
+    let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
+    let result = drive(&job, view, &mut |_, _| {})?;
+    eprint!("\n{}", view::report(&result, job.parallelism));
+    let summary = serde_json::to_string(&Summary::from(&result));
+    text::print_line(&summary.expect("plain numbers"))
+}
+
+/// Runs a job to its end and returns its result; `on_sample` hears the answers for display.
+///
+/// Errors: it could not be started, it failed, or the user stopped it; it has ended in all cases.
+pub(crate) fn drive(
+    job: &JobSettings,
+    mut view: View,
+    on_sample: &mut dyn FnMut(&mut View, Answer),
+) -> Result<Progress, Failure> {
+    let interrupted = watch_for_interrupts()?;
+    let mut jvm = Jvm::start(job)?;
+    let mut result = None;
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            eprintln!("Stopping the job...");
+            jvm.stop();
+            return Err(Failure::interrupted());
+        }
+        let line = match jvm.next(TICK) {
+            Event::Line(line) => line,
+            Event::Quiet => continue,
+            Event::Ended => break,
+        };
+        match Message::parse(&line) {
+            Some(Message::Progress(progress)) => view.show(progress),
+            Some(Message::Result(progress)) => result = Some(progress),
+            Some(Message::Sample(answer)) => on_sample(&mut view, answer),
+            Some(Message::Answer {}) => text::print_line(&line)?,
+            Some(Message::Error { message }) => return Err(jvm.complain(&message)),
+            None => jvm.log(&line),
+        }
+    }
+    drop(view);
+    jvm.wait(&interrupted)?;
+    result.ok_or_else(|| jvm.complain("The job ended without a result."))
+}
+
+/// A flag that Ctrl-C, a polite request to end and a closed terminal set.
+fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(|error| {
+            Failure::failed(format!("Ctrl-C could not be watched for ({error}). Try again."))
+        })?;
+    }
+    Ok(flag)
+}

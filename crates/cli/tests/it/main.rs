@@ -1,0 +1,6 @@
+//! The `vstream` command from the outside, with a stand-in for Java where a job would run.
+
+mod bad_input;
+mod job;
+mod snapshot;
+mod stage;

@@ -1,0 +1,118 @@
+//! `inspect` and `search` on snapshots that the engine wrote.
+
+use vstream_engine::{Element, Engine, Metric, Row, Settings};
+
+use crate::stage::Stage;
+
+/// A job's snapshot of two partitions: ids 0..100 and 100..200, row i = (i + 1, 1, 2, 3); id 5 is
+/// in both, older and a little elsewhere in the second.
+fn stage_with_snapshot() -> Stage {
+    let stage = Stage::new("exit 1");
+    for partition in 0..2u64 {
+        let mut engine =
+            Engine::create(Settings::new(4, Metric::L2, Element::F32)).expect("creates");
+        let mut write = |id: u64, version: u64, first: f32| {
+            let vector = [first, 1.0, 2.0, 3.0];
+            let row = Row { id, version, code: id, shard: (id % 7) as u16, vector: &vector };
+            engine.upsert(&row).expect("accepted");
+        };
+        for id in partition * 100..(partition + 1) * 100 {
+            write(id, 10, (id + 1) as f32);
+        }
+        if partition == 1 {
+            write(5, 9, 6.5);
+        }
+        engine.snapshot(&stage.path(&format!("snapshot/partition-{partition}"))).expect("writes");
+    }
+    stage
+}
+
+#[test]
+fn a_job_snapshot_is_described() {
+    let stage = stage_with_snapshot();
+    let said = stage.run(&["inspect", "snapshot"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.starts_with("201 vectors, 4 dimensions, l2, f32\n"), "{}", said.out);
+    assert!(said.out.contains("partition-1"));
+    let said = stage.run(&["inspect", "snapshot/partition-0", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((&json["rows"], &json["metric"]), (&100.into(), &"l2".into()));
+    assert_eq!(json["partitions"][0]["files"].as_array().map(Vec::len), Some(7));
+}
+
+#[test]
+fn all_partitions_are_searched_and_an_id_appears_once() {
+    let stage = stage_with_snapshot();
+    for effort in [&["--exact"][..], &[]] {
+        let mut arguments = vec![
+            "search",
+            "--snapshot",
+            "snapshot",
+            "--vector",
+            "[6, 1, 2, 3]",
+            "-k",
+            "3",
+            "--json",
+        ];
+        arguments.extend(effort);
+        let said = stage.run(&arguments);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let answer: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        assert_eq!(answer["distances"], serde_json::json!([0.0, 1.0, 1.0]));
+        assert_eq!(answer["ids"], serde_json::json!([5, 4, 6]), "the newest version of 5, once");
+    }
+}
+
+#[test]
+fn queries_come_from_a_file_and_ids_get_names() {
+    let stage = stage_with_snapshot();
+    let names: String = (0..200).map(|i| format!("word{i}\n")).collect();
+    stage.write("names.txt", &names);
+    let said = stage.run(&[
+        "search",
+        "--snapshot",
+        "snapshot",
+        "--query-id",
+        "9",
+        "-k",
+        "2",
+        "--queries",
+        "data/query.fbin",
+        "--names",
+        "names.txt",
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let first = said.out.lines().nth(1).expect("a neighbour");
+    assert!(first.contains("word9 ") && first.ends_with("0.000000"), "{}", said.out);
+    let random = || {
+        let arguments = ["search", "--snapshot", "snapshot", "--random", "3", "--queries"];
+        stage.run(&[&arguments[..], &["data/query.fbin"]].concat()).out
+    };
+    assert_eq!(random(), random(), "chance has a fixed seed");
+    assert_eq!(random().lines().count(), 33);
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_in_a_sentence() {
+    let stage = stage_with_snapshot();
+    let says = |arguments: &[&str], code: i32| {
+        let said = stage.run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{}", said.err);
+        said.err
+    };
+    let search = |vector: &'static str, k: &'static str| {
+        ["search", "--snapshot", "snapshot", "--vector", vector, "-k", k]
+    };
+    assert!(says(&search("1, 2", "1"), 2).contains("is not a JSON array of numbers"));
+    assert!(says(&search("[1, 2]", "1"), 1).contains("dimension"));
+    assert!(says(&search("[1, 2, 3, 4]", "0"), 1).contains("k is 0"));
+    assert!(says(&["inspect", "data"], 2).contains("There is no snapshot in data."));
+    let beyond =
+        ["search", "--snapshot", "snapshot", "--query-id", "10", "--queries", "data/query.fbin"];
+    assert!(says(&beyond, 2).contains("Give a row from 0 to 9."));
+    let manifest = stage.path("snapshot/partition-0/MANIFEST");
+    let mut bytes = std::fs::read(&manifest).expect("reads");
+    bytes[9] ^= 1;
+    std::fs::write(&manifest, bytes).expect("writes");
+    assert!(says(&["inspect", "snapshot"], 1).contains("MANIFEST"));
+}

@@ -1,0 +1,51 @@
+package io.vstream.flink.ingest;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import org.junit.jupiter.api.Test;
+
+class VectorRulesTest {
+
+    @Test
+    void refusesWhatBreaksARule() {
+        VectorRules l2 = new VectorRules(2, false, false);
+        assertThat(l2.refuseStored(new float[] {1, 2})).isNull();
+        assertThat(l2.refuseStored(new float[] {0, 0})).isNull();
+        assertThat(l2.refuseStored(new float[] {1})).isEqualTo(Reason.WRONG_DIMENSION);
+        assertThat(l2.refuseStored(new float[] {1, Float.NaN})).isEqualTo(Reason.NOT_FINITE);
+        assertThat(l2.refuseStored(new float[] {Float.POSITIVE_INFINITY, 1}))
+                .isEqualTo(Reason.NOT_FINITE);
+        assertThat(l2.refuseStored(new float[] {Float.MAX_VALUE, -Float.MAX_VALUE})).isNull();
+    }
+
+    @Test
+    void cosineNeedsADirectionInSinglePrecision() {
+        VectorRules cosine = new VectorRules(2, true, false);
+        assertThat(cosine.refuseQuery(new float[] {1e-3f, 0})).isNull();
+        assertThat(cosine.refuseQuery(new float[] {0, -0f})).isEqualTo(Reason.ZERO_NORM);
+        assertThat(cosine.refuseQuery(new float[] {Float.MIN_VALUE, 0})).isNull();
+        assertThat(cosine.refuseQuery(new float[] {1e30f, 1e30f})).isNull();
+        float max = Float.MAX_VALUE;
+        assertThat(cosine.refuseQuery(new float[] {max, max})).isEqualTo(Reason.ZERO_NORM);
+    }
+
+    @Test
+    void bytesAreWholeNumbersUpTo255() {
+        VectorRules bytes = new VectorRules(2, false, true);
+        assertThat(bytes.refuseStored(new float[] {0, 255})).isNull();
+        assertThat(bytes.refuseStored(new float[] {0, 256})).isEqualTo(Reason.NOT_U8);
+        assertThat(bytes.refuseStored(new float[] {-1, 0})).isEqualTo(Reason.NOT_U8);
+        assertThat(bytes.refuseStored(new float[] {0.5f, 0})).isEqualTo(Reason.NOT_U8);
+        assertThat(bytes.refuseQuery(new float[] {0.5f, 1e6f})).isNull();
+    }
+
+    @Test
+    void queriesAskForOneToAThousand() {
+        assertThat(VectorRules.refuseQuery(1, 0)).isNull();
+        assertThat(VectorRules.refuseQuery(1_000, -1)).isNull();
+        assertThat(VectorRules.refuseQuery(0, 0)).isEqualTo(Reason.BAD_K);
+        assertThat(VectorRules.refuseQuery(1_001, 0)).isEqualTo(Reason.BAD_K);
+        assertThat(VectorRules.refuseQuery(10, -2)).isEqualTo(Reason.BAD_EFFORT);
+    }
+}

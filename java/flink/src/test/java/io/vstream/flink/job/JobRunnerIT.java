@@ -1,0 +1,227 @@
+package io.vstream.flink.job;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.source.DataFiles;
+import io.vstream.nativecore.NativeEngine;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Whole jobs as the command starts them, from files to the last line. */
+class JobRunnerIT {
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    @TempDir private Path folder;
+
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream err = new ByteArrayOutputStream();
+
+    @Test
+    void badInputIsCountedAndTheJobGoesOn() throws Exception {
+        Path vectors =
+                lines(
+                        "vectors.jsonl",
+                        "{\"id\":1,\"vector\":[1,0,0]}",
+                        "{\"id\":2,\"vector\":[0,1,0]}",
+                        "not json",
+                        "{\"id\":3,\"vector\":[1,2]}",
+                        "{\"id\":4,\"vector\":[1,2,NaN]}",
+                        "{\"id\":5,\"vector\":[0,0,0]}",
+                        "{\"id\":-6,\"vector\":[1,2,3]}",
+                        "{\"id\":7,\"vector\":[1e-30,0,0]}",
+                        "x".repeat(300_000),
+                        "{\"id\":999,\"op\":\"delete\"}",
+                        "{\"id\":18446744073709551615,\"vector\":[0,0,1]}",
+                        "{\"id\":2,\"op\":\"delete\"}",
+                        "{\"id\":1,\"vector\":[0.9,0.1,0]}");
+        Path queries =
+                lines(
+                        "queries.jsonl",
+                        "{\"query_id\":1,\"vector\":[1,0,0],\"k\":0}",
+                        "{\"query_id\":1,\"vector\":[1,0,0],\"k\":5000}",
+                        "{\"query_id\":1,\"vector\":[1,0]}",
+                        "{\"query_id\":1,\"vector\":[0,0,0]}",
+                        "{\"query_id\":1,\"vector\":[1,0,0],\"effort\":\"most\"}",
+                        "{\"query_id\":2,\"vector\":[0,0,2],\"k\":7}",
+                        "{\"query_id\":2,\"vector\":[0,0,2],\"k\":1}");
+        Path answers = folder.resolve("out/answers.jsonl");
+        ObjectNode job = job("cosine", 3, 2);
+        job.putObject("vectors").put("kind", "file").put("path", vectors.toString());
+        job.putObject("queries").put("kind", "file").put("path", queries.toString()).put("k", 3);
+        job.putObject("results").put("kind", "file").put("path", answers.toString());
+
+        assertThat(run(job)).as(err.toString()).isZero();
+
+        JsonNode result = result();
+        JsonNode bad = result.path("bad_by_reason");
+        assertThat(bad.path("malformed_line").asInt()).isEqualTo(1);
+        assertThat(bad.path("line_too_long").asInt()).isEqualTo(1);
+        assertThat(bad.path("wrong_dimension").asInt()).isEqualTo(2);
+        assertThat(bad.path("not_finite").asInt()).isEqualTo(1);
+        assertThat(bad.path("zero_norm").asInt()).isEqualTo(2);
+        assertThat(bad.path("bad_id").asInt()).isEqualTo(1);
+        assertThat(bad.path("bad_k").asInt()).isEqualTo(2);
+        assertThat(bad.path("bad_effort").asInt()).isEqualTo(1);
+        assertThat(result.path("bad_records").asInt()).isEqualTo(11);
+        assertThat(result.path("vectors").asInt()).isEqualTo(5);
+        assertThat(result.path("deletes").asInt()).isEqualTo(1);
+        assertThat(result.path("unknown_deletes").asInt()).isEqualTo(1);
+        assertThat(result.path("queries").asInt()).isEqualTo(2);
+        // A query id may repeat; both queries see every vector of the file.
+        List<JsonNode> lines =
+                Files.readAllLines(answers).stream().map(JobRunnerIT::parse).toList();
+        assertThat(lines).hasSize(2).allMatch(line -> line.path("query_id").asInt() == 2);
+        assertThat(lines)
+                .extracting(line -> line.path("ids").toString())
+                .containsExactlyInAnyOrder("[18446744073709551615,1,7]", "[18446744073709551615]");
+    }
+
+    @Test
+    void aGeneratorPreloadsTrainsStreamsAndEnds() throws Exception {
+        Path vectors = DataFiles.floats(folder, "base", 3_000, 4);
+        Path queries = DataFiles.floats(folder, "queries", 50, 4);
+        Path snapshot = folder.resolve("snapshot");
+        ObjectNode job = job("l2", 4, 2);
+        job.putObject("vectors")
+                .put("kind", "generator")
+                .put("path", vectors.toString())
+                .put("preload", 2_000)
+                .put("limit", 5_000);
+        job.putObject("queries")
+                .put("kind", "generator")
+                .put("path", queries.toString())
+                .put("k", 10);
+        ObjectNode workload = job.putObject("workload");
+        workload.put("rate", 5_000).put("duration", 0);
+        workload.putObject("ratio").put("queries", 1).put("inserts", 3).put("deletes", 1);
+        job.put("audit-share", 1.0);
+        job.putObject("results").put("kind", "console");
+        job.putObject("checkpoint")
+                .put("interval", 200)
+                .put("path", folder.resolve("checkpoints").toString());
+        job.putObject("state").put("path", folder.resolve("state").toString());
+        job.putObject("snapshot").put("path", snapshot.toString());
+
+        assertThat(run(job)).as(err.toString()).isZero();
+
+        JsonNode result = result();
+        assertThat(result.path("preloaded").asInt()).isEqualTo(2_000);
+        assertThat(result.path("vectors").asInt()).isEqualTo(3_000);
+        assertThat(result.path("deletes").asInt()).isEqualTo(1_000);
+        assertThat(result.path("queries").asInt()).isEqualTo(1_000);
+        assertThat(result.path("audits").asInt()).isEqualTo(1_000);
+        assertThat(result.path("bad_records").asInt()).isZero();
+        assertThat(result.path("recall_at_10").asDouble()).isGreaterThan(0.8);
+        assertThat(result.path("records_per_s").asDouble()).isBetween(2_000.0, 6_000.0);
+        assertThat(lines("answer")).hasSize(1_000);
+        // 2,000 first inserts of rows 2,000 to 2,999 are updates or new rows; the rest wraps.
+        int live = 0;
+        for (int partition = 0; partition < 2; partition++) {
+            Path files = snapshot.resolve("partition-" + partition);
+            try (NativeEngine engine =
+                    NativeEngine.restore(job.path("collection").toString(), files)) {
+                live += parse(engine.statsJson()).path("live-rows").asInt();
+            }
+        }
+        int reported =
+                IntStream.range(0, 2)
+                        .map(i -> result.path("rows_per_partition").path(i).asInt())
+                        .sum();
+        assertThat(live).isEqualTo(reported);
+        // Nothing private is left behind.
+        try (var left = Files.list(folder.resolve("state"))) {
+            assertThat(left).isEmpty();
+        }
+    }
+
+    @Test
+    void refusesToStartWithASentence() throws Exception {
+        ObjectNode job = job("l2", 4, 1);
+        job.putObject("vectors").put("kind", "generator").put("path", "/no/such.fbin");
+        assertThat(run(job)).isEqualTo(2);
+        assertThat(err.toString()).contains("/no/such.fbin is missing");
+
+        Path other = DataFiles.floats(folder, "other", 10, 5);
+        job.putObject("vectors").put("kind", "generator").put("path", other.toString());
+        assertThat(run(job)).isEqualTo(2);
+        assertThat(err.toString()).contains("of dimension 5 and collection.dimension is 4");
+
+        Path fits = DataFiles.floats(folder, "fits", 10, 4);
+        job.putObject("vectors")
+                .put("kind", "generator")
+                .put("path", fits.toString())
+                .put("preload", 11);
+        assertThat(run(job)).isEqualTo(2);
+        assertThat(err.toString()).contains("only 10 rows");
+        assertThat(JobRunner.run(new String[] {"--jab", "x"}, print(out), print(err))).isEqualTo(2);
+        assertThat(err.toString()).contains("--jab");
+    }
+
+    private ObjectNode job(String metric, int dimension, int parallelism) {
+        ObjectNode job = JSON.createObjectNode();
+        job.put("name", "test").put("parallelism", parallelism).put("training-sample", 500);
+        ObjectNode collection = job.putObject("collection");
+        collection.put("dimension", dimension).put("metric", metric).put("element", "f32");
+        collection.put("index", "cluster").put("seed", 1);
+        collection.putObject("encoder").put("kind", "cells").put("cells", 16);
+        return job;
+    }
+
+    private int run(ObjectNode job) throws IOException {
+        Path file = Files.writeString(folder.resolve("job.json"), job.toString());
+        // The console sink prints to the process's standard output, as in the command.
+        PrintStream console = System.out;
+        System.setOut(print(out));
+        try {
+            return JobRunner.run(new String[] {"--job", file.toString()}, System.out, print(err));
+        } finally {
+            System.setOut(console);
+        }
+    }
+
+    private static PrintStream print(ByteArrayOutputStream to) {
+        return new PrintStream(to, true, StandardCharsets.UTF_8);
+    }
+
+    private JsonNode result() {
+        List<JsonNode> results = lines("result");
+        assertThat(results).hasSize(1);
+        return results.get(0);
+    }
+
+    private List<JsonNode> lines(String type) {
+        List<JsonNode> found = new ArrayList<>();
+        for (String line : out.toString(StandardCharsets.UTF_8).split("\n")) {
+            JsonNode json = parse(line);
+            if (json.path("type").asText().equals(type)) {
+                found.add(json);
+            }
+        }
+        return found;
+    }
+
+    private Path lines(String name, String... lines) throws IOException {
+        return Files.write(folder.resolve(name), List.of(lines));
+    }
+
+    private static JsonNode parse(String line) {
+        try {
+            return JSON.readTree(line);
+        } catch (IOException e) {
+            throw new AssertionError("Not JSON on standard output: " + line, e);
+        }
+    }
+}

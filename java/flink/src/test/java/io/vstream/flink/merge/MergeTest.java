@@ -1,0 +1,211 @@
+package io.vstream.flink.merge;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.job.Fault;
+import io.vstream.flink.search.Neighbors;
+import io.vstream.flink.search.PartialAnswer;
+import java.util.EnumSet;
+import java.util.List;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class MergeTest {
+
+    private static final long DEADLINE = 1_000;
+
+    private KeyedOneInputStreamOperatorTestHarness<Long, PartialAnswer, Answer> harness;
+
+    @BeforeEach
+    void open() throws Exception {
+        open(null);
+    }
+
+    private void open(OperatorSubtaskState state) throws Exception {
+        harness =
+                new KeyedOneInputStreamOperatorTestHarness<>(
+                        new Merge(DEADLINE, EnumSet.noneOf(Fault.class)),
+                        part -> part.ticket().number(),
+                        Types.LONG);
+        harness.setup(Answer.TYPE.createSerializer(null));
+        if (state != null) {
+            harness.initializeState(state);
+        }
+        harness.open();
+    }
+
+    @AfterEach
+    void close() throws Exception {
+        harness.close();
+    }
+
+    @Test
+    void waitsForEveryPartition() throws Exception {
+        part(1, 0, 3, row(10, 1, 0.3f));
+        part(1, 2, 3, row(11, 1, 0.1f));
+        assertThat(answers()).isEmpty();
+        part(1, 1, 3, row(12, 1, 0.2f));
+        Answer answer = only();
+        assertThat(answer.ids()).containsExactly(11, 12, 10);
+        assertThat(answer.distances()).containsExactly(0.1f, 0.2f, 0.3f);
+        assertThat(answer.fanOut()).isEqualTo(3);
+        assertThat(answer.partial()).isFalse();
+        assertThat(harness.numKeyedStateEntries()).isZero();
+    }
+
+    @Test
+    void answersOnePartitionAtOnceAndLeavesNoState() throws Exception {
+        part(1, 5, 1, row(10, 1, 0.3f));
+        assertThat(only().ids()).containsExactly(10);
+        assertThat(harness.numKeyedStateEntries()).isZero();
+    }
+
+    @Test
+    void keepsOneRowPerIdAndKRows() throws Exception {
+        part(1, 0, 2, row(10, 1, 0.1f), row(11, 1, 0.2f), row(12, 1, 0.3f));
+        part(1, 1, 2, row(10, 2, 0.9f), row(13, 1, 0.4f), row(14, 1, 0.5f));
+        assertThat(only().ids()).containsExactly(11, 12, 13);
+    }
+
+    @Test
+    void queriesWithTheSameIdAreAnsweredOneByOne() throws Exception {
+        for (long number = 1; number <= 3; number++) {
+            part(number, 0, 2, row(10 * number, 1, 0.1f));
+        }
+        for (long number = 3; number >= 1; number--) {
+            part(number, 1, 2, row(10 * number + 1, 1, 0.2f));
+        }
+        assertThat(answers()).hasSize(3).allMatch(answer -> answer.ticket().queryId() == 77);
+        assertThat(answers().get(0).ids()).containsExactly(30, 31);
+    }
+
+    @Test
+    void answersInPartAtTheDeadlineAndNeverAgain() throws Exception {
+        harness.setProcessingTime(100);
+        part(1, 0, 3, 100, row(10, 1, 0.3f));
+        tickUpTo(100 + DEADLINE - Merge.TICK_MILLIS);
+        assertThat(answers()).isEmpty();
+        tickUpTo(100 + DEADLINE + Merge.TICK_MILLIS);
+        assertThat(only().partial()).isTrue();
+        assertThat(only().ids()).containsExactly(10);
+        // Stragglers: the number is remembered until the last one is in.
+        part(1, 1, 3, 100, row(11, 1, 0.1f));
+        assertThat(harness.numKeyedStateEntries()).isEqualTo(1);
+        part(1, 2, 3, 100, row(12, 1, 0.1f));
+        assertThat(harness.numKeyedStateEntries()).isZero();
+        assertThat(answers()).hasSize(1);
+    }
+
+    @Test
+    void forgetsAQueryWhoseStragglersNeverCome() throws Exception {
+        part(1, 0, 2, 0, row(10, 1, 0.3f));
+        tickUpTo(DEADLINE + Merge.KEEP_MILLIS + 2 * Merge.TICK_MILLIS);
+        assertThat(harness.numKeyedStateEntries()).isZero();
+        part(1, 1, 2, 0, row(11, 1, 0.1f));
+        tickUpTo(harness.getProcessingTime() + 2 * DEADLINE);
+        assertThat(answers()).hasSize(1);
+        assertThat(harness.numKeyedStateEntries()).isZero();
+    }
+
+    @Test
+    void aPartitionCountsOnce() throws Exception {
+        part(1, 0, 2, row(10, 1, 0.3f));
+        part(1, 0, 2, row(10, 1, 0.3f));
+        assertThat(answers()).isEmpty();
+        part(1, 1, 2, row(11, 1, 0.3f));
+        assertThat(only().ids()).containsExactly(10, 11);
+    }
+
+    @Test
+    void goesOnAfterARestore() throws Exception {
+        part(1, 0, 2, row(10, 1, 0.3f));
+        part(2, 0, 2, row(20, 1, 0.3f));
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
+        part(1, 1, 2, row(11, 1, 0.1f));
+        assertThat(only().ids()).containsExactly(11, 10);
+        tickUpTo(DEADLINE + 2 * Merge.TICK_MILLIS);
+        assertThat(answers()).hasSize(2);
+        assertThat(answers().get(1).partial()).isTrue();
+        assertThat(answers().get(1).ids()).containsExactly(20);
+    }
+
+    @Test
+    void anAuditMeasuresRecallAndIsNotAnAnswer() throws Exception {
+        Ticket audit = new Ticket(1, 77, 3, 0, 0, true).asAudit();
+        Neighbors exact = rows(row(1, 1, 0.1f), row(2, 1, 0.2f), row(3, 1, 0.3f));
+        Neighbors found = rows(row(1, 1, 0.1f), row(9, 1, 0.3f), row(8, 1, 0.7f));
+        harness.processElement(new StreamRecord<>(new PartialAnswer(audit, 0, 2, 0, found, exact)));
+        harness.processElement(
+                new StreamRecord<>(
+                        new PartialAnswer(audit, 1, 2, 0, Neighbors.NONE, rows(row(4, 1, 0.9f)))));
+        assertThat(answers()).isEmpty();
+        // Two of three: row 9 is as near as row 3, row 8 is not.
+        long[] share = totals();
+        assertThat(share[0]).isEqualTo(1);
+        assertThat(share[1]).isEqualTo(666_667);
+    }
+
+    private long[] totals() throws Exception {
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
+        var merge = (Merge) harness.getOperator();
+        return merge.totals();
+    }
+
+    private void tickUpTo(long millis) throws Exception {
+        while (harness.getProcessingTime() < millis) {
+            harness.setProcessingTime(
+                    Math.min(millis, harness.getProcessingTime() + Merge.TICK_MILLIS));
+        }
+    }
+
+    private void part(long number, int partition, int expected, Object[]... rows) throws Exception {
+        part(number, partition, expected, 0, rows);
+    }
+
+    private void part(long number, int partition, int expected, long routed, Object[]... rows)
+            throws Exception {
+        harness.processElement(
+                new StreamRecord<>(
+                        new PartialAnswer(
+                                new Ticket(number, 77, 3, 0, 0, true),
+                                partition,
+                                expected,
+                                routed,
+                                rows(rows),
+                                Neighbors.NONE)));
+    }
+
+    private static Object[] row(long id, long version, float distance) {
+        return new Object[] {id, version, distance};
+    }
+
+    private static Neighbors rows(Object[]... rows) {
+        Neighbors neighbors =
+                new Neighbors(new long[rows.length], new long[rows.length], new float[rows.length]);
+        for (int i = 0; i < rows.length; i++) {
+            neighbors.ids()[i] = (long) rows[i][0];
+            neighbors.versions()[i] = (long) rows[i][1];
+            neighbors.distances()[i] = (float) rows[i][2];
+        }
+        return neighbors;
+    }
+
+    private List<Answer> answers() {
+        return harness.extractOutputValues();
+    }
+
+    private Answer only() {
+        assertThat(answers()).hasSize(1);
+        return answers().get(0);
+    }
+}

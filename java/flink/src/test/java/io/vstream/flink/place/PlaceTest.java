@@ -1,0 +1,322 @@
+package io.vstream.flink.place;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.VectorRecord;
+import io.vstream.flink.job.Fault;
+import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.route.ShardKeys;
+import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeRouter;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
+import org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.Test;
+
+/** Place against a model: what each partition holds after its writes. */
+class PlaceTest {
+
+    private static final int DIMENSION = 4;
+    private static final String COLLECTION =
+            """
+            {"dimension": 4, "metric": "l2", "element": "f32", "index": "cluster", "seed": 3,
+             "encoder": {"kind": "cells", "cells": 8, "recall-target": 0.9}}
+            """;
+
+    private final SplittableRandom random = new SplittableRandom(17);
+
+    /** The writes of the job so far, applied as search would. */
+    private final Map<Integer, Map<Long, Write>> partitions = new TreeMap<>();
+
+    private final Map<Long, Long> lastVersion = new HashMap<>();
+    private final Map<Long, float[]> live = new HashMap<>();
+
+    @Test
+    void versionsNeverRestart() throws Exception {
+        List<OperatorSubtaskState> states = new ArrayList<>();
+        // Up and down in parallelism, with deletes of everything in between.
+        for (int parallelism : new int[] {1, 3, 2, 1}) {
+            states = run(parallelism, states, tasks -> mix(tasks, 300));
+            checkPartitions(parallelism);
+            states = run(parallelism, states, this::deleteEverything);
+            assertThat(partitions.values()).allMatch(Map::isEmpty);
+        }
+    }
+
+    @Test
+    void aTemplateMovesEveryRowThatCameBeforeIt() throws Exception {
+        int parallelism = 2;
+        byte[] template = template();
+        List<OperatorSubtaskState> states = run(parallelism, List.of(), tasks -> mix(tasks, 400));
+        checkPartitions(parallelism);
+        states =
+                run(
+                        parallelism,
+                        states,
+                        tasks -> {
+                            for (Task task : tasks) {
+                                task.harness.processElement2(
+                                        new StreamRecord<>(RouteEvent.template(1, template)));
+                                // A second one of the same epoch changes nothing.
+                                task.harness.processElement2(
+                                        new StreamRecord<>(RouteEvent.template(1, template)));
+                            }
+                        });
+        checkPartitions(parallelism);
+        checkPlaced(template);
+        states = run(parallelism, states, tasks -> mix(tasks, 400));
+        checkPartitions(parallelism);
+        checkPlaced(template);
+        // And at another parallelism, where a move between shards becomes one between partitions.
+        run(3, states, tasks -> {});
+    }
+
+    @Test
+    void settlesOncePerTemplate() throws Exception {
+        try (Task task = new Task(1, 0, List.of())) {
+            task.harness.processElement2(new StreamRecord<>(RouteEvent.template(1, template())));
+            task.harness.processElement2(new StreamRecord<>(RouteEvent.settled(1, 0, 1)));
+            assertThat(task.harness.getSideOutput(Place.SETTLED))
+                    .extracting(StreamRecord::getValue)
+                    .usingRecursiveFieldByFieldElementComparator()
+                    .containsExactly(RouteEvent.settled(1, 0, 1));
+        }
+    }
+
+    @Test
+    void anUnknownDeleteHasNoEffect() throws Exception {
+        try (Task task = new Task(1, 0, List.of())) {
+            VectorRecord delete = new VectorRecord();
+            delete.delete(5);
+            task.harness.processElement1(new StreamRecord<>(delete));
+            assertThat(task.harness.getOutput()).isEmpty();
+        }
+    }
+
+    @Test
+    void aVectorThatTheEngineRefusesIsABadRecord() throws Exception {
+        String cosine = COLLECTION.replace("l2", "cosine");
+        try (Task task = new Task(cosine, 1, 0, List.of())) {
+            byte[] template = trained(cosine);
+            task.harness.processElement2(new StreamRecord<>(RouteEvent.template(1, template)));
+            task.upsert(1, new float[DIMENSION]);
+            assertThat(task.harness.getSideOutput(BadRecord.TAG)).hasSize(1);
+        }
+    }
+
+    private interface Step {
+        void on(List<Task> tasks) throws Exception;
+    }
+
+    /** Runs a step on all subtasks and returns their state at its end. */
+    private List<OperatorSubtaskState> run(
+            int parallelism, List<OperatorSubtaskState> restored, Step step) throws Exception {
+        List<Task> tasks = new ArrayList<>();
+        List<OperatorSubtaskState> states = new ArrayList<>();
+        try {
+            for (int subtask = 0; subtask < parallelism; subtask++) {
+                tasks.add(new Task(parallelism, subtask, restored));
+            }
+            step.on(tasks);
+            for (Task task : tasks) {
+                states.add(task.harness.snapshot(1, 1));
+            }
+            applyWrites(tasks, parallelism);
+        } finally {
+            for (Task task : tasks) {
+                task.close();
+            }
+        }
+        return states;
+    }
+
+    private void mix(List<Task> tasks, int records) throws Exception {
+        for (int i = 0; i < records; i++) {
+            long id = random.nextInt(60) - 30;
+            Task task = owner(tasks, id);
+            if (random.nextInt(4) == 0) {
+                task.delete(id);
+                live.remove(id);
+            } else {
+                float[] vector = vector();
+                task.upsert(id, vector);
+                live.put(id, vector);
+            }
+        }
+    }
+
+    private void deleteEverything(List<Task> tasks) throws Exception {
+        for (long id : new HashSet<>(live.keySet())) {
+            owner(tasks, id).delete(id);
+            live.remove(id);
+        }
+    }
+
+    private void applyWrites(List<Task> tasks, int parallelism) {
+        // A rescaled index deals the rows anew by their shard.
+        List<Write> rows = partitions.values().stream().flatMap(p -> p.values().stream()).toList();
+        partitions.clear();
+        for (int partition = 0; partition < parallelism; partition++) {
+            partitions.put(partition, new HashMap<>());
+        }
+        rows.forEach(
+                row ->
+                        partitions
+                                .get(ShardKeys.partition(row.shard, parallelism))
+                                .put(row.id, row));
+        for (Task task : tasks) {
+            for (Write write : task.writes()) {
+                apply(write, parallelism);
+            }
+        }
+    }
+
+    private void apply(Write write, int parallelism) {
+        long last = lastVersion.getOrDefault(write.id, 0L);
+        // A move is one upsert and then deletes of the same version.
+        assertThat(write.version)
+                .as("version of %d", write.id)
+                .isGreaterThanOrEqualTo(write.delete ? last : last + 1);
+        lastVersion.put(write.id, write.version);
+        Map<Long, Write> partition = partitions.get(ShardKeys.partition(write.shard, parallelism));
+        Write old = partition.get(write.id);
+        assertThat(old == null || old.version < write.version).isTrue();
+        if (write.delete) {
+            assertThat(partition.remove(write.id)).as("deleted row").isNotNull();
+        } else {
+            partition.put(write.id, write);
+        }
+    }
+
+    /**
+     * Every live id is in exactly one partition, with its last vector; nothing else is anywhere.
+     */
+    private void checkPartitions(int parallelism) {
+        Set<Long> seen = new HashSet<>();
+        partitions.forEach(
+                (partition, rows) ->
+                        rows.forEach(
+                                (id, row) -> {
+                                    assertThat(seen.add(id)).as("id %d twice", id).isTrue();
+                                    assertThat(row.vector).isEqualTo(live.get(id));
+                                    assertThat(ShardKeys.partition(row.shard, parallelism))
+                                            .isEqualTo(partition);
+                                }));
+        assertThat(seen).isEqualTo(live.keySet());
+    }
+
+    /** Every row stands where the template says. */
+    private void checkPlaced(byte[] template) {
+        try (Placements placements = new Placements(DIMENSION, NativeRouter.fromBytes(template))) {
+            for (Map<Long, Write> rows : partitions.values()) {
+                for (Write row : rows.values()) {
+                    placements.place(row.id, row.vector);
+                    assertThat(row.shard).isEqualTo(placements.shard(0));
+                    assertThat(row.code).isEqualTo(placements.code(0));
+                }
+            }
+        }
+    }
+
+    private byte[] template() {
+        return trained(COLLECTION);
+    }
+
+    private byte[] trained(String collection) {
+        int rows = 200;
+        ByteBuffer sample = BufferLayout.allocate(rows * DIMENSION * Float.BYTES);
+        for (int i = 0; i < rows; i++) {
+            sample.asFloatBuffer().put(i * DIMENSION, vector());
+        }
+        try (NativeRouter router = NativeRouter.train(collection, sample, rows, 1)) {
+            return router.toBytes();
+        }
+    }
+
+    private float[] vector() {
+        float[] vector = new float[DIMENSION];
+        for (int i = 0; i < DIMENSION; i++) {
+            vector[i] = (float) random.nextDouble() + 0.1f;
+        }
+        return vector;
+    }
+
+    private static Task owner(List<Task> tasks, long id) {
+        return tasks.get(
+                KeyGroupRangeAssignment.assignKeyToParallelOperator(
+                        id, ShardKeys.SHARDS, tasks.size()));
+    }
+
+    /** One subtask of place. */
+    private static final class Task implements AutoCloseable {
+
+        private final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, RouteEvent, Write>
+                harness;
+
+        Task(int parallelism, int subtask, List<OperatorSubtaskState> restored) throws Exception {
+            this(COLLECTION, parallelism, subtask, restored);
+        }
+
+        Task(String collection, int parallelism, int subtask, List<OperatorSubtaskState> restored)
+                throws Exception {
+            harness =
+                    new KeyedTwoInputStreamOperatorTestHarness<>(
+                            new Place(
+                                    collection,
+                                    DIMENSION,
+                                    parallelism,
+                                    EnumSet.noneOf(Fault.class)),
+                            record -> record.id,
+                            null,
+                            Types.LONG,
+                            ShardKeys.SHARDS,
+                            parallelism,
+                            subtask);
+            harness.setup(Write.TYPE.createSerializer(null));
+            if (!restored.isEmpty()) {
+                OperatorSubtaskState all =
+                        AbstractStreamOperatorTestHarness.repackageState(
+                                restored.toArray(new OperatorSubtaskState[0]));
+                harness.initializeState(
+                        AbstractStreamOperatorTestHarness.repartitionOperatorState(
+                                all, ShardKeys.SHARDS, restored.size(), parallelism, subtask));
+            }
+            harness.open();
+        }
+
+        void upsert(long id, float[] vector) throws Exception {
+            VectorRecord record = new VectorRecord();
+            record.upsert(id, vector);
+            harness.processElement1(new StreamRecord<>(record));
+        }
+
+        void delete(long id) throws Exception {
+            VectorRecord record = new VectorRecord();
+            record.delete(id);
+            harness.processElement1(new StreamRecord<>(record));
+        }
+
+        List<Write> writes() {
+            return harness.extractOutputValues();
+        }
+
+        @Override
+        public void close() throws Exception {
+            harness.close();
+        }
+    }
+}

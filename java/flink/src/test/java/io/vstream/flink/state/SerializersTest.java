@@ -1,0 +1,127 @@
+package io.vstream.flink.state;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.QueryRecord;
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.ingest.VectorRecord;
+import io.vstream.flink.merge.Answer;
+import io.vstream.flink.place.Write;
+import io.vstream.flink.route.QueryCopy;
+import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.search.Neighbors;
+import io.vstream.flink.search.PartialAnswer;
+import java.io.IOException;
+import java.util.stream.Stream;
+import org.apache.flink.api.common.serialization.SerializerConfigImpl;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+class SerializersTest {
+
+    private static final float[] VECTOR = {1.5f, -0f, Float.MIN_VALUE, 3e38f, 7};
+    private static final Ticket TICKET = new Ticket(1L << 48 | 9, -5, 10, -1, 123_456_789, true);
+    private static final Neighbors ROWS =
+            new Neighbors(new long[] {-1, 2}, new long[] {3, 4}, new float[] {0.5f, 1});
+
+    static Stream<Arguments> records() {
+        Incoming incoming = new Incoming();
+        incoming.kind = Incoming.Kind.QUERY_LINE;
+        incoming.id = -2;
+        incoming.vector = VECTOR;
+        incoming.k = 7;
+        incoming.effort = 3;
+        incoming.intendedNanos = 11;
+        incoming.measured = true;
+        incoming.line = "{\"vector\":[" + "1,".repeat(50_000) + "1]} \u00e9\ud83d\ude00";
+        VectorRecord upsert = new VectorRecord();
+        upsert.upsert(-3, VECTOR);
+        VectorRecord delete = new VectorRecord();
+        delete.delete(4);
+        Write write = new Write();
+        write.id = -1;
+        write.version = 2;
+        write.code = -3;
+        write.shard = 127;
+        write.vector = VECTOR;
+        Write erase = new Write();
+        erase.delete = true;
+        return Stream.of(
+                Arguments.of(Incoming.TYPE, incoming),
+                Arguments.of(VectorRecord.TYPE, upsert),
+                Arguments.of(VectorRecord.TYPE, delete),
+                Arguments.of(Write.TYPE, write),
+                Arguments.of(Write.TYPE, erase),
+                Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
+                Arguments.of(
+                        QueryCopy.TYPE, new QueryCopy(TICKET.asAudit(), 99, false, 128, 5, VECTOR)),
+                Arguments.of(
+                        PartialAnswer.TYPE,
+                        new PartialAnswer(TICKET, 127, 128, 5, ROWS, Neighbors.NONE)),
+                Arguments.of(
+                        Answer.TYPE,
+                        new Answer(TICKET, new long[] {-1, 2}, new float[] {0.5f, 1}, 3, true)),
+                Arguments.of(RouteEvent.TYPE, RouteEvent.template(3, new byte[] {1, 2})),
+                Arguments.of(RouteEvent.TYPE, RouteEvent.settled(3, 1, 2)),
+                Arguments.of(
+                        BadRecord.TYPE, new BadRecord(BadRecord.Reason.BAD_K, "x".repeat(999))),
+                Arguments.of(VectorSerializer.TYPE, VECTOR));
+    }
+
+    @ParameterizedTest
+    @MethodSource("records")
+    <T> void whatIsWrittenIsRead(RecordType<T> type, T record) throws IOException {
+        TypeSerializer<T> serializer = type.createSerializer(new SerializerConfigImpl());
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        serializer.serialize(record, out);
+        serializer.serialize(serializer.copy(record), out);
+
+        DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+        DataOutputSerializer again = new DataOutputSerializer(16);
+        T first = serializer.deserialize(in);
+        assertThat(first).usingRecursiveComparison().isEqualTo(record);
+        again.write(out.getCopyOfBuffer(), 0, out.length() - in.available());
+        serializer.copy(in, again);
+        assertThat(in.available()).isZero();
+        assertThat(again.getCopyOfBuffer()).isEqualTo(out.getCopyOfBuffer());
+        assertThat(serializer.duplicate()).isEqualTo(serializer);
+    }
+
+    @Test
+    void aLengthThatCannotBeIsRefused() throws IOException {
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        out.writeInt(-1);
+        DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+        assertThatThrownBy(() -> new VectorSerializer().deserialize(in))
+                .hasMessageContaining("-1 elements");
+    }
+
+    @Test
+    void stateOfAnotherLayoutIsRefused() throws IOException {
+        TypeSerializerSnapshot<float[]> layout = new VectorSerializer().snapshotConfiguration();
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        TypeSerializerSnapshot.writeVersionedSnapshot(out, layout);
+        TypeSerializerSnapshot<float[]> read =
+                TypeSerializerSnapshot.readVersionedSnapshot(
+                        new DataInputDeserializer(out.getCopyOfBuffer()),
+                        getClass().getClassLoader());
+        assertThat(layout.resolveSchemaCompatibility(read).isCompatibleAsIs()).isTrue();
+        assertThat(read.restoreSerializer()).isEqualTo(new VectorSerializer());
+        assertThatThrownBy(
+                        () ->
+                                layout.readSnapshot(
+                                        2,
+                                        new DataInputDeserializer(new byte[0]),
+                                        getClass().getClassLoader()))
+                .hasMessageContaining("layout 2");
+    }
+}
