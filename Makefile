@@ -64,8 +64,9 @@ lint: ## formatting and lints, as CI checks them
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
 
-bench: build ## the benchmarks
-	$(CARGO) run --release -p vstream-bench
+bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.md
+	$(CARGO) bench -q -p vstream-quantize
+	$(VSTREAM) run examples/mixed.yaml
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean

@@ -39,7 +39,8 @@ impl Tail {
         lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().map(|&l| l.to_owned()).collect()
     }
 
-    fn push(&mut self, line: String) {
+    /// Takes in one line.
+    pub(super) fn push(&mut self, line: String) {
         if self.lines.len() == KEPT_LINES {
             self.lines.pop_front();
         }

@@ -82,7 +82,12 @@ impl View {
             eprintln!("{}", scene.title);
             Display::Plain(Plain::new(interval))
         };
-        View { meter: Meter::new(scene), footer: String::new(), display }
+        let mut view = View { meter: Meter::new(scene), footer: String::new(), display };
+        // Java needs a second or two before it has anything to say.
+        if let Display::Live(live) = &mut view.display {
+            live.draw(&view.meter, &view.footer);
+        }
+        view
     }
 
     /// Sets the line below the picture; it is seen with the next progress.

@@ -28,7 +28,7 @@ fn a_job_ends_with_its_summary_as_the_last_line() {
     assert!(said.err.contains("1 wrong dimension"), "{}", said.err);
 
     let arguments = fs::read_to_string(stage.path("arguments")).expect("was started");
-    assert!(arguments.contains("-Xmx512m\n-Xmn256m\n"));
+    assert!(arguments.contains("-Xmx512m\n-XX:+UseZGC\n"));
     assert!(arguments.contains(&format!("-cp\n{}/*\n", stage.path("lib").display())));
     assert!(arguments.contains("io.vstream.flink.job.JobRunner\n--job\n/"));
     let settings = fs::read_to_string(stage.path("settings")).expect("was readable");
@@ -84,6 +84,14 @@ fn a_job_that_refuses_its_settings_says_so() {
     let said = Stage::new(script).run(&["run", "job.yaml"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("The job was refused. It said:\n  vstream: Unknown fault boom."));
+}
+
+#[test]
+fn what_the_virtual_machine_says_on_the_output_counts_too() {
+    let line = "Terminating due to java.lang.OutOfMemoryError: Java heap space";
+    let said = Stage::new(&format!("echo '{line}'; exit 3")).run(&["run", "job.yaml"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains(&format!("exit code 3. It said:\n  {line}\n")), "{}", said.err);
 }
 
 #[test]
