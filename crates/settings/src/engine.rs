@@ -2,7 +2,10 @@
 
 use vstream_engine::{IndexKind, Settings};
 
-use crate::collection::{CollectionSettings, IndexName};
+use crate::collection::{CollectionSettings, EncoderSettings, IndexName};
+
+/// Beyond this a partition would have to look at nearly every row.
+const INSIDE_MAX: f64 = 0.999;
 
 impl CollectionSettings {
     /// Settings of the engine that holds one partition of this collection.
@@ -12,12 +15,24 @@ impl CollectionSettings {
             IndexName::Cluster => IndexKind::Cluster,
             IndexName::Flat => IndexKind::Flat,
         };
-        // A partition measures itself on its own k nearest. Those that matter for the whole answer
-        // are the nearer ones of them, which are found more surely; on GloVe at 2 and 4 partitions
-        // that outweighs what routing loses, so the collection's target is asked of each.
-        settings.recall_target = self.recall_target;
+        settings.recall_target = self.recall_inside();
         settings.seed = self.seed;
         settings
+    }
+
+    /// What a partition must reach so that the whole answer reaches the collection's target.
+    ///
+    /// The visited partitions hold only the encoder's share of the true neighbours. A partition
+    /// measures itself on its own k nearest, and finds those that matter for the whole answer, the
+    /// nearer ones, more surely: that makes up for about half of what routing loses. Measured on
+    /// GloVe at 2 partitions for a target of 0.95: asking each for 0.95 gives 0.9485, asking for
+    /// the root of the share gives 0.957 to 0.967.
+    fn recall_inside(&self) -> f64 {
+        let routed = match self.encoder {
+            EncoderSettings::Cells { recall_target, .. } => f64::from(recall_target),
+            EncoderSettings::Lsh { .. } | EncoderSettings::Id => 1.0,
+        };
+        (self.recall_target / routed.sqrt()).clamp(0.5, INSIDE_MAX)
     }
 }
 
