@@ -10,7 +10,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
 
-.PHONY: help build native java python demo test lint bench run data clean
+.PHONY: help build native java python demo test model lint bench run data clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -53,8 +53,12 @@ run: build ## one job: make run JOB=examples/mixed.yaml
 
 test: native python ## every test
 	$(CARGO) test --workspace --locked
+	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
+
+model: ## the publish path of the index under the loom model checker
+	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check

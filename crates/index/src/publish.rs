@@ -1,12 +1,27 @@
 //! The publish path: a root that is swapped whole, and a sequence that is stored last.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
+#[cfg(not(loom))]
+use arc_swap::ArcSwap;
+#[cfg(not(loom))]
+pub(crate) use arc_swap::Guard;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU64;
+
+#[cfg(loom)]
+use self::model::ArcSwap;
+#[cfg(loom)]
+pub(crate) use self::model::Guard;
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
 
 use crate::rows::Sequence;
+
+#[cfg(loom)]
+mod model;
 
 /// What readers and the writer share: the current root and the newest published sequence.
 pub(crate) struct Published<R> {

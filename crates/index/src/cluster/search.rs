@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::Guard;
+use crate::publish::Guard;
 use vstream_quantize::rabitq::{BlockView, QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
