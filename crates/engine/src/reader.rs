@@ -98,4 +98,32 @@ impl Reader {
         top.drain_sorted(out);
         Ok(stats)
     }
+
+    /// Every row within `radius` of the vector that lives at one moment, nearest first, ties by id.
+    ///
+    /// `radius` is a distance of the metric: squared under l2. Exact; passes over leaves that
+    /// cannot hold such a row, looks at every row of the others. Errors: `Invalid` vector or a
+    /// radius that is not a number; nothing was done then.
+    pub fn within(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        check_finite(vector, self.dimension)?;
+        if radius.is_nan() {
+            return Err(Error::invalid("the radius is not a number: give a distance"));
+        }
+        let vector = if self.metric == Metric::Cosine {
+            normalise(vector, &mut scratch.normalised)?;
+            scratch.normalised.as_slice()
+        } else {
+            vector
+        };
+        out.clear();
+        let stats = self.search.within(vector, radius, out);
+        out.sort_unstable_by(Neighbor::order);
+        Ok(stats)
+    }
 }

@@ -106,6 +106,13 @@ impl Oracle {
         out
     }
 
+    /// Every row within `radius`, nearest first.
+    pub fn within(&self, query: &[f32], radius: f32) -> Vec<Neighbor> {
+        let mut rows = self.search(query, self.rows.len().max(1));
+        rows.retain(|row| row.distance <= radius);
+        rows
+    }
+
     /// Panics unless every row of `answer` lives, in this version, at the distance given, in order.
     pub fn check_sound(&self, query: &[f32], k: usize, answer: &[Neighbor]) {
         assert!(answer.len() <= k.min(self.rows.len()), "more rows than asked for or alive");
@@ -223,6 +230,13 @@ fn streams_like_the_oracle(contract: &Contract, metric: Metric, dimension: usize
             oracle.check_sound(query, 10, &answer);
             found += hits(&truth, &answer);
             wanted += truth.len();
+            // From nobody to everybody: the radius of the truth's ends, and one beyond all.
+            for radius in [truth[0].distance, truth[truth.len() - 1].distance, 1e6] {
+                let mut near = Vec::new();
+                reader.within(query, radius, &mut near);
+                near.sort_by(Neighbor::order);
+                assert_eq!(near, oracle.within(query, radius), "{}: within", contract.name);
+            }
         }
     }
     let recall = found as f64 / wanted as f64;

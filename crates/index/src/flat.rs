@@ -140,6 +140,17 @@ impl Search for Shared {
         stats
     }
 
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let (chunks, sequence) = self.published.pin();
+        let visible = Visible { inserted: sequence, deleted: sequence };
+        let mut stats = SearchStats::default();
+        for chunk in chunks.iter() {
+            stats.rows += scan_within(chunk, self.settings, vector, visible, radius, out);
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+
     fn audit(
         &self,
         probe: &Probe<'_>,
@@ -193,6 +204,27 @@ pub(crate) fn scan_exactly(
         if distance <= out.bound() {
             let key = chunk.key(lane);
             out.offer(Neighbor { distance, id: key.id, version: key.version });
+        }
+    }
+    rows
+}
+
+/// Adds every visible row within `radius`; returns how many visible rows there were.
+pub(crate) fn scan_within(
+    chunk: &RowChunk,
+    settings: IndexSettings,
+    query: &[f32],
+    visible: Visible,
+    radius: f32,
+    out: &mut Vec<Neighbor>,
+) -> usize {
+    let mut rows = 0;
+    for lane in (0..chunk.len()).filter(|&lane| chunk.is_visible(lane, visible)) {
+        rows += 1;
+        let distance = distance(settings.metric, query, chunk.vector(lane));
+        if distance <= radius {
+            let key = chunk.key(lane);
+            out.push(Neighbor { distance, id: key.id, version: key.version });
         }
     }
     rows

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vstream_vector::{Element, Metric, TopK};
+use vstream_vector::{Element, Metric, Neighbor, TopK};
 
 use crate::rows::{RowKey, VectorRef};
 use crate::scratch::Scratch;
@@ -127,6 +127,12 @@ pub trait Search: Send + Sync {
     /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
     /// once `scratch` is warm.
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+
+    /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
+    ///
+    /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can be
+    /// near enough. Under inner product nothing can be proved, and every row is looked at.
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 
     /// The answer of a search through every code, and for each row of it how far a search must go
     /// to find it.

@@ -142,6 +142,8 @@ impl Cluster {
             let chunk = state.chunks - 1;
             let codes = block.get_or_insert_with(|| current_block(&shared, &state.leaf, chunk));
             let factors = encode(shared.form, row.rotated, &state.leaf.centroid, &mut bits);
+            let centroid = &state.leaf.centroid;
+            state.leaf.widen(kernels::l2_squared(row.rotated, centroid).sqrt());
             let lane = open.push(row.key, row.vector, row.inserted);
             codes.push(shared.rotation.padded(), &bits, factors);
             let position = super::tree::position(chunk, lane);

@@ -15,11 +15,11 @@ use crate::publish::Guard;
 use vstream_quantize::rabitq::{BlockView, QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
-use vstream_vector::{kernels, Neighbor, TopK};
+use vstream_vector::{kernels, Metric, Neighbor, TopK};
 
 use super::tree::{Leaf, LeafChunk, Root, Tree};
 use super::Shared;
-use crate::flat::scan_exactly;
+use crate::flat::{scan_exactly, scan_within};
 use crate::publish::Rooted;
 use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
 use crate::scratch::Scratch;
@@ -96,6 +96,24 @@ impl Search for Shared {
         stats
     }
 
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let (root, pin) = self.published.pin();
+        let tail = Visible { inserted: pin, deleted: pin };
+        let placed = Visible { inserted: root.placed, deleted: pin };
+        let mut rotated = vec![0.0; self.rotation.padded()];
+        self.rotation.apply(vector, &mut rotated);
+        let mut stats = SearchStats::default();
+        stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
+        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
+            }
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+
     fn audit(
         &self,
         probe: &Probe<'_>,
@@ -162,6 +180,21 @@ impl PinnedRows for Pinned {
 }
 
 impl Shared {
+    /// False only if no row of the leaf can be within `radius` of the query.
+    ///
+    /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.
+    fn may_hold(&self, leaf: &Leaf, rotated: &[f32], radius: f32) -> bool {
+        let radius = match self.index.metric {
+            Metric::L2 => radius,
+            // Of two directions: |a - b|^2 = 2 (1 - cos).
+            Metric::Cosine => 2.0 * radius,
+            Metric::InnerProduct => return true,
+        };
+        let to_centroid = kernels::l2_squared(rotated, &leaf.centroid).sqrt();
+        let margin = 1e-3 * (to_centroid + leaf.reach());
+        to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
+    }
+
     fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
         scratch.rotated.resize(self.rotation.padded(), 0.0);
         self.rotation.apply(query, &mut scratch.rotated);

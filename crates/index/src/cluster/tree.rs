@@ -3,6 +3,7 @@
 //! A leaf grows in place: a chunk holds 32 rows, its codes are replaced whole while it fills and
 //! sealed when it is full. Everything above a leaf is immutable and replaced by copy.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -62,6 +63,9 @@ pub(crate) struct Leaf {
     pub(crate) center: Box<[f32]>,
     /// `center` in rotated space: what the codes refer to.
     pub(crate) centroid: Box<[f32]>,
+    /// Largest distance (not squared) of a row to the centroid so far, as the bits of an `f32`:
+    /// the bits of numbers that are not negative are in the order of the numbers.
+    reach: AtomicU32,
     chunks: [OnceLock<ChunkSlots>; RUNS],
 }
 
@@ -152,7 +156,17 @@ impl LeafChunk {
 impl Leaf {
     /// An empty leaf.
     pub(crate) fn new(id: LeafId, center: Box<[f32]>, centroid: Box<[f32]>) -> Leaf {
-        Leaf { id, center, centroid, chunks: Default::default() }
+        Leaf { id, center, centroid, reach: AtomicU32::new(0), chunks: Default::default() }
+    }
+
+    /// Widens the reach to a row at this distance from the centroid; before the row is published.
+    pub(crate) fn widen(&self, distance: f32) {
+        self.reach.fetch_max(distance.to_bits(), Ordering::Relaxed);
+    }
+
+    /// No published row is farther from the centroid than this.
+    pub(crate) fn reach(&self) -> f32 {
+        f32::from_bits(self.reach.load(Ordering::Relaxed))
     }
 
     /// Opens the next chunk. Only the writer calls it.
