@@ -42,6 +42,26 @@ def test_exact_answers_equal_brute_force(metric, rows, k):
         check(c, live, query, (batch_ids[row][found], batch_distances[row][found]), complete=True)
 
 
+@given(
+    metric=st.sampled_from(METRICS),
+    rows=arrays.arrays(
+        np.float32,
+        st.tuples(st.integers(2, 400), st.integers(1, 6)),
+        elements=st.floats(-100, 100, width=32).map(lambda x: x if abs(x) > 1e-2 else 1.0),
+    ),
+)
+@settings(max_examples=60)
+def test_a_radius_holds_what_an_exact_search_finds_within_it(metric, rows):
+    c = Collection.create(rows.shape[1], metric)
+    c.upsert(range(len(rows)), rows)
+    all_ids, all_distances = c.search(rows[0], len(rows), exact=True)
+    for radius in (float(all_distances[len(rows) // 2]), float(all_distances[-1]), -1e9):
+        ids, distances = c.search_radius(rows[0], radius)
+        within = all_distances <= radius
+        assert ids.tolist() == all_ids[within].tolist()
+        assert distances.tolist() == all_distances[within].tolist()
+
+
 class AgainstDict(RuleBasedStateMachine):
     """Drives a collection and a dict side by side."""
 

@@ -183,10 +183,16 @@ def test_what_was_acknowledged_before_close_is_kept(tmp_path):
 def test_an_interrupt_ends_a_long_call(rng):
     rows = rng.standard_normal((300_000, 64), dtype=np.float32)
     c = Collection.create(64)
+    # A shell starts its background jobs with the signal ignored, and Python leaves that so.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        c.upsert(np.arange(len(rows)), rows)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            c.upsert(np.arange(len(rows)), rows)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
     assert 0 < len(c) < len(rows)
     assert len(c) == c.stats().live_rows
     c.upsert(7, rows[7])

@@ -41,12 +41,33 @@ impl Answers {
         let Tools { scratch, found } = &mut *tools;
         let searched = reader.search(query, scratch, found);
         if searched.is_ok() {
-            // An id above the largest int64 keeps its bit pattern, as in Java.
-            self.ids.extend(found.iter().map(|row| row.id as i64));
-            self.distances.extend(found.iter().map(|row| row.distance));
+            self.take(found);
         }
         TOOLS.set(Some(tools));
         searched.map(|_| ()).map_err(Failure::from)
+    }
+
+    /// Adds every row within `radius` of a vector.
+    pub(crate) fn push_within(
+        &mut self,
+        reader: &Reader,
+        vector: &[f32],
+        radius: f32,
+    ) -> Result<(), Failure> {
+        let mut tools = TOOLS.take().unwrap_or_default();
+        let Tools { scratch, found } = &mut *tools;
+        let searched = reader.within(vector, radius, scratch, found);
+        if searched.is_ok() {
+            self.take(found);
+        }
+        TOOLS.set(Some(tools));
+        searched.map(|_| ()).map_err(Failure::from)
+    }
+
+    fn take(&mut self, found: &[Neighbor]) {
+        // An id above the largest int64 keeps its bit pattern, as in Java.
+        self.ids.extend(found.iter().map(|row| row.id as i64));
+        self.distances.extend(found.iter().map(|row| row.distance));
     }
 
     /// Fills up to `places` rows in all.

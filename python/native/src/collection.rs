@@ -146,7 +146,24 @@ impl Collection {
         Ok((PyArray1::from_vec(py, ids), PyArray1::from_vec(py, distances)))
     }
 
-    /// The same for each row of `queries`, padded to `k` columns.
+    /// Ids and distances of every row within `radius`, nearest first.
+    fn search_radius<'py>(
+        &self,
+        py: Python<'py>,
+        query: PyReadonlyArray1<'py, f32>,
+        radius: f32,
+    ) -> PyResult<Pair<'py>> {
+        let vector = slice1(&query)?;
+        let answers = detached(py, || {
+            let mut answers = Answers::default();
+            answers.push_within(&self.reader, vector, radius)?;
+            Ok(answers)
+        })?;
+        let Answers { ids, distances } = answers;
+        Ok((PyArray1::from_vec(py, ids), PyArray1::from_vec(py, distances)))
+    }
+
+    /// As `search` for each row of `queries`, padded to `k` columns.
     fn search_batch<'py>(
         &self,
         py: Python<'py>,

@@ -313,8 +313,38 @@ class Collection:
             _effort(recall_target, probes, exact),
         )
 
+    def search_radius(
+        self, query: ArrayLike, radius: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Find every row within a distance, exactly.
+
+        Parameters
+        ----------
+        query
+            A vector, as in `search`.
+        radius
+            A distance of the metric: squared under `l2`, `1 - cos` under `cosine`.
+
+        Returns
+        -------
+        ids, distances
+            Arrays of int64 and float32, nearest first, ties by id. Cost: looks at every row of
+            the leaves that may hold one; under `inner_product` at every row.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert([10, 20, 30], [[1], [2], [5]])
+        >>> ids, distances = c.search_radius([1.5], radius=0.25)
+        >>> ids.tolist(), distances.tolist()
+        ([10, 20], [0.25, 0.25])
+        """
+        return self._native.search_radius(
+            _arguments.vector("the query", query, many="search_batch"), float(radius)
+        )
+
     def stats(self) -> Stats:
-        """Count rows, leaves, bytes and maintenance. Cost: looks at every row; waits for writers.
+        """Count rows, leaves, bytes and maintenance. Cost: visits every leaf; waits for writers.
 
         Examples
         --------
