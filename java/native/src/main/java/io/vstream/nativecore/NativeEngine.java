@@ -7,8 +7,8 @@ import java.util.Objects;
 /**
  * One partition's engine: the index of its vectors, in native memory.
  *
- * <p>One thread writes ({@link #write}, {@link #pin}); any number of threads may search at the
- * same time, each with its own buffers. Every buffer is direct, in native byte order, and read or
+ * <p>One thread writes ({@link #write}, {@link #pin}); any number of threads may search at the same
+ * time, each with its own buffers. Every buffer is direct, in native byte order, and read or
  * written from index 0: position and limit are ignored, the capacity bounds it. {@link
  * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
  * draws them.
@@ -43,7 +43,8 @@ public final class NativeEngine implements AutoCloseable {
     public static NativeEngine restore(String settingsJson, Path directory) {
         Objects.requireNonNull(settingsJson, "settingsJson");
         NativeLibrary.load();
-        return new NativeEngine(Bridge.engineRestore(settingsJson, NativeSnapshot.absolute(directory)));
+        return new NativeEngine(
+                Bridge.engineRestore(settingsJson, NativeSnapshot.absolute(directory)));
     }
 
     /**

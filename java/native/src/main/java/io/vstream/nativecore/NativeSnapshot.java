@@ -16,8 +16,8 @@ public final class NativeSnapshot implements AutoCloseable {
     }
 
     /**
-     * Writes every row to {@code directory}: one {@code shard-NNN.rows} per shard that has rows, and
-     * a MANIFEST last.
+     * Writes every row to {@code directory}: one {@code shard-NNN.rows} per shard that has rows,
+     * and a MANIFEST last.
      *
      * @param directory is created; must not hold a snapshot yet
      * @param synced whether every file is forced to the disk; not needed where they are copied to
