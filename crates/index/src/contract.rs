@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use vstream_vector::{Element, Metric, Neighbor, TopK};
+use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 
 use crate::rows::distance;
 use crate::{Applied, Effort, IndexSettings, Insert, Probe, RowKey, Scratch, Search, VectorRef};
@@ -21,31 +21,6 @@ pub struct Contract {
     pub effort: Effort,
     /// Mean recall@10 at least.
     pub recall_floor: f64,
-}
-
-/// Seeded numbers for tests: SplitMix64.
-#[derive(Clone, Debug)]
-pub struct Seeded(pub u64);
-
-impl Seeded {
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
-    }
-
-    /// Nearly normal with variance 1: the sum of twelve uniform numbers.
-    pub fn normal(&mut self) -> f32 {
-        (0..12).map(|_| (self.bits() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
-    }
 }
 
 /// The oracle: every living row, searched one by one.
@@ -132,7 +107,7 @@ impl Oracle {
 }
 
 /// Clustered vectors, as embeddings are: `clusters` centres, spread 0.35 around them.
-pub fn clustered(random: &mut Seeded, n: usize, dimension: usize, clusters: usize) -> Vec<f32> {
+pub fn clustered(random: &mut SplitMix, n: usize, dimension: usize, clusters: usize) -> Vec<f32> {
     let centres: Vec<f32> = (0..clusters * dimension).map(|_| random.normal()).collect();
     (0..n)
         .flat_map(|_| {
@@ -201,7 +176,7 @@ fn hits(truth: &[Neighbor], answer: &[Neighbor]) -> usize {
 }
 
 fn streams_like_the_oracle(contract: &Contract, metric: Metric, dimension: usize) {
-    let mut random = Seeded(SEED + dimension as u64);
+    let mut random = SplitMix(SEED + dimension as u64);
     let rows = normalised(metric, clustered(&mut random, 6_000, dimension, 40), dimension);
     let row = |i: usize| &rows[i * dimension..][..dimension];
     let mut index = (contract.make)(settings(dimension, metric));
@@ -290,7 +265,7 @@ fn upserts_replace(contract: &Contract) {
 
 /// An audit's answer is the exact one but for a row in a thousand, and its ranks lead to the rows.
 fn audits_are_nearly_exact(contract: &Contract) {
-    let mut random = Seeded(SEED);
+    let mut random = SplitMix(SEED);
     let rows = clustered(&mut random, 12_000, 48, 400);
     let mut index = (contract.make)(settings(48, Metric::L2));
     for (id, row) in rows.chunks_exact(48).enumerate() {
@@ -342,7 +317,7 @@ fn equal_vectors(contract: &Contract) {
 }
 
 fn shrinks_after_mass_deletes(contract: &Contract) {
-    let mut random = Seeded(SEED);
+    let mut random = SplitMix(SEED);
     let rows = clustered(&mut random, 20_000, 32, 50);
     let mut index = (contract.make)(settings(32, Metric::L2));
     for (id, row) in rows.chunks_exact(32).enumerate() {
@@ -364,7 +339,7 @@ fn shrinks_after_mass_deletes(contract: &Contract) {
 }
 
 fn bytes_are_kept(contract: &Contract) {
-    let mut random = Seeded(SEED);
+    let mut random = SplitMix(SEED);
     let settings = IndexSettings { element: Element::U8, ..settings(20, Metric::L2) };
     let mut index = (contract.make)(settings);
     let mut oracle = Oracle::new(Metric::L2);
@@ -372,7 +347,7 @@ fn bytes_are_kept(contract: &Contract) {
     let mut scratch = Scratch::new();
     let mut wide = Vec::new();
     for id in 0..3_000u64 {
-        let row: Vec<u8> = (0..20).map(|_| (random.bits() % 256) as u8).collect();
+        let row: Vec<u8> = (0..20).map(|_| (random.next() % 256) as u8).collect();
         index.upsert(key(id, 1), VectorRef::U8(&row));
         wide = row.iter().map(|&x| f32::from(x)).collect();
         oracle.upsert(id, 1, &wide);

@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use vstream_engine::{Effort, Element, Metric, Settings};
-use vstream_index::contract::{clustered, Seeded};
+use vstream_index::contract::clustered;
+
+use vstream_vector::SplitMix;
 
 use super::{ask, engine, row};
 
 #[test]
 fn effort_is_steered_to_the_target() {
     const DIMENSION: usize = 48;
-    let mut random = Seeded(9);
+    let mut random = SplitMix(9);
     // Many wide clusters: the fixed start effort is far from what either target needs.
     let rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
     let queries = clustered(&mut random, 400, DIMENSION, 3_000);

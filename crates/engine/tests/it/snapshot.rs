@@ -6,12 +6,14 @@ use std::path::Path;
 use vstream_engine::{
     inspect, Durability, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings,
 };
-use vstream_index::contract::{clustered, Seeded};
+use vstream_index::contract::clustered;
+
+use vstream_vector::SplitMix;
 
 use super::{ask, engine, row};
 
 fn filled(settings: Settings, rows: usize) -> (Engine, Vec<f32>) {
-    let mut random = Seeded(3);
+    let mut random = SplitMix(3);
     let dimension = settings.dimension;
     let mut vectors = clustered(&mut random, rows, dimension, 20);
     if settings.element == Element::U8 {

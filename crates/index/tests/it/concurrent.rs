@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use vstream_index::contract::{ask, Seeded};
+use vstream_index::contract::ask;
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, RowKey, Scratch, Search, VectorRef,
 };
-use vstream_vector::{Element, Metric};
+use vstream_vector::{Element, Metric, SplitMix};
 
 const DIMENSION: usize = 4;
 const IDS: u64 = 600;
@@ -56,12 +56,12 @@ fn readers_see_one_moment_under_splits_merges_and_rewrites() {
         }
         let _stop = StopOnDrop(&stop);
         // Write w replaces row w mod IDS: after write w, each id has the version of its last write.
-        let mut random = Seeded(5);
+        let mut random = SplitMix(5);
         for write in 1..=120_000u64 {
             begun.store(write, Ordering::SeqCst);
             let id = write % IDS;
             // The whole set wanders, so that leaves fill, split, empty and merge all the time.
-            let mut row = vector(id, random.bits() % 64);
+            let mut row = vector(id, random.next() % 64);
             row[3] += (write / 500) as f32 * 3.0;
             index.upsert(key(id, write), VectorRef::F32(&row));
             ended.store(write, Ordering::SeqCst);

@@ -1,17 +1,17 @@
 //! A million operations against a map with brute force, in three mixes; every answer is checked.
 
-use vstream_index::contract::{ask, clustered, Oracle, Seeded};
+use vstream_index::contract::{ask, clustered, Oracle};
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, RowKey, Scratch, VectorRef,
 };
-use vstream_vector::{Element, Metric};
+use vstream_vector::{Element, Metric, SplitMix};
 
 const DIMENSION: usize = 8;
 
 /// One mix: of 100 operations so many deletes, over so many ids.
 fn run(seed: u64, operations: u64, deletes: u64, ids: usize, sizes: ClusterSettings) {
     println!("seed {seed}");
-    let mut random = Seeded(seed);
+    let mut random = SplitMix(seed);
     let rows = clustered(&mut random, 4_096, DIMENSION, 30);
     let settings =
         IndexSettings { dimension: DIMENSION, metric: Metric::L2, element: Element::F32, seed };
@@ -21,7 +21,7 @@ fn run(seed: u64, operations: u64, deletes: u64, ids: usize, sizes: ClusterSetti
     let mut scratch = Scratch::new();
     for version in 1..=operations {
         let id = random.below(ids) as u64;
-        if random.bits() % 100 < deletes {
+        if random.next() % 100 < deletes {
             assert_eq!(index.delete(id, version), oracle.delete(id, version));
         } else {
             let row = &rows[random.below(4_096) * DIMENSION..][..DIMENSION];
