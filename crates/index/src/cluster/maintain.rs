@@ -35,11 +35,8 @@ impl Cluster {
             return Some(Job::Merge);
         }
         // A quarter of dead rows costs a query as much as a quarter more probes.
-        if state.rows > settings.leaf_rows_max || (state.dead >= 32 && state.dead * 4 > state.rows)
-        {
-            return Some(Job::Rewrite);
-        }
-        None
+        let is_worn = state.dead >= 32 && state.dead * 4 > state.rows;
+        is_worn.then_some(Job::Rewrite)
     }
 
     /// Queues `leaf` if there is something to do.

@@ -202,16 +202,25 @@ pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScra
     near.clear();
     for &(_, node) in nodes.iter() {
         tree.nodes[node as usize].coded.scan(Form::L2, rotated, scan, estimates);
-        let leaves = estimates.iter().zip(0..);
-        near.extend(leaves.map(|(&estimate, child)| (estimate, node, child)));
-    }
-    if near.len() > ROUTED_EXACTLY {
-        near.select_nth_unstable_by(ROUTED_EXACTLY - 1, |a, b| a.0.total_cmp(&b.0));
-        near.truncate(ROUTED_EXACTLY);
+        for (&estimate, child) in estimates.iter().zip(0..) {
+            keep_nearest(near, (estimate, node, child));
+        }
     }
     let leaves = near
         .iter()
         .map(|&(_, node, child)| &tree.nodes[node as usize].leaves[child as usize])
         .map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
     leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
+}
+
+/// Keeps the [`ROUTED_EXACTLY`] least estimates, ascending. Few of many pass the last one.
+fn keep_nearest(near: &mut Vec<(f32, u32, u32)>, leaf: (f32, u32, u32)) {
+    if near.len() == ROUTED_EXACTLY {
+        if near[ROUTED_EXACTLY - 1].0 <= leaf.0 {
+            return;
+        }
+        near.pop();
+    }
+    let at = near.partition_point(|other| other.0 <= leaf.0);
+    near.insert(at, leaf);
 }
