@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 /// A map keyed by the user's id.
 pub(crate) type ById<V> = HashMap<u64, V, IdHash>;
 
-/// Hashes an id by two seeded multiplications.
+/// Hashes an id with the finaliser of SplitMix64, seeded.
 ///
 /// A fifth of the cost of the standard hash, which the profile of a stream of inserts showed. The
 /// seed is drawn per map, so that ids cannot be chosen to collide.
@@ -42,14 +42,11 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, id: u64) {
-        self.0 = folded(self.0 ^ id, 0x9e37_79b9_7f4a_7c15) ^ folded(id, self.0 | 1);
+        let mut z = self.0 ^ id;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.0 = z ^ (z >> 31);
     }
-}
-
-/// Both halves of a 128-bit product, folded.
-fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
@@ -59,8 +56,9 @@ mod tests {
 
     #[test]
     fn ids_in_sequence_and_in_steps_spread_over_high_and_low_bits() {
-        let hash = IdHash::default();
-        for step in [1u64, 2, 1 << 7, 1 << 20, 1 << 40, 0x0101_0101] {
+        let steps = [1u64, 2, 1 << 7, 1 << 20, 1 << 40, 0x0101_0101];
+        for (step, seed) in steps.into_iter().flat_map(|step| (0..50).map(move |s| (step, s))) {
+            let hash = IdHash(0x1234_5678_9abc_def1u64.wrapping_mul(seed));
             let (mut low, mut high) = ([0u32; 128], [0u32; 128]);
             for i in 0..12_800u64 {
                 let bits = hash.hash_one(i.wrapping_mul(step));
@@ -68,7 +66,7 @@ mod tests {
                 high[(bits >> 57) as usize] += 1;
             }
             for count in low.into_iter().chain(high) {
-                assert!((40..200).contains(&count), "step {step}: {count} of 100 expected");
+                assert!((45..175).contains(&count), "seed {seed}, step {step}: {count} of 100");
             }
         }
     }
