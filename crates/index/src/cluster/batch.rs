@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::leaf::Leaf;
 use super::place::Incoming;
-use super::tree::Leaf;
 use super::Shared;
 use crate::rows::{RowChunk, Sequence};
 

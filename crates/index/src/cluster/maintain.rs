@@ -5,8 +5,9 @@ use std::sync::Arc;
 use vstream_vector::{KMeans, KMeansSettings};
 
 use super::batch::Batch;
+use super::leaf::{Leaf, LeafId};
 use super::place::nearest_leaf;
-use super::tree::{Leaf, LeafId, Node};
+use super::tree::Node;
 use super::{Cluster, LeafState};
 
 /// What is to be done with a leaf.

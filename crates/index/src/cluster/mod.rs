@@ -10,6 +10,7 @@
 //! Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ (codes). The search is in `search.rs`.
 
 mod batch;
+mod leaf;
 mod maintain;
 mod place;
 mod search;
@@ -21,8 +22,9 @@ use std::sync::Arc;
 use vstream_quantize::rabitq::{Form, Rotation};
 use vstream_vector::Metric;
 
+use self::leaf::{Leaf, LeafId, RunPens};
 pub(crate) use self::search::ClusterScratch;
-use self::tree::{Leaf, LeafId, Root, Tree};
+use self::tree::{Root, Tree};
 use crate::places::ById;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
@@ -86,6 +88,7 @@ struct LeafState {
     node: u32,
     /// The chunk that still has room, if any.
     open: Option<RowWriter>,
+    pens: Option<RunPens>,
     chunks: usize,
     rows: usize,
     dead: usize,
@@ -161,7 +164,7 @@ impl Cluster {
         if place.leaf == TAIL {
             return self.tail.chunk().key(place.position as usize).version;
         }
-        let (chunk, lane) = tree::split_position(place.position);
+        let (chunk, lane) = leaf::split_position(place.position);
         self.state(place.leaf).leaf.chunk(chunk).rows.key(lane).version
     }
 
@@ -172,7 +175,7 @@ impl Cluster {
             self.tail_dead += 1;
             return;
         }
-        let (chunk, lane) = tree::split_position(place.position);
+        let (chunk, lane) = leaf::split_position(place.position);
         let state = self.state_mut(place.leaf);
         state.leaf.chunk(chunk).rows.mark_deleted(lane, at);
         state.dead += 1;

@@ -7,7 +7,8 @@ use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::tree::{CodeBlock, Leaf, LeafChunk, LeafId, Node, Tree};
+use super::leaf::{CodeBlock, Leaf, LeafChunk, LeafId};
+use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Place, Shared, TAIL};
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 
@@ -116,6 +117,7 @@ impl Cluster {
             leaf: Arc::new(leaf),
             node,
             open: None,
+            pens: None,
             chunks: 0,
             rows: 0,
             dead: 0,
@@ -131,27 +133,30 @@ impl Cluster {
     pub(super) fn append<'a>(&mut self, leaf: LeafId, rows: impl Iterator<Item = Incoming<'a>>) {
         let shared = self.shared.clone();
         let mut bits = std::mem::take(&mut self.buffers.bits);
-        bits.resize(shared.rotation.padded() / 8, 0);
+        let padded = shared.rotation.padded();
+        bits.resize(padded / 8, 0);
         let places = &mut self.places;
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
         for row in rows {
-            let open = state
-                .open
-                .get_or_insert_with(|| open_chunk(&shared, &state.leaf, &mut state.chunks));
+            if state.open.is_none() {
+                open_chunk(&shared, state);
+            }
             let chunk = state.chunks - 1;
-            let codes = block.get_or_insert_with(|| current_block(&shared, &state.leaf, chunk));
+            let open = state.open.as_mut().expect("just opened");
+            let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
             let factors = encode(shared.form, row.rotated, &state.leaf.centroid, &mut bits);
             let centroid = &state.leaf.centroid;
             state.leaf.widen(kernels::l2_squared(row.rotated, centroid).sqrt());
             let lane = open.push(row.key, row.vector, row.inserted);
-            codes.push(shared.rotation.padded(), &bits, factors);
-            let position = super::tree::position(chunk, lane);
+            codes.push(padded, &bits, factors);
+            let position = super::leaf::position(chunk, lane);
             places.insert(row.key.id, Place { leaf, position });
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");
-                state.leaf.chunk(chunk).publish(full);
+                let pens = state.pens.as_mut().expect("the pens of the newest run");
+                state.leaf.seal(chunk, &full, pens);
                 state.open = None;
             }
         }
@@ -163,16 +168,15 @@ impl Cluster {
     }
 }
 
-fn open_chunk(shared: &Shared, leaf: &Leaf, chunks: &mut usize) -> RowWriter {
+/// Opens the next chunk of a leaf.
+fn open_chunk(shared: &Shared, state: &mut LeafState) {
     let rows = RowWriter::new(shared.index.element, shared.index.dimension, BLOCK);
-    leaf.add_chunk(*chunks, LeafChunk::new(rows.chunk().clone()));
-    *chunks += 1;
-    rows
-}
-
-fn current_block(shared: &Shared, leaf: &Leaf, chunk: usize) -> CodeBlock {
-    let current = leaf.chunk(chunk).with_codes(CodeBlock::clone);
-    current.unwrap_or_else(|| CodeBlock::empty(shared.rotation.padded()))
+    let pens = state.leaf.add_chunk(state.chunks, LeafChunk::new(rows.chunk().clone()));
+    if pens.is_some() {
+        state.pens = pens;
+    }
+    state.chunks += 1;
+    state.open = Some(rows);
 }
 
 /// Buffers of routing.

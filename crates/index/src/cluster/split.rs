@@ -15,7 +15,7 @@ use std::sync::Arc;
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
 use super::batch::{alive_lanes, Batch};
-use super::tree::{Leaf, LeafId};
+use super::leaf::{Leaf, LeafId};
 use super::{Cluster, Place};
 use crate::rows::VectorRef;
 
@@ -116,7 +116,7 @@ impl Cluster {
                     if gaps[side] < own {
                         targets.push((new[side].id, moved.len()));
                         moved.push(&self.shared, &chunk.rows, lane, self.placed);
-                        let position = super::tree::position(at, lane);
+                        let position = super::leaf::position(at, lane);
                         self.kill(Place { leaf: leaf.id, position }, self.placed);
                     }
                 }
