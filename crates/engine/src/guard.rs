@@ -28,6 +28,8 @@ const WINDOW: usize = 128;
 const WINDOW_MIN: usize = 16;
 /// Share of one core that the guard may take.
 const CPU_SHARE: f64 = 0.03;
+/// Rows refined exactly per leaf that a caller asks for.
+const REFINE_PER_PROBE: usize = 4;
 /// Rows refined exactly per query, before the first decision, and at least.
 const REFINE_START: usize = 160;
 const REFINE_MIN: usize = 40;
@@ -112,6 +114,13 @@ impl Guard {
     pub(crate) fn effort(&self, probes: usize, k: usize) -> Effort {
         let refine = self.refine.load(Ordering::Relaxed).max(4 * k + 40);
         Effort::Approximate { probes, refine }
+    }
+
+    /// The effort for probes that the caller chose: refinement grows with them, about as the guard
+    /// chooses the two together on real embeddings, so that recall is not held down by the codes.
+    pub(crate) fn chosen(&self, probes: usize, k: usize) -> Effort {
+        let refine = (REFINE_PER_PROBE * probes).clamp(REFINE_START, CODE_RANK_MAX / 2);
+        Effort::Approximate { probes, refine: refine.max(4 * k + 40) }
     }
 
     /// Offers a query to the guard.

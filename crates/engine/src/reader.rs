@@ -15,7 +15,7 @@ use crate::settings::{Settings, K_MAX};
 pub enum Effort {
     /// As much as the recall target needs.
     Auto,
-    /// Visit this many leaves, ≥ 1.
+    /// Visit this many leaves, ≥ 1, and take exact distances in proportion.
     Probes(usize),
     /// Look at every row.
     Exact,
@@ -87,7 +87,7 @@ impl Reader {
         };
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
-            Effort::Probes(probes) => self.guard.effort(probes.max(1), query.k),
+            Effort::Probes(probes) => self.guard.chosen(probes.max(1), query.k),
             Effort::Auto => {
                 self.guard.note(vector, query.k);
                 self.guard.effort(self.guard.probes(self.search.leaves()), query.k)
