@@ -30,8 +30,8 @@ const WINDOW_MIN: usize = 16;
 const CPU_SHARE: f64 = 0.03;
 /// Rows refined exactly per leaf that a caller asks for.
 const REFINE_PER_PROBE: usize = 4;
-/// Rows refined exactly per query, before the first decision, and at least.
-const REFINE_START: usize = 160;
+/// Rows refined exactly per query at least: chosen by a caller, and decided from audits.
+const REFINE_CHOSEN_MIN: usize = 160;
 const REFINE_MIN: usize = 40;
 /// Shares of the allowed loss that may be left to the codes; the rest is for leaves not visited.
 const CODE_LOSS_SHARES: [f64; 6] = [0.1, 0.2, 0.35, 0.5, 0.65, 0.8];
@@ -73,6 +73,7 @@ pub(crate) struct Guard {
     probes: AtomicUsize,
     /// Leaves there were at that decision.
     decided_leaves: AtomicUsize,
+    /// 0: not decided yet.
     refine: AtomicUsize,
     seen: AtomicUsize,
     state: Mutex<State>,
@@ -86,7 +87,7 @@ impl Guard {
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             probes: AtomicUsize::new(0),
             decided_leaves: AtomicUsize::new(0),
-            refine: AtomicUsize::new(REFINE_START),
+            refine: AtomicUsize::new(0),
             seen: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
         });
@@ -110,16 +111,19 @@ impl Guard {
         }
     }
 
-    /// The index's effort for `probes` and `k`.
-    pub(crate) fn effort(&self, probes: usize, k: usize) -> Effort {
-        let refine = self.refine.load(Ordering::Relaxed).max(4 * k + 40);
-        Effort::Approximate { probes, refine }
+    /// The effort of an automatic search when there are `leaves`.
+    pub(crate) fn effort(&self, leaves: usize, k: usize) -> Effort {
+        let probes = self.probes(leaves);
+        match self.refine.load(Ordering::Relaxed) {
+            0 => self.chosen(probes, k),
+            refine => Effort::Approximate { probes, refine: refine.max(4 * k + 40) },
+        }
     }
 
     /// The effort for probes that the caller chose: refinement grows with them, about as the guard
     /// chooses the two together on real embeddings, so that recall is not held down by the codes.
     pub(crate) fn chosen(&self, probes: usize, k: usize) -> Effort {
-        let refine = (REFINE_PER_PROBE * probes).clamp(REFINE_START, CODE_RANK_MAX / 2);
+        let refine = (REFINE_PER_PROBE * probes).clamp(REFINE_CHOSEN_MIN, CODE_RANK_MAX / 2);
         Effort::Approximate { probes, refine: refine.max(4 * k + 40) }
     }
 
@@ -152,7 +156,7 @@ impl Guard {
 
     fn audit(&self, search: &dyn Search, query: &[f32], k: usize, tools: &mut Tools) -> Audit {
         let leaves = search.leaves();
-        let effort = self.effort(self.probes(leaves), k);
+        let effort = self.effort(leaves, k);
         let probe = Probe { vector: query, k, effort };
         tools.top.reset(k);
         let mut reach = Vec::with_capacity(k);
@@ -247,6 +251,11 @@ fn watch(guard: &Weak<Guard>, search: &Weak<dyn Search>) {
         window.push_back(audit);
         guard.decide(&window, search.leaves());
         drop((guard, search));
+        if window.len() < WINDOW_MIN {
+            // Some 30 ms once, so that the first decision does not wait for a second.
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        }
         // Wall time bounds CPU time from above, so the share is kept on a busy machine too.
         let rest = started.elapsed().mul_f64(1.0 / CPU_SHARE - 1.0);
         std::thread::sleep(rest.clamp(Duration::from_millis(1), Duration::from_secs(2)));

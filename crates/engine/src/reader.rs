@@ -90,7 +90,7 @@ impl Reader {
             Effort::Probes(probes) => self.guard.chosen(probes.max(1), query.k),
             Effort::Auto => {
                 self.guard.note(vector, query.k);
-                self.guard.effort(self.guard.probes(self.search.leaves()), query.k)
+                self.guard.effort(self.search.leaves(), query.k)
             }
         };
         top.reset(query.k);
