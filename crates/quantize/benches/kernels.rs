@@ -5,6 +5,7 @@
 
 use divan::counter::ItemsCount;
 use divan::{black_box, Bencher};
+use vstream_quantize::rabitq::extended::{self, ExtendedFactors, ExtendedQuery};
 use vstream_quantize::rabitq::{
     block_bytes, encode, pack_lane, Factors, Form, QueryTable, Rotation, BLOCK,
 };
@@ -129,6 +130,38 @@ fn rabitq_scan(bencher: Bencher, padded: usize) {
             below += table.scan_block_below(block, 1.0, black_box(-50.0), &mut out).count_ones();
         }
         below
+    });
+}
+
+#[divan::bench(args = [128, 768])]
+fn extended_encode(bencher: Bencher, padded: usize) {
+    let (rows, centroid) = (normals(ROWS * padded), vec![0.1; padded]);
+    let mut code = vec![0; extended::code_bytes(padded)];
+    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
+        let rows = black_box(&rows).chunks_exact(padded);
+        rows.map(|row| extended::encode(Form::L2, row, &centroid, &mut code).scale).sum::<f32>()
+    });
+}
+
+#[divan::bench(args = [128, 768])]
+fn extended_query(bencher: Bencher, padded: usize) {
+    let values = normals(padded);
+    let mut query = ExtendedQuery::new();
+    bencher.counter(ItemsCount::new(1usize)).bench_local(|| query.build(black_box(&values)));
+}
+
+/// Rows follow one another, so this is the price of a row that was asked for ahead.
+#[divan::bench(args = [64, 128, 768, 1536])]
+fn extended_estimate(bencher: Bencher, padded: usize) {
+    let mut random = SplitMix(SEED);
+    let code_bytes = extended::code_bytes(padded);
+    let codes: Vec<u8> = (0..ROWS * code_bytes).map(|_| random.next() as u8).collect();
+    let factors = ExtendedFactors { add: 1.0, scale: -0.5 };
+    let mut query = ExtendedQuery::new();
+    query.build(&normals(padded));
+    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
+        let rows = black_box(&codes).chunks_exact(code_bytes);
+        rows.map(|code| query.estimate(code, factors, 1.0)).fold(f32::INFINITY, f32::min)
     });
 }
 
