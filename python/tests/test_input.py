@@ -292,7 +292,7 @@ def test_bad_search_arguments_are_refused(arguments, message):
         ({"dimension": "2"}, "str"),
         ({"metric": "manhattan"}, "l2, cosine, inner_product"),
         ({"metric": None}, "NoneType"),
-        ({"element": "f64"}, "f32, u8"),
+        ({"element": "f64"}, "f32, f16, bf16, u8, i8"),
         ({"element": np.float32}, "type"),
         ({"recall_target": 0.4}, "0.5 to 0.999"),
         ({"recall_target": 1}, "0.5 to 0.999"),

@@ -63,6 +63,11 @@ impl<T: Copy> Cells<T> {
         self.cells.len()
     }
 
+    /// Bytes of the elements that fit.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.cells)
+    }
+
     /// `count` elements from `start`, which must have been published: panics otherwise.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
