@@ -9,6 +9,7 @@ use vstream_vector::{kernels, Element};
 
 use self::vector::Vectors;
 use crate::append::Pen;
+use crate::slab::Slots;
 
 pub(crate) use self::vector::distance;
 pub use self::vector::{VectorBuffer, VectorRef};
@@ -52,7 +53,7 @@ struct RowMeta {
 pub(crate) struct RowChunk {
     vectors: Vectors,
     dimension: usize,
-    metas: Box<[RowMeta]>,
+    metas: Slots<RowMeta>,
 }
 
 /// The writing end of a chunk.
@@ -66,16 +67,14 @@ impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
         let (pen, vectors) = Vectors::new(element, capacity * dimension);
-        let metas = (0..capacity)
-            .map(|_| RowMeta {
-                id: AtomicU64::new(0),
-                version: AtomicU64::new(0),
-                code: AtomicU64::new(0),
-                inserted: AtomicU64::new(NEVER),
-                deleted: AtomicU64::new(NEVER),
-                shard: AtomicU16::new(0),
-            })
-            .collect();
+        let metas = Slots::new(capacity, || RowMeta {
+            id: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            code: AtomicU64::new(0),
+            inserted: AtomicU64::new(NEVER),
+            deleted: AtomicU64::new(NEVER),
+            shard: AtomicU16::new(0),
+        });
         let chunk = Arc::new(RowChunk { vectors, dimension, metas });
         RowWriter { chunk, pen, len: 0 }
     }
