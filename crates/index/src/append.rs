@@ -76,6 +76,11 @@ impl<T: Copy> Cells<T> {
         self.block.start().cast()
     }
 
+    /// Bytes of the elements that fit.
+    pub(crate) fn bytes(&self) -> usize {
+        self.capacity * size_of::<T>()
+    }
+
     /// `count` elements from `start`, which must have been published: panics otherwise.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {

@@ -1,12 +1,18 @@
 //! A chunk of rows: vectors with id, version, place and life span, filled by the one writer.
 
+mod vector;
+
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{kernels, Element};
 
-use crate::append::{append_buffer, Cells, Pen};
+use self::vector::Vectors;
+use crate::append::Pen;
 use crate::slab::Slots;
+
+pub(crate) use self::vector::distance;
+pub use self::vector::{VectorBuffer, VectorRef};
 
 /// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.
 pub(crate) type Sequence = u64;
@@ -27,25 +33,6 @@ pub struct RowKey {
     pub shard: u16,
 }
 
-/// The vector of a row, in the element type of its collection.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum VectorRef<'a> {
-    /// Single precision.
-    F32(&'a [f32]),
-    /// Bytes.
-    U8(&'a [u8]),
-}
-
-impl VectorRef<'_> {
-    /// Copies the vector as `f32` into `out`, which has its dimension.
-    pub fn read(&self, out: &mut [f32]) {
-        match self {
-            VectorRef::F32(row) => out.copy_from_slice(row),
-            VectorRef::U8(row) => out.iter_mut().zip(*row).for_each(|(x, &b)| *x = f32::from(b)),
-        }
-    }
-}
-
 /// Which rows a search may see: inserted at or before `inserted`, not deleted at or before `deleted`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
@@ -60,11 +47,6 @@ struct RowMeta {
     inserted: AtomicU64,
     deleted: AtomicU64,
     shard: AtomicU16,
-}
-
-enum Vectors {
-    F32(Cells<f32>),
-    U8(Cells<u8>),
 }
 
 /// Rows of one chunk, as readers see them. Lanes are numbered in the order of arrival.
@@ -84,16 +66,7 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
-        let (pen, vectors) = match element {
-            Element::F32 => {
-                let (pen, cells) = append_buffer(capacity * dimension);
-                (pen, Vectors::F32(cells))
-            }
-            Element::U8 => {
-                let (pen, cells) = append_buffer(capacity * dimension);
-                (pen, Vectors::U8(cells))
-            }
-        };
+        let (pen, vectors) = Vectors::new(element, capacity * dimension);
         let metas = Slots::new(capacity, || RowMeta {
             id: AtomicU64::new(0),
             version: AtomicU64::new(0),
@@ -131,11 +104,7 @@ impl RowWriter {
         meta.code.store(key.code, Ordering::Relaxed);
         meta.shard.store(key.shard, Ordering::Relaxed);
         meta.inserted.store(inserted, Ordering::Relaxed);
-        match (&self.chunk.vectors, vector) {
-            (Vectors::F32(cells), VectorRef::F32(row)) => cells.push(&mut self.pen, row),
-            (Vectors::U8(cells), VectorRef::U8(row)) => cells.push(&mut self.pen, row),
-            _ => panic!("a row of another element type than its collection"),
-        }
+        self.chunk.vectors.push(&mut self.pen, vector);
         self.len += 1;
         lane
     }
@@ -144,10 +113,7 @@ impl RowWriter {
 impl RowChunk {
     /// Rows published so far.
     pub(crate) fn len(&self) -> usize {
-        match &self.vectors {
-            Vectors::F32(rows) => rows.len() / self.dimension,
-            Vectors::U8(rows) => rows.len() / self.dimension,
-        }
+        self.vectors.len() / self.dimension
     }
 
     /// Id, version, code and shard of a published row.
@@ -188,11 +154,7 @@ impl RowChunk {
     /// The vector of a published row.
     #[inline]
     pub(crate) fn vector(&self, lane: usize) -> VectorRef<'_> {
-        let start = lane * self.dimension;
-        match &self.vectors {
-            Vectors::F32(rows) => VectorRef::F32(rows.slice(start, self.dimension)),
-            Vectors::U8(rows) => VectorRef::U8(rows.slice(start, self.dimension)),
-        }
+        self.vectors.slice(lane * self.dimension, self.dimension)
     }
 
     /// Starts loading what leads to the rows.
@@ -205,10 +167,7 @@ impl RowChunk {
     #[inline]
     pub(crate) fn prefetch(&self, lane: usize) {
         kernels::prefetch(std::slice::from_ref(&self.metas[lane]));
-        match self.vector(lane) {
-            VectorRef::F32(row) => kernels::prefetch(row),
-            VectorRef::U8(row) => kernels::prefetch(row),
-        }
+        self.vector(lane).prefetch();
     }
 
     /// Shows every visible row to `visit`.
@@ -224,23 +183,6 @@ impl RowChunk {
 
     /// Bytes held: vectors and the rest, reserved capacity included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let vectors = match &self.vectors {
-            Vectors::F32(rows) => rows.capacity() * 4,
-            Vectors::U8(rows) => rows.capacity(),
-        };
-        (vectors + self.metas.len() * std::mem::size_of::<RowMeta>()) as u64
-    }
-}
-
-/// Distance of a query to a stored vector: the metric's formula on the stored bytes.
-#[inline]
-pub(crate) fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
-    match (metric, row) {
-        (Metric::L2, VectorRef::F32(row)) => kernels::l2_squared(query, row),
-        (Metric::L2, VectorRef::U8(row)) => kernels::l2_squared_u8(query, row),
-        (Metric::Cosine, VectorRef::F32(row)) => 1.0 - kernels::inner_product(query, row),
-        (Metric::Cosine, VectorRef::U8(row)) => 1.0 - kernels::inner_product_u8(query, row),
-        (Metric::InnerProduct, VectorRef::F32(row)) => -kernels::inner_product(query, row),
-        (Metric::InnerProduct, VectorRef::U8(row)) => -kernels::inner_product_u8(query, row),
+        (self.vectors.bytes() + self.metas.len() * std::mem::size_of::<RowMeta>()) as u64
     }
 }

@@ -11,7 +11,7 @@ use vstream_quantize::rabitq::{
 };
 use vstream_quantize::scalar8::{Centroids, ScanScratch};
 use vstream_vector::kernels;
-use vstream_vector::{KMeans, KMeansSettings, SplitMix};
+use vstream_vector::{Bf16, KMeans, KMeansSettings, Number, SplitMix, F16};
 
 const ROWS: usize = 256;
 const SEED: u64 = 1;
@@ -26,12 +26,46 @@ fn normals(n: usize) -> Vec<f32> {
     (0..n).map(|_| random.normal()).collect()
 }
 
-#[divan::bench(args = [100, 128, 768])]
-fn l2_f32(bencher: Bencher, dimension: usize) {
-    let (query, rows) = (normals(dimension), normals(ROWS * dimension));
+#[divan::bench(types = [f32, F16, Bf16, u8, i8], args = [100, 128, 768])]
+fn l2<N: Number>(bencher: Bencher, dimension: usize) {
+    rows_one_by_one::<N>(bencher, dimension, kernels::l2_squared);
+}
+
+#[divan::bench(types = [f32, F16, Bf16, u8, i8], args = [100, 128, 768])]
+fn inner_product<N: Number>(bencher: Bencher, dimension: usize) {
+    rows_one_by_one::<N>(bencher, dimension, kernels::inner_product);
+}
+
+fn rows_one_by_one<N: Number>(
+    bencher: Bencher,
+    dimension: usize,
+    kernel: impl Fn(&[f32], &[N]) -> f32,
+) {
+    let query = normals(dimension);
+    let rows: Vec<N> = (0..ROWS * dimension).map(|i| N::narrow((i % 100) as f32)).collect();
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         let query = black_box(&query);
-        rows.chunks_exact(dimension).map(|row| kernels::l2_squared(query, row)).sum::<f32>()
+        rows.chunks_exact(dimension).map(|row| kernel(query, row)).sum::<f32>()
+    });
+}
+
+/// What an insert pays to become narrow; items are numbers.
+#[divan::bench(types = [F16, Bf16, i8], args = [128])]
+fn narrow<N: Number>(bencher: Bencher, dimension: usize) {
+    let (row, mut out) = (normals(dimension), Vec::new());
+    bencher.counter(ItemsCount::new(dimension)).bench_local(|| {
+        out.clear();
+        out.extend(black_box(&row).iter().map(|&x| N::narrow(x)));
+    });
+}
+
+/// What placing a narrow row pays to become `f32` again; items are numbers.
+#[divan::bench(types = [F16, Bf16, i8], args = [128])]
+fn widen<N: Number>(bencher: Bencher, dimension: usize) {
+    let row: Vec<N> = normals(dimension).into_iter().map(N::narrow).collect();
+    let mut out = vec![0.0; dimension];
+    bencher.counter(ItemsCount::new(dimension)).bench_local(|| {
+        out.iter_mut().zip(black_box(&row)).for_each(|(x, number)| *x = number.widen());
     });
 }
 
@@ -42,16 +76,6 @@ fn l2_f32_batch(bencher: Bencher, dimension: usize) {
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         kernels::l2_squared_batch(black_box(&query), &rows, &mut out);
         out[0]
-    });
-}
-
-#[divan::bench(args = [100, 128, 768])]
-fn l2_u8(bencher: Bencher, dimension: usize) {
-    let query = normals(dimension);
-    let rows: Vec<u8> = (0..ROWS * dimension).map(|i| (i * 7) as u8).collect();
-    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
-        let query = black_box(&query);
-        rows.chunks_exact(dimension).map(|row| kernels::l2_squared_u8(query, row)).sum::<f32>()
     });
 }
 
