@@ -3,7 +3,7 @@
 mod vector;
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use vstream_vector::{kernels, Element};
 
@@ -43,9 +43,14 @@ pub(crate) struct Visible {
 struct RowMeta {
     id: AtomicU64,
     version: AtomicU64,
-    code: AtomicU64,
     inserted: AtomicU64,
     deleted: AtomicU64,
+}
+
+/// Where a record was routed; all zeros in a collection that is not partitioned.
+#[derive(Default)]
+struct Routing {
+    code: AtomicU64,
     shard: AtomicU16,
 }
 
@@ -54,6 +59,8 @@ pub(crate) struct RowChunk {
     vectors: Vectors,
     dimension: usize,
     metas: Slots<RowMeta>,
+    /// There as soon as a row of the chunk has anything but zeros.
+    routings: OnceLock<Slots<Routing>>,
 }
 
 /// The writing end of a chunk.
@@ -66,16 +73,14 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
-        let (pen, vectors) = Vectors::new(element, capacity * dimension);
+        let (pen, vectors) = Vectors::new(element, dimension, capacity);
         let metas = Slots::new(capacity, || RowMeta {
             id: AtomicU64::new(0),
             version: AtomicU64::new(0),
-            code: AtomicU64::new(0),
             inserted: AtomicU64::new(NEVER),
             deleted: AtomicU64::new(NEVER),
-            shard: AtomicU16::new(0),
         });
-        let chunk = Arc::new(RowChunk { vectors, dimension, metas });
+        let chunk = Arc::new(RowChunk { vectors, dimension, metas, routings: OnceLock::new() });
         RowWriter { chunk, pen, len: 0 }
     }
 
@@ -101,8 +106,13 @@ impl RowWriter {
         // Relaxed is enough: the push of the vector below publishes the lane with Release.
         meta.id.store(key.id, Ordering::Relaxed);
         meta.version.store(key.version, Ordering::Relaxed);
-        meta.code.store(key.code, Ordering::Relaxed);
-        meta.shard.store(key.shard, Ordering::Relaxed);
+        if (key.code, key.shard) != (0, 0) {
+            let capacity = self.chunk.metas.len();
+            let routings =
+                self.chunk.routings.get_or_init(|| Slots::new(capacity, Routing::default));
+            routings[lane].code.store(key.code, Ordering::Relaxed);
+            routings[lane].shard.store(key.shard, Ordering::Relaxed);
+        }
         meta.inserted.store(inserted, Ordering::Relaxed);
         self.chunk.vectors.push(&mut self.pen, vector);
         self.len += 1;
@@ -119,11 +129,12 @@ impl RowChunk {
     /// Id, version, code and shard of a published row.
     pub(crate) fn key(&self, lane: usize) -> RowKey {
         let meta = &self.metas[lane];
+        let routing = self.routings.get().map(|routings| &routings[lane]);
         RowKey {
             id: meta.id.load(Ordering::Relaxed),
             version: meta.version.load(Ordering::Relaxed),
-            code: meta.code.load(Ordering::Relaxed),
-            shard: meta.shard.load(Ordering::Relaxed),
+            code: routing.map_or(0, |routing| routing.code.load(Ordering::Relaxed)),
+            shard: routing.map_or(0, |routing| routing.shard.load(Ordering::Relaxed)),
         }
     }
 
@@ -183,6 +194,7 @@ impl RowChunk {
 
     /// Bytes held: vectors and the rest, reserved capacity included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.vectors.bytes() + self.metas.len() * std::mem::size_of::<RowMeta>()) as u64
+        let routings = self.routings.get().map_or(0, |slots| slots.len() * size_of::<Routing>());
+        (self.vectors.bytes() + self.metas.len() * size_of::<RowMeta>() + routings) as u64
     }
 }

@@ -2,7 +2,7 @@
 
 use vstream_vector::{kernels, with_number, Bf16, Element, Metric, Number, F16};
 
-use crate::append::{append_buffer, Cells, Pen};
+use crate::append::{append_buffer, Cells, Pen, PARTS};
 
 /// Runs `$body` with `$numbers` standing for what the variant of `$value` holds.
 macro_rules! with_numbers {
@@ -112,10 +112,11 @@ pub(crate) fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32
 }
 
 impl Vectors {
-    /// Room for `capacity` numbers, and the pen that fills it.
-    pub(super) fn new(element: Element, capacity: usize) -> (Pen, Vectors) {
+    /// Room for `rows` vectors, allocated by quarters, and the pen that fills it.
+    pub(super) fn new(element: Element, dimension: usize, rows: usize) -> (Pen, Vectors) {
+        let part = rows.div_ceil(PARTS) * dimension;
         with_number!(element, N => {
-            let (pen, cells) = append_buffer::<N>(capacity);
+            let (pen, cells) = append_buffer::<N>(rows * dimension, part);
             (pen, Vectors::from(cells))
         })
     }
