@@ -10,10 +10,16 @@ VSTREAM := dist/bin/vstream
 DATA ?= glove
 WORKLOAD ?= static
 ROWS ?= 100000
-PEERS ?= vstream vstream_auto hnswlib faiss_ivf faiss_hnsw faiss_ivfpq usearch svs
+# Names, or: all, libraries, databases.
+PEERS ?= all
 TARGET ?= 0.95
 SECONDS ?= 60
 BOX ?= 300
+QUERIES ?= 2000
+# KEEP=--keep leaves the rows of peers that are not named as they were.
+KEEP ?=
+# Of bench-plots.
+RESULTS ?= $(wildcard bench/peers/results/*/results.json)
 
 # Of bench-runbooks: docs/design/runbooks.md.
 RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids expiration \
@@ -28,8 +34,8 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test model lint bench bench-peers bench-runbooks run \
-	data data-sift clean
+.PHONY: help build native java python demo test model lint bench bench-peers bench-plots \
+	bench-runbooks run data data-sift clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +84,13 @@ test: native python ## every test
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
+	$(MAKE) --no-print-directory .venv/.bench
+	.venv/bin/pytest -q bench/tests
+
+# The harness of the benchmarks draws; the package that it measures does not.
+.venv/.bench: .venv/.built bench/peers/requirements.txt
+	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
+	touch $@
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
@@ -89,6 +102,7 @@ lint: ## formatting and lints, as CI checks them
 	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
+	.venv/bin/ruff format --check bench && .venv/bin/ruff check bench
 
 bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.md
 	$(CARGO) bench -q -p vstream-quantize
@@ -97,8 +111,12 @@ bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.
 bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift WORKLOAD=static|mixed ROWS=
 	.venv-peers/bin/python bench/peers/install.py $(PEERS)
 	.venv-peers/bin/python bench/peers/run.py --data $(DATA) --workload $(WORKLOAD) \
-		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) \
-		--seconds $(SECONDS) --box $(BOX)
+		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) --queries $(QUERIES) \
+		--seconds $(SECONDS) --box $(BOX) $(KEEP)
+
+bench-plots: .venv-peers/.vstream ## recall against throughput, of what bench-peers found, in docs/plots
+	.venv-peers/bin/python bench/peers/install.py vstream
+	.venv-peers/bin/python bench/peers/plots.py docs/plots $(RESULTS)
 
 .venv-peers/.vstream: $(SOURCES) $(PYTHON_SOURCES)
 	[ -x .venv-peers/bin/python ] || python3 -m venv .venv-peers
