@@ -3,6 +3,7 @@
 mod bad_input;
 mod guard;
 mod snapshot;
+mod unaudited;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
 
