@@ -50,6 +50,7 @@ pub struct Report {
 }
 
 type Times = fn(&Round) -> &Vec<u64>;
+type Written = fn(&Round) -> &Writes;
 
 const PHASES: [(&str, Times); 4] = [
     ("idle", |round| &round.idle),
@@ -57,7 +58,7 @@ const PHASES: [(&str, Times); 4] = [
     ("control: a thread writes into another collection", |round| &round.other),
     ("a thread writes into this collection", |round| &round.ingesting),
 ];
-const WRITES: [(&str, fn(&Round) -> &Writes); 2] = [
+const WRITES: [(&str, Written); 2] = [
     ("into another collection", |round| &round.other_writes),
     ("into the queried collection", |round| &round.writes),
 ];
@@ -74,7 +75,7 @@ impl Report {
         each.fold((f64::INFINITY, 0.0), |(low, high), p99| (low.min(p99), high.max(p99)))
     }
 
-    fn inserts(&self, writes: fn(&Round) -> &Writes) -> (Percentiles, f64) {
+    fn inserts(&self, writes: Written) -> (Percentiles, f64) {
         let times = self.rounds.iter().flat_map(|round| &writes(round).inserts_ns);
         let inserts = Percentiles::of(&mut times.copied().collect::<Vec<_>>());
         let seconds: f64 = self.rounds.iter().map(|round| writes(round).seconds).sum();
@@ -89,7 +90,7 @@ impl Report {
     /// All figures.
     pub fn to_json(&self) -> Value {
         let phase = |&(name, times): &(&str, Times)| json!({"phase": name, "queries": self.queries(times), "p99-range": self.p99_range(times)});
-        let writes = |&(name, of): &(&str, fn(&Round) -> &Writes)| {
+        let writes = |&(name, of): &(&str, Written)| {
             let (inserts, rate) = self.inserts(of);
             json!({"into": name, "inserts": inserts, "inserts-per-s": rate})
         };
