@@ -86,9 +86,10 @@ def draw(name: str, steps: list[Step], path: Path) -> None:
     rows.fill_between(numbers, [step["live"] for step in steps], color="#e4eaf0", label="live rows")
     rows.set_ylim(bottom=0)
     rows.set_ylabel("live rows")
+    axes = rows.twinx()
+    # A twin puts the first axis to the left.
     rows.yaxis.tick_right()
     rows.yaxis.set_label_position("right")
-    axes = rows.twinx()
     axes.yaxis.tick_left()
     axes.yaxis.set_label_position("left")
     axes.plot(numbers, [step["recall"] for step in steps], label="ours, steered", color="C0")
