@@ -15,10 +15,23 @@ use crate::settings::{Settings, K_MAX};
 pub enum Effort {
     /// As much as the recall target needs.
     Auto,
-    /// Visit this many leaves, ≥ 1, and take exact distances in proportion.
-    Probes(usize),
+    /// Visit so many leaves and take so many exact distances.
+    Chosen {
+        /// Leaves visited, ≥ 1.
+        probes: usize,
+        /// Rows whose exact distance is taken, the best by their codes; in proportion to `probes`
+        /// if it is not given, and never fewer than `k`.
+        refine: Option<usize>,
+    },
     /// Look at every row.
     Exact,
+}
+
+impl Effort {
+    /// This many leaves, and exact distances in proportion.
+    pub fn probes(probes: usize) -> Effort {
+        Effort::Chosen { probes, refine: None }
+    }
 }
 
 /// A question.
@@ -87,10 +100,10 @@ impl Reader {
         };
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
-            Effort::Probes(probes) => self.guard.chosen(probes.max(1), query.k),
+            Effort::Chosen { probes, refine } => self.guard.chosen(probes.max(1), refine, query.k),
             Effort::Auto => {
                 self.guard.note(vector, query.k);
-                self.guard.effort(self.search.leaves(), query.k)
+                self.guard.effort(&*self.search, query.k)
             }
         };
         top.reset(query.k);

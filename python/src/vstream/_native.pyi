@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 __all__ = ["VERSION", "Collection"]
 
-# Recall target, probes, exact.
-_Effort: TypeAlias = tuple[float | None, int | None, bool]
+# Recall target, probes, refine, exact.
+_Effort: TypeAlias = tuple[float | None, int | None, int | None, bool]
 
 VERSION: Final[str]
 

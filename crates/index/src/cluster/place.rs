@@ -121,6 +121,7 @@ impl Cluster {
             chunks: 0,
             rows: 0,
             dead: 0,
+            looked: 0,
             queued: false,
         });
         id
