@@ -154,6 +154,8 @@ def test_more_probes_find_more(rng):
     few, many = recall(c, queries, 10, probes=1), recall(c, queries, 10, probes=10_000)
     assert few < many
     assert many > 0.95
+    coarse = recall(c, queries, 10, probes=10_000, refine=10)
+    assert coarse < recall(c, queries, 10, probes=10_000, refine=400)
 
 
 def test_the_recall_target_of_a_search_is_the_collections_at_most():

@@ -298,6 +298,8 @@ def test_elements_have_the_names_of_numpy_too(name):
         ({"probes": 0}, "probes is 0"),
         ({"probes": -1}, "probes is -1"),
         ({"probes": 1.5}, "float"),
+        ({"refine": 10}, "refine goes with probes"),
+        ({"probes": 3, "refine": 0}, "refine is 0"),
         ({"recall_target": 0}, "recall_target is 0"),
         ({"recall_target": 1.5}, "recall_target is 1.5"),
         ({"recall_target": NAN}, "recall_target is NaN"),

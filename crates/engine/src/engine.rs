@@ -38,6 +38,8 @@ pub struct Stats {
     pub index: IndexStats,
     /// Leaves that `Effort::Auto` visits now.
     pub probes: usize,
+    /// Rows whose exact distance `Effort::Auto` takes now for ten neighbours.
+    pub refine: usize,
     /// What the recall guard measured last, if it has.
     pub recall: Option<RecallEstimate>,
 }
@@ -133,11 +135,22 @@ impl Engine {
 
     /// Counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
-        Stats {
-            index: self.index.stats(),
-            probes: self.guard.probes(self.search.leaves()),
-            recall: self.guard.estimate(),
-        }
+        let index = self.index.stats();
+        let (probes, refine) = match self.guard.effort(&*self.search, 10) {
+            vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
+            vstream_index::Effort::Exact => (index.leaves as usize, index.live as usize),
+        };
+        Stats { index, probes, refine, recall: self.guard.estimate() }
+    }
+
+    /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
+    /// that `Effort::Auto` and the estimate speak of them; for callers who cannot wait until its
+    /// own thread comes round, such as after a load.
+    ///
+    /// Cost: up to some 200 audits, each about a tenth of an exact search. Does nothing without a
+    /// guard.
+    pub fn catch_up(&self) {
+        self.guard.catch_up(&*self.search);
     }
 
     /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.

@@ -18,10 +18,23 @@ pub enum Effort {
     /// As `Auto`, but the query is not offered to the recall guard: for those who measure recall
     /// themselves, from other queries than the guard's.
     Unaudited,
-    /// Visit this many leaves, ≥ 1, and take exact distances in proportion.
-    Probes(usize),
+    /// Visit so many leaves and take so many exact distances.
+    Chosen {
+        /// Leaves visited, ≥ 1.
+        probes: usize,
+        /// Rows whose exact distance is taken, the best by their codes; in proportion to `probes`
+        /// if it is not given, and never fewer than `k`.
+        refine: Option<usize>,
+    },
     /// Look at every row.
     Exact,
+}
+
+impl Effort {
+    /// This many leaves, and exact distances in proportion.
+    pub fn probes(probes: usize) -> Effort {
+        Effort::Chosen { probes, refine: None }
+    }
 }
 
 /// A question.
@@ -90,12 +103,12 @@ impl Reader {
         };
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
-            Effort::Probes(probes) => self.guard.chosen(probes.max(1), query.k),
+            Effort::Chosen { probes, refine } => self.guard.chosen(probes.max(1), refine, query.k),
             Effort::Auto => {
                 self.guard.note(vector, query.k);
-                self.guard.effort(self.search.leaves(), query.k)
+                self.guard.effort(&*self.search, query.k)
             }
-            Effort::Unaudited => self.guard.effort(self.search.leaves(), query.k),
+            Effort::Unaudited => self.guard.effort(&*self.search, query.k),
         };
         top.reset(query.k);
         let stats = self.search.search(&Probe { vector, k: query.k, effort }, index, top);

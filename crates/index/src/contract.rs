@@ -316,8 +316,8 @@ fn audits_are_nearly_exact(contract: &Contract, element: Element) {
         wanted += truth.len();
         let answer = ask(&*reader, &mut scratch, query, 10, effort);
         for hit in &reach {
-            let promised =
-                hit.leaf.is_none_or(|rank| rank < 20) && hit.code.is_none_or(|rank| rank < 100);
+            let promised = hit.leaf.is_none_or(|rank| rank < 20)
+                && hit.code.is_none_or(|rank| rank.visited < 100);
             let found = answer.iter().any(|row| row.id == hit.id);
             broken += usize::from(promised != found);
         }

@@ -172,6 +172,10 @@ impl Search for Shared {
     fn leaves(&self) -> usize {
         0
     }
+
+    fn writes(&self) -> u64 {
+        self.published.sequence()
+    }
 }
 
 struct Pinned {

@@ -76,6 +76,11 @@ impl<R> Published<R> {
         self.root.load()
     }
 
+    /// The newest published sequence, where what it makes visible does not matter.
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
     /// Swaps the root after all marks up to `sequence` were made, and publishes that sequence.
     pub(crate) fn swap(&self, root: R, sequence: Sequence) {
         self.root.store(Arc::new(Rooted { root, sequence }));

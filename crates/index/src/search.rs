@@ -74,9 +74,19 @@ pub struct Reach {
     pub id: u64,
     /// Rank of its leaf for the query, from 0; `None` for a row that every search scans.
     pub leaf: Option<u32>,
-    /// Rank of its estimate among the rows of its leaf and the leaves before it, or among those of
-    /// the visited leaves if it is one of them, from 0.
-    pub code: Option<u32>,
+    /// Ranks of its estimate; `None` for a row that every search scans.
+    pub code: Option<CodeRanks>,
+}
+
+/// Rank of an estimate among those of visible rows, from 0, for three numbers of visited leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeRanks {
+    /// Its own leaf and those before it.
+    pub own: u32,
+    /// As many as the effort says, or `own` if that is more.
+    pub visited: u32,
+    /// All.
+    pub all: u32,
 }
 
 /// Ranks by estimate that an audit tells apart.
@@ -161,6 +171,9 @@ pub trait Search: Send + Sync {
 
     /// Leaves that a query may probe; 0 for an index without leaves.
     fn leaves(&self) -> usize;
+
+    /// Writes and batches so far: says how much has changed between two calls.
+    fn writes(&self) -> u64;
 }
 
 /// The rows that lived at one moment.

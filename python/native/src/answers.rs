@@ -77,18 +77,25 @@ impl Answers {
     }
 }
 
-/// How hard to look, as the caller said: recall target, probes, exact. A tuple in Python.
+/// How hard to look, as the caller said: recall target, probes, refine, exact. A tuple in Python.
 #[derive(FromPyObject)]
-pub(crate) struct EffortChoice(Option<f64>, Option<usize>, bool);
+pub(crate) struct EffortChoice(Option<f64>, Option<usize>, Option<usize>, bool);
 
 impl EffortChoice {
     /// The engine's effort, for a collection that is steered to `steered`.
     pub(crate) fn effort(&self, steered: f64) -> Result<Effort, Failure> {
-        match (self.0, self.1, self.2) {
+        let EffortChoice(target, probes, refine, exact) = *self;
+        if refine.is_some() && probes.is_none() {
+            return Err(Failure::invalid("refine goes with probes: pass both"));
+        }
+        if refine == Some(0) {
+            return Err(Failure::invalid("refine is 0: take at least one exact distance"));
+        }
+        match (target, probes, exact) {
             (None, None, true) => Ok(Effort::Exact),
             (None, None, false) => Ok(Effort::Auto),
             (None, Some(0), false) => Err(Failure::invalid("probes is 0: visit at least one leaf")),
-            (None, Some(probes), false) => Ok(Effort::Probes(probes)),
+            (None, Some(probes), false) => Ok(Effort::Chosen { probes, refine }),
             (Some(target), None, false) if !(target > 0.0 && target <= 1.0) => Err(
                 Failure::invalid(format!("recall_target is {target}: choose a value from 0 to 1")),
             ),

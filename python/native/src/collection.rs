@@ -226,6 +226,7 @@ impl Collection {
         counts.set_item("deleted_rows", stats.index.dead)?;
         counts.set_item("leaves", stats.index.leaves)?;
         counts.set_item("probes", stats.probes)?;
+        counts.set_item("refine", stats.refine)?;
         counts.set_item("memory_bytes", stats.index.memory_bytes)?;
         counts.set_item("splits", stats.index.splits)?;
         counts.set_item("merges", stats.index.merges)?;

@@ -10,8 +10,8 @@ __all__ = ["VERSION", "Collection"]
 _Vectors: TypeAlias = (
     NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8] | NDArray[np.int8]
 )
-# Recall target, probes, exact.
-_Effort: TypeAlias = tuple[float | None, int | None, bool]
+# Recall target, probes, refine, exact.
+_Effort: TypeAlias = tuple[float | None, int | None, int | None, bool]
 
 VERSION: Final[str]
 

@@ -245,6 +245,7 @@ class Collection:
         k: int = 10,
         recall_target: float | None = None,
         probes: int | None = None,
+        refine: int | None = None,
         exact: bool = False,  # noqa: FBT001, FBT002 - reads well by name, and is the last one.
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Find the nearest rows.
@@ -261,6 +262,9 @@ class Collection:
             same effort, a higher one is refused as `Unsupported`.
         probes
             Visit this many leaves, instead of what the recall target needs.
+        refine
+            Beside `probes`: take the exact distance of this many rows, the best by their codes, and
+            of `k` at least. In proportion to `probes` if it is not given.
         exact
             Look at every row.
 
@@ -280,7 +284,7 @@ class Collection:
         return self._native.search(
             _arguments.vector("the query", query, many="search_batch"),
             _arguments.integer("k", k),
-            _effort(recall_target, probes, exact),
+            _effort(recall_target, probes, refine, exact),
         )
 
     def search_batch(
@@ -289,6 +293,7 @@ class Collection:
         k: int = 10,
         recall_target: float | None = None,
         probes: int | None = None,
+        refine: int | None = None,
         exact: bool = False,  # noqa: FBT001, FBT002 - as in search.
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Find the nearest rows of several queries, one after the other on this thread.
@@ -314,7 +319,7 @@ class Collection:
         return self._native.search_batch(
             _arguments.f32_matrix("the queries", queries),
             _arguments.integer("k", k),
-            _effort(recall_target, probes, exact),
+            _effort(recall_target, probes, refine, exact),
         )
 
     def search_radius(
@@ -522,13 +527,14 @@ class _ClosedCollection:
 
 
 def _effort(
-    recall_target: float | None, probes: int | None, exact: object
-) -> tuple[float | None, int | None, bool]:
+    recall_target: float | None, probes: int | None, refine: int | None, exact: object
+) -> tuple[float | None, int | None, int | None, bool]:
     """Return what steers a search, for the native half."""
     if type(exact) is not bool:
         raise InvalidInput(f"exact is {exact!r}: pass True or False")
     return (
         None if recall_target is None else _arguments.real("recall_target", recall_target),
         None if probes is None else _arguments.integer("probes", probes),
+        None if refine is None else _arguments.integer("refine", refine),
         exact,
     )

@@ -36,6 +36,8 @@ class Stats:
         Clusters of near rows; 0 while all rows are scanned exactly.
     probes
         Leaves that an automatic search visits now.
+    refine
+        Rows whose exact distance an automatic search for ten rows takes now.
     memory_bytes
         Native memory of the index, estimated from capacities.
     splits, merges, rewrites
@@ -50,6 +52,7 @@ class Stats:
     deleted_rows: int
     leaves: int
     probes: int
+    refine: int
     memory_bytes: int
     splits: int
     merges: int

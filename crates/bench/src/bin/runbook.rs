@@ -67,6 +67,10 @@ struct Run {
     /// guard, which takes 3 % of a core, can follow.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
     settle_ms: u64,
+    /// With `--effort auto`: let the guard ask all queries it knows before a step is scored, so that
+    /// the result does not depend on how much time its thread had.
+    #[arg(long)]
+    catch_up: bool,
     /// Build a fresh index at every search step and compare at equal effort.
     #[arg(long)]
     fresh: bool,
@@ -137,6 +141,7 @@ fn follow(arguments: &Run) -> Result<ExitCode, RunbookError> {
         effort: arguments.effort,
         fresh: arguments.fresh,
         settle: Duration::from_millis(arguments.settle_ms),
+        catch_up: arguments.catch_up,
         seed: arguments.seed,
     };
     let summary = run(&runbook, base, queries, &settings, &mut |search| {

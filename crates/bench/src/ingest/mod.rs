@@ -176,7 +176,7 @@ impl Asker<'_> {
         is_over: &dyn Fn() -> bool,
         most: usize,
     ) -> Result<(), RunbookError> {
-        let effort = Effort::Probes(self.probes);
+        let effort = Effort::probes(self.probes);
         for _ in 0..most {
             if is_over() {
                 break;
@@ -243,7 +243,7 @@ fn recall(reader: &Reader, queries: &Matrix, probes: usize) -> Result<f64, Runbo
             reader.search(&query, scratch, out).map_err(RunbookError::engine(0))
         };
         ask(Effort::Exact, &mut truth, &mut scratch)?;
-        ask(Effort::Probes(probes), &mut answer, &mut scratch)?;
+        ask(Effort::probes(probes), &mut answer, &mut scratch)?;
         let last = truth.last().map_or(f32::INFINITY, |row| row.distance);
         // Both take distances by the same kernel; a row at the distance of the last is as good.
         let limit = last + 1e-6 * (1.0 + last.abs());

@@ -59,8 +59,10 @@ pub struct EqualEffort {
     pub probes: usize,
     /// Recall@10 of the index that went through the runbook.
     pub live_recall: f64,
-    /// Recall@10 of the fresh one.
+    /// Recall@10 of fresh ones: the mean of two that got the rows in different orders.
     pub fresh_recall: f64,
+    /// How far those two differ: what is chance.
+    pub fresh_spread: f64,
     /// Rows that a query of the one and of the other looks at.
     pub live_rows: f64,
     /// See `live_rows`.
@@ -108,6 +110,8 @@ pub struct SearchReport {
     pub stale_answers: usize,
     /// Leaves that a query visits.
     pub probes: usize,
+    /// Rows whose exact distance it takes, where that is not in proportion to `probes`.
+    pub refine: Option<usize>,
     /// Leaves there are.
     pub leaves: u64,
     /// Thread CPU per query, microseconds.

@@ -4,10 +4,11 @@
 //! 2. At a search step, up to 1,000 queries are posed, others each time: they are timed, and they
 //!    feed the recall guard. A sample of further queries, the same at every step, is scored against
 //!    the exact answer over what lives now; the guard never sees those.
-//! 3. On demand an index is built from the live rows in random order, and both are asked with the
-//!    same probes and the same refinement. The recall guard changes the refinement, so the engines
-//!    of this comparison run without it. Under `Amount::Auto` the live side of the comparison is a
-//!    twin without a guard that gets every write too: with the same seed it is the same index.
+//! 3. On demand two indexes are built from the live rows in two random orders, and all are asked
+//!    with the same probes and the same refinement; how far those two differ is chance. The recall
+//!    guard changes the refinement, so the engines of this comparison run without it. Under
+//!    `Amount::Auto` the live side of the comparison is a twin without a guard that gets every
+//!    write too: with the same seed it is the same index.
 //! 4. Leaves that lost rows hold fewer, so the same probes look at fewer rows. The live index is
 //!    asked once more with as many probes as make it look at as many rows as the fresh one.
 
@@ -25,9 +26,11 @@ use crate::times::thread_cpu_seconds;
 /// Neighbours asked for, as in the public benchmark.
 const K: usize = 10;
 /// Queries scored per step at most: exact answers cost more than everything else.
-const SCORED_MAX: usize = 200;
+const SCORED_MAX: usize = 1000;
 /// Queries posed per step at most.
 const POSED_MAX: usize = 1000;
+/// Fresh indexes that a live one is compared with: their own difference says what is chance.
+const FRESH: u64 = 2;
 const SHARDS: u64 = 128;
 /// Pause between rounds of queries that only the guard needs.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
@@ -55,6 +58,9 @@ pub struct RunSettings {
     /// Under `Amount::Auto`, time in which queries go on before a step is scored: the guard takes
     /// 3 % of a core, and a runbook hurries through in seconds what takes hours in life.
     pub settle: Duration,
+    /// Let the guard ask all queries it knows before a step is scored, however long that takes: a
+    /// result then does not depend on how much time its thread had.
+    pub catch_up: bool,
     /// Seed of the engine and of the order in which a fresh index gets its rows.
     pub seed: u64,
 }
@@ -84,7 +90,8 @@ pub fn run(
         base.normalise();
         queries.normalise();
     }
-    let scored = spread(queries.rows(), SCORED_MAX);
+    // The rest is for the guard, which must not see what is scored.
+    let scored = spread(queries.rows(), (queries.rows() * 4).div_ceil(5).min(SCORED_MAX));
     let is_scored = |row: &usize| scored.binary_search(row).is_ok();
     let mut others: Vec<usize> = (0..queries.rows()).filter(|row| !is_scored(row)).collect();
     if others.is_empty() {
@@ -170,7 +177,7 @@ impl Following<'_> {
         let fail = RunbookError::engine(step);
         let (effort, scored_effort) = match self.settings.effort {
             Amount::Auto => (Effort::Auto, Effort::Unaudited),
-            Amount::Probes(probes) => (Effort::Probes(probes), Effort::Probes(probes)),
+            Amount::Probes(probes) => (Effort::probes(probes), Effort::probes(probes)),
         };
         let asked = self.others.len().min(POSED_MAX);
         let posed: Vec<&[f32]> =
@@ -180,18 +187,21 @@ impl Following<'_> {
         let query_seconds = thread_cpu_seconds() - before;
         self.others.rotate_left(asked);
         self.settle(asked).map_err(&fail)?;
+        if self.settings.catch_up {
+            self.engine.catch_up();
+        }
 
         let scored: Vec<&[f32]> = self.scored.iter().map(|&row| self.queries.row(row)).collect();
         let truth = self.ground.nearest(&self.live, &scored, K);
         let stats = self.engine.stats();
-        let probes = match self.settings.effort {
-            Amount::Auto => stats.probes,
-            Amount::Probes(probes) => probes,
+        let (probes, refine) = match self.settings.effort {
+            Amount::Auto => (stats.probes, Some(stats.refine)),
+            Amount::Probes(probes) => (probes, None),
         };
         let (answers, _) = ask(&self.engine, &scored, scored_effort).map_err(&fail)?;
         let score = self.mean_score(&scored, &truth, &answers);
         let equal_effort = if self.settings.fresh && !self.live.is_empty() {
-            Some(self.compare(&scored, &truth, probes).map_err(&fail)?)
+            Some(self.compare(&scored, &truth, probes, refine).map_err(&fail)?)
         } else {
             None
         };
@@ -203,6 +213,7 @@ impl Following<'_> {
             dead_answers: score.dead,
             stale_answers: score.stale,
             probes,
+            refine,
             leaves: stats.index.leaves,
             query_us: query_seconds * 1e6 / asked as f64,
             guard: stats.recall.map(Guessed::from),
@@ -227,45 +238,61 @@ impl Following<'_> {
         Ok(())
     }
 
-    /// Recall of the live index and of a fresh one, both without a guard and with `probes`.
+    /// Recall of the live index and of fresh ones, without a guard and with the same effort.
     fn compare(
         &self,
         scored: &[&[f32]],
         truth: &[Vec<Neighbor>],
         probes: usize,
+        refine: Option<usize>,
     ) -> Result<EqualEffort, vstream_engine::Error> {
         let live = self.twin.as_ref().unwrap_or(&self.engine);
-        let mut chosen = live.settings().clone();
+        let recall = |engine: &Engine, probes: usize| {
+            let (answers, rows) = ask(engine, scored, Effort::Chosen { probes, refine })?;
+            Ok((self.mean_score(scored, truth, &answers).recall, rows))
+        };
+        let (live_recall, live_rows) = recall(live, probes)?;
+        let mut fresh_recalls = [0.0; FRESH as usize];
+        let mut fresh_rows = 0.0;
+        let mut footprint = (0, 0);
+        for (order, fresh_recall) in (0..FRESH).zip(&mut fresh_recalls) {
+            let fresh = self.fresh(live.settings(), order)?;
+            let rows;
+            (*fresh_recall, rows) = recall(&fresh, probes)?;
+            fresh_rows += rows / FRESH as f64;
+            let stats = fresh.stats().index;
+            footprint = (stats.leaves, stats.memory_bytes);
+        }
+        let same_rows_probes = (probes as f64 * fresh_rows / live_rows.max(1.0)).round() as usize;
+        let (same_rows_recall, _) = recall(live, same_rows_probes)?;
+        Ok(EqualEffort {
+            probes,
+            live_recall,
+            fresh_recall: fresh_recalls.iter().sum::<f64>() / FRESH as f64,
+            fresh_spread: (fresh_recalls[0] - fresh_recalls[1]).abs(),
+            live_rows,
+            fresh_rows,
+            same_rows_probes,
+            same_rows_recall,
+            fresh_leaves: footprint.0,
+            fresh_memory_bytes: footprint.1,
+        })
+    }
+
+    /// An index of the live rows without a guard; `order` says in which random order they come.
+    fn fresh(&self, settings: &Settings, order: u64) -> Result<Engine, vstream_engine::Error> {
+        let mut chosen = settings.clone();
         chosen.recall_guard = false;
         let mut fresh = Engine::create(chosen)?;
         let mut rows: Vec<(u64, usize)> = self.live.iter().collect();
-        let mut chance = SplitMix(self.settings.seed);
+        let mut chance = SplitMix(self.settings.seed ^ order);
         for last in (1..rows.len()).rev() {
             rows.swap(last, chance.below(last + 1));
         }
         for (tag, row) in rows {
             upsert(&mut fresh, tag, self.ground.base.row(row), 1)?;
         }
-        let recall = |engine: &Engine, probes: usize| {
-            let (answers, rows) = ask(engine, scored, Effort::Probes(probes))?;
-            Ok((self.mean_score(scored, truth, &answers).recall, rows))
-        };
-        let (live_recall, live_rows) = recall(live, probes)?;
-        let (fresh_recall, fresh_rows) = recall(&fresh, probes)?;
-        let same_rows_probes = (probes as f64 * fresh_rows / live_rows.max(1.0)).round() as usize;
-        let (same_rows_recall, _) = recall(live, same_rows_probes)?;
-        let stats = fresh.stats().index;
-        Ok(EqualEffort {
-            probes,
-            live_recall,
-            fresh_recall,
-            live_rows,
-            fresh_rows,
-            same_rows_probes,
-            same_rows_recall,
-            fresh_leaves: stats.leaves,
-            fresh_memory_bytes: stats.memory_bytes,
-        })
+        Ok(fresh)
     }
 
     /// Mean recall, sums of the rest.

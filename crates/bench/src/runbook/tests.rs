@@ -10,7 +10,7 @@ use super::*;
 
 fn settings(metric: Metric, effort: Amount, fresh: bool) -> RunSettings {
     let settle = Duration::ZERO;
-    RunSettings { metric, recall_target: 0.95, effort, fresh, settle, seed: 9 }
+    RunSettings { metric, recall_target: 0.95, effort, fresh, settle, catch_up: true, seed: 9 }
 }
 
 /// `rows` points around 20 centres in 16 dimensions.
@@ -297,14 +297,9 @@ fn runs_meet_the_target_and_never_answer_dead_tags() {
             })
             .expect("runs");
             assert_eq!(seen, summary.searches.len());
-            let (lowest, mean) = summary.recall();
+            let (lowest, _) = summary.recall();
             assert!(summary.is_sound(), "{kind:?} {effort:?}: {}", summary.table());
-            // Under `auto` the guard, a thread with 3 % of a core, steers the mean; how far it comes
-            // between steps a millisecond apart is a matter of time, which no test may depend on.
-            // `crates/engine/tests/it/guard.rs` holds it to its target, with the time it needs.
-            let (held, least) =
-                if effort == Amount::Auto { (mean, 0.8) } else { (lowest, 0.95 - 0.03) };
-            assert!(held >= least, "{kind:?} {effort:?}: {}", summary.table());
+            assert!(lowest >= 0.95 - 0.03, "{kind:?} {effort:?}: {}", summary.table());
             if fresh {
                 let (mean, _) = summary.fresh_difference().expect("compared");
                 assert!(mean.abs() <= 0.01, "{kind:?}: {}", summary.table());

@@ -43,7 +43,7 @@ fn a_runbook_is_made_and_followed() {
     let run = runbook(at, run);
     assert!(run.status.success(), "{}", said(&run.stderr));
     let table = said(&run.stdout);
-    assert!(table.contains("on a sample of 50 queries per search step; cosine"), "{table}");
+    assert!(table.contains("on a sample of 40 queries per search step; cosine"), "{table}");
     let lines = fs::read_to_string(at.join("result.json")).expect("reads");
     let last: serde_json::Value =
         serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");

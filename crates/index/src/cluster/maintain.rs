@@ -1,4 +1,4 @@
-//! Which leaf needs what, and the two simple jobs: rewrite and merge. Splitting is in `split.rs`.
+//! Which leaf needs what, and the merges. Splits and rewrites are in `split.rs`.
 
 use std::sync::Arc;
 
@@ -15,8 +15,15 @@ use super::{Cluster, LeafState};
 pub(super) enum Job {
     Split,
     Merge,
+    /// Merge if the leaves around it have room for its rows.
+    MergeIfThin,
     Rewrite,
 }
+
+/// Rows that a leaf has to lose before a merge is considered, and again before the next time.
+const LOST_MIN: usize = 16;
+/// Leaves around a thin one that are looked at.
+const AROUND: usize = 8;
 
 impl LeafState {
     fn alive(&self) -> usize {
@@ -34,6 +41,10 @@ impl Cluster {
         }
         if state.dead > 0 && state.alive() < settings.leaf_rows_min && self.tree.leaves > 1 {
             return Some(Job::Merge);
+        }
+        let has_lost = state.dead >= state.looked + LOST_MIN;
+        if has_lost && state.alive() * 2 < settings.leaf_rows_max && self.tree.leaves > 1 {
+            return Some(Job::MergeIfThin);
         }
         // An eighth of dead rows costs a query as much as an eighth more probes, and memory; a
         // rewrite costs less than a split, and one in four leaves needs one while it fills.
@@ -73,19 +84,10 @@ impl Cluster {
             match job {
                 Job::Split => self.split(leaf),
                 Job::Merge => self.merge(leaf),
+                Job::MergeIfThin => self.merge_if_thin(leaf),
                 Job::Rewrite => self.rewrite(leaf),
             }
         }
-    }
-
-    /// Copies the living rows of a leaf to a new one with the same centroid.
-    fn rewrite(&mut self, old: LeafId) {
-        let (leaf, node) = self.take_leaf(old);
-        let new = self.new_leaf(leaf.center.to_vec(), node);
-        self.replace_child(node, old, &[new]);
-        let rows = Batch::of_leaf(&self.shared, &leaf);
-        self.append(new, (0..rows.len()).map(|row| rows.incoming(row, None)));
-        self.counts.rewrites += 1;
     }
 
     /// Spreads the living rows of a small leaf over their nearest other leaves.
@@ -100,6 +102,26 @@ impl Cluster {
         let targets = targets.collect();
         self.append_moved(&rows, targets);
         self.counts.merges += 1;
+    }
+
+    /// Merges a leaf if it and those around it hold two thirds of what they may on average, which is
+    /// somewhat less than leaves hold that only ever grew.
+    ///
+    /// The leaves around then hold three quarters, so that few of them are split again; and a leaf
+    /// comes here only for rows that it lost, so that growth alone merges nothing.
+    fn merge_if_thin(&mut self, leaf: LeafId) {
+        let near = self.neighbours(leaf, AROUND);
+        let rows: usize = near.iter().map(|near| self.state(near.id).alive()).sum();
+        let all = rows + self.state(leaf).alive();
+        if all * 3 < (near.len() + 1) * self.settings.leaf_rows_max * 2 {
+            self.merge(leaf);
+            return;
+        }
+        let state = self.state_mut(leaf);
+        state.looked = state.dead;
+        if self.plan(leaf) == Some(Job::Rewrite) {
+            self.rewrite(leaf);
+        }
     }
 
     /// Appends rows to leaves that readers of older roots can reach, given as (leaf, row).

@@ -102,6 +102,8 @@ struct LeafState {
     chunks: usize,
     rows: usize,
     dead: usize,
+    /// Dead rows there were when a merge was considered last and found not due.
+    looked: usize,
     queued: bool,
 }
 

@@ -123,6 +123,7 @@ impl Cluster {
             chunks: 0,
             rows: 0,
             dead: 0,
+            looked: 0,
             queued: false,
         });
         id

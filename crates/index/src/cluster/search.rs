@@ -2,10 +2,11 @@
 //!
 //! 1. Scan the tail exactly.
 //! 2. Rotate the query, rank the leaves by the distance of their centroids.
-//! 3. Scan the codes of the nearest leaves; keep the `refine` best estimates by a threshold that
-//!    is lowered whenever four times as many have passed it.
+//! 3. Scan the codes of the nearest leaves; keep the best estimates, an eighth more than `refine`, by
+//!    a threshold that is lowered whenever four times as many have passed it.
 //! 4. With a second look: estimate those again by four bits per dimension, and keep a tenth.
-//! 5. Take the exact distance of what is left, nearest estimate first, as one batch.
+//! 5. Take the exact distance of the `refine` best of those that are visible, nearest estimate first,
+//!    as one batch.
 //!
 //! Parameters and what did not pay (pruning by geometry, exact distances inside the scan):
 //! SPANN, RaBitQ and our own measurements, see docs/design/index.md.
@@ -26,7 +27,9 @@ use crate::flat::{scan_exactly, scan_within};
 use crate::publish::Rooted;
 use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
 use crate::scratch::Scratch;
-use crate::search::{Effort, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX};
+use crate::search::{
+    CodeRanks, Effort, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX,
+};
 
 /// Leaves scanned for ranking at least, however few are probed.
 const RANKED_LEAVES_MIN: usize = 1024;
@@ -76,6 +79,13 @@ struct Candidate {
     lane: u16,
 }
 
+/// Which candidates are refined: the first `most` of those that are visible.
+#[derive(Clone, Copy)]
+struct Refined {
+    visible: Visible,
+    most: usize,
+}
+
 impl Search for Shared {
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
         let (root, pin) = self.published.pin();
@@ -100,12 +110,20 @@ impl Search for Shared {
                 let scratch = &mut scratch.cluster;
                 self.prepare(probe.vector, scratch);
                 self.rank(&root.tree, probes, scratch);
-                self.scan(&root, refine.max(probe.k), scratch, &mut stats);
+                let refine = refine.max(probe.k);
+                // As many of the best estimates may be those of dead rows as leaves keep at most.
+                self.scan(&root, refine.saturating_add(refine / 8), scratch, &mut stats);
                 if self.second_look {
                     self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
                 }
                 sort(&mut scratch.candidates);
-                stats.exact += self.refine(&root, probe.vector, placed, scratch, out);
+                stats.exact += self.refine(
+                    &root,
+                    probe.vector,
+                    Refined { visible: placed, most: refine },
+                    scratch,
+                    out,
+                );
             }
         }
         stats
@@ -145,27 +163,40 @@ impl Search for Shared {
         self.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
         sort(&mut scratch.candidates);
         scan_exactly(&root.tail, self.index, probe.vector, tail, out);
-        self.refine(&root, probe.vector, placed, scratch, out);
+        self.refine(
+            &root,
+            probe.vector,
+            Refined { visible: placed, most: usize::MAX },
+            scratch,
+            out,
+        );
         reach.clear();
         let unplaced = |row: &Neighbor| Reach { id: row.id, leaf: None, code: None };
         reach.extend(out.rows().iter().map(unplaced));
         let probes = match probe.effort {
-            Effort::Approximate { probes, .. } => probes as u32,
+            Effort::Approximate { probes, .. } => u32::try_from(probes).unwrap_or(u32::MAX),
             Effort::Exact => u32::MAX,
         };
-        for (at, candidate) in scratch.candidates.iter().enumerate() {
+        // Leaves of the visible candidates so far: what a search refines before the next one.
+        let mut before: Vec<u32> = Vec::with_capacity(scratch.candidates.len());
+        for candidate in &scratch.candidates {
             let leaf = leaf_of(&root, scratch.ranked[candidate.leaf as usize]);
             let rows = &leaf.chunk(candidate.chunk as usize).rows;
             let lane = candidate.lane as usize;
-            let id = rows.key(lane).id;
-            let Some(hit) = reach.iter_mut().find(|hit| hit.id == id) else { continue };
-            if rows.is_visible(lane, placed) {
-                let last = candidate.leaf.max(probes.saturating_sub(1));
-                let before = &scratch.candidates[..at];
-                let rank = before.iter().filter(|other| other.leaf <= last).count();
-                hit.leaf = Some(candidate.leaf);
-                hit.code = Some(rank as u32);
+            if !rows.is_visible(lane, placed) {
+                continue;
             }
+            let id = rows.key(lane).id;
+            if let Some(hit) = reach.iter_mut().find(|hit| hit.id == id) {
+                let up_to = |last| before.iter().filter(|&&leaf| leaf <= last).count() as u32;
+                hit.leaf = Some(candidate.leaf);
+                hit.code = Some(CodeRanks {
+                    own: up_to(candidate.leaf),
+                    visited: up_to(candidate.leaf.max(probes.saturating_sub(1))),
+                    all: before.len() as u32,
+                });
+            }
+            before.push(candidate.leaf);
         }
     }
 
@@ -176,6 +207,10 @@ impl Search for Shared {
 
     fn leaves(&self) -> usize {
         self.published.root().tree.leaves
+    }
+
+    fn writes(&self) -> u64 {
+        self.published.sequence()
     }
 }
 
@@ -338,12 +373,13 @@ impl Shared {
         keep_nearest(candidates, keep);
     }
 
-    /// Offers the candidates' exact distances, nearest estimate first; returns how many it took.
+    /// Offers the exact distances of the candidates that are to be refined, nearest estimate first;
+    /// returns how many it took.
     fn refine(
         &self,
         root: &Root,
         query: &[f32],
-        visible: Visible,
+        which: Refined,
         scratch: &ClusterScratch,
         out: &mut TopK,
     ) -> usize {
@@ -363,8 +399,11 @@ impl Shared {
             ahead(at + PREFETCH_AHEAD);
             let rows = rows_of(candidate);
             let lane = candidate.lane as usize;
-            if !rows.is_visible(lane, visible) {
+            if !rows.is_visible(lane, which.visible) {
                 continue;
+            }
+            if exact == which.most {
+                break;
             }
             exact += 1;
             let distance = distance(self.index.metric, query, rows.vector(lane));

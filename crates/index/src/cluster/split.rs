@@ -1,7 +1,8 @@
-//! LIRE: split a leaf and reassign the rows for which another leaf is now nearer.
+//! LIRE: split a leaf, or settle its rows around their present mean, and reassign the rows for which
+//! another leaf is now nearer.
 //!
 //! 1. 2-means over the living rows; if a side is below a quarter, cut at that quantile instead, so
-//!    that equal vectors and outliers are divided too.
+//!    that equal vectors and outliers are divided too. A leaf that is rewritten has one side.
 //! 2. A row of the old leaf that the old centroid served better than its new one may belong to a
 //!    neighbour: check the neighbours' centroids (first necessary condition).
 //! 3. A row of a neighbouring leaf for which a new centroid is nearer than its own moves to the
@@ -22,24 +23,48 @@ use crate::rows::distance;
 const ITERATIONS: usize = 6;
 
 impl Cluster {
+    /// Puts two leaves where one was.
     pub(super) fn split(&mut self, old: LeafId) {
+        let neighbours = self.neighbours(old, self.settings.reassign_leaves);
+        self.resettle(old, &neighbours, &|index, vectors| index.two_sides(vectors));
+        self.counts.splits += 1;
+    }
+
+    /// Copies the living rows of a leaf to a new one around what their mean is now.
+    pub(super) fn rewrite(&mut self, old: LeafId) {
         let dimension = self.shared.index.dimension;
-        let neighbours = self.neighbours(old);
+        // Its mean has moved less than those of a split do.
+        let neighbours = self.neighbours(old, self.settings.reassign_leaves / 2);
+        self.resettle(old, &neighbours, &|_, vectors| vec![0; vectors.len() / dimension]);
+        self.counts.rewrites += 1;
+    }
+
+    /// Puts new leaves where one was, one for each side that `divide` finds among its living rows
+    /// (from 0 on, none left out), and reassigns.
+    fn resettle(
+        &mut self,
+        old: LeafId,
+        neighbours: &[Arc<Leaf>],
+        divide: &dyn Fn(&Cluster, &[f32]) -> Vec<u8>,
+    ) {
+        let dimension = self.shared.index.dimension;
         let (leaf, node) = self.take_leaf(old);
         let rows = Batch::of_leaf(&self.shared, &leaf);
         let vectors = rows.vectors();
-        let sides = self.two_sides(&vectors);
-        let ids = means(&vectors, dimension, &sides).map(|center| self.new_leaf(center, node));
+        let sides = divide(self, &vectors);
+        let centers = means(&vectors, dimension, &sides, &leaf.center);
+        let ids: Vec<LeafId> =
+            centers.into_iter().map(|center| self.new_leaf(center, node)).collect();
         self.replace_child(node, old, &ids);
-        let new = ids.map(|id| self.state(id).leaf.clone());
+        let new: Vec<Arc<Leaf>> = ids.iter().map(|&id| self.state(id).leaf.clone()).collect();
 
-        let mut groups: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+        let mut groups: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
         let mut leavers: Vec<(LeafId, usize)> = Vec::new();
         for (row, &side) in sides.iter().enumerate() {
             let (side, rotated) = (usize::from(side), rows.rotated(row));
             let own = kernels::l2_squared(rotated, &new[side].centroid);
             let before = kernels::l2_squared(rotated, &leaf.centroid);
-            let nearer = if before < own { nearest(&neighbours, rotated, own) } else { None };
+            let nearer = if before < own { nearest(neighbours, rotated, own) } else { None };
             match nearer {
                 Some(target) => leavers.push((target, row)),
                 None => groups[side].push(row),
@@ -50,12 +75,11 @@ impl Cluster {
         }
         self.counts.moved += leavers.len() as u64;
         self.append_moved(&rows, leavers);
-        self.reassign_from(&neighbours, &new);
-        self.counts.splits += 1;
+        self.reassign_from(neighbours, &new);
     }
 
-    /// The leaves nearest to `of`, without it.
-    fn neighbours(&self, of: LeafId) -> Vec<Arc<Leaf>> {
+    /// The `most` leaves nearest to `of`, without it.
+    pub(super) fn neighbours(&self, of: LeafId, most: usize) -> Vec<Arc<Leaf>> {
         let centroid = self.state(of).leaf.centroid.clone();
         let mut near: Vec<(f32, &Arc<Leaf>)> = Vec::new();
         let padded = self.shared.rotation.padded();
@@ -70,11 +94,11 @@ impl Cluster {
             }
         }
         near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        near.iter().take(self.settings.reassign_leaves).map(|&(_, leaf)| leaf.clone()).collect()
+        near.iter().take(most).map(|&(_, leaf)| leaf.clone()).collect()
     }
 
-    /// Side of each row; each side holds at least a quarter of the rows.
-    fn two_sides(&self, vectors: &[f32]) -> Vec<bool> {
+    /// Side of each row, 0 or 1; each holds at least a quarter of the rows.
+    fn two_sides(&self, vectors: &[f32]) -> Vec<u8> {
         let dimension = self.shared.index.dimension;
         let settings = KMeansSettings {
             clusters: 2,
@@ -94,26 +118,30 @@ impl Cluster {
         let natural = order.partition_point(|&(difference, _)| difference < 0.0);
         let cut =
             if order[0].0 == order[n - 1].0 { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
-        let mut sides = vec![false; n];
+        let mut sides = vec![0; n];
         for &(_, row) in &order[cut..] {
-            sides[row as usize] = true;
+            sides[row as usize] = 1;
         }
         sides
     }
 
     /// Moves rows of `neighbours` that a new leaf serves better.
-    fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>; 2]) {
+    fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>]) {
         let mut moved = Batch::new(&self.shared);
         let mut targets = Vec::new();
         for leaf in neighbours {
             for (at, chunk) in leaf.chunks().enumerate() {
                 for lane in alive_lanes(&chunk.rows) {
                     let row = chunk.rows.vector(lane);
-                    let own = distance(Metric::L2, &leaf.center, row);
-                    let gaps = [0, 1].map(|side| distance(Metric::L2, &new[side].center, row));
-                    let side = usize::from(gaps[1] < gaps[0]);
-                    if gaps[side] < own {
-                        targets.push((new[side].id, moved.len()));
+                    let mut best = (distance(Metric::L2, &leaf.center, row), None);
+                    for leaf in new {
+                        let gap = distance(Metric::L2, &leaf.center, row);
+                        if gap < best.0 {
+                            best = (gap, Some(leaf.id));
+                        }
+                    }
+                    if let Some(target) = best.1 {
+                        targets.push((target, moved.len()));
                         moved.push(&self.shared, &chunk.rows, lane, self.placed);
                         let position = super::leaf::position(at, lane);
                         self.kill(Place { leaf: leaf.id, position }, self.placed);
@@ -138,9 +166,10 @@ fn nearest(leaves: &[Arc<Leaf>], rotated: &[f32], bound: f32) -> Option<LeafId> 
     best.1
 }
 
-/// Mean of the rows of each side.
-fn means(vectors: &[f32], dimension: usize, sides: &[bool]) -> [Vec<f32>; 2] {
-    [false, true].map(|side| {
+/// Mean of the rows of each side; `without` is that of no rows at all.
+fn means(vectors: &[f32], dimension: usize, sides: &[u8], without: &[f32]) -> Vec<Vec<f32>> {
+    let Some(last) = sides.iter().max() else { return vec![without.to_vec()] };
+    let mean_of = |side| {
         let mut mean = vec![0.0f32; dimension];
         let mut n = 0.0f32;
         for (row, _) in vectors.chunks_exact(dimension).zip(sides).filter(|(_, &s)| s == side) {
@@ -149,5 +178,6 @@ fn means(vectors: &[f32], dimension: usize, sides: &[bool]) -> [Vec<f32>; 2] {
         }
         mean.iter_mut().for_each(|m| *m /= n.max(1.0));
         mean
-    })
+    };
+    (0..=*last).map(mean_of).collect()
 }

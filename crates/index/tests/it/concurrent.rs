@@ -63,7 +63,7 @@ fn readers_see_one_moment_under_splits_merges_and_rewrites() {
             let id = write % IDS;
             // The whole set wanders, so that leaves fill, split, empty and merge all the time.
             let mut row = vector(id, random.next() % 64);
-            row[3] += (write / 500) as f32 * 3.0;
+            row[3] += (write / 100) as f32 * 3.0;
             index.upsert(key(id, write), VectorRef::F32(&row));
             ended.store(write, Ordering::SeqCst);
         }

@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod interleaved;
+mod maintain;
 mod model;
 
 use vstream_index::contract::{check, Contract};

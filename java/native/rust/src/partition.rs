@@ -168,6 +168,6 @@ fn effort(effort: Effort) -> vstream_engine::Effort {
     match effort {
         Effort::Auto => vstream_engine::Effort::Auto,
         Effort::Exact => vstream_engine::Effort::Exact,
-        Effort::Probes(probes) => vstream_engine::Effort::Probes(probes),
+        Effort::Probes(probes) => vstream_engine::Effort::probes(probes),
     }
 }

@@ -1,0 +1,129 @@
+//! Audits made by hand: what they say of an effort, and when they stop saying it.
+
+use vstream_vector::SplitMix;
+
+use super::*;
+
+const LEAVES: usize = 100;
+
+fn at(writes: u64) -> Moment {
+    Moment { leaves: LEAVES, writes }
+}
+
+/// An audit whose ten neighbours stand in these leaves, with code ranks a tenth as large.
+fn audit(leaves: [u32; 10], effort: Reached, writes: u64) -> Audit {
+    let hit = |(id, leaf): (u64, u32)| {
+        let ranks = CodeRanks { own: leaf / 10, visited: leaf / 10, all: leaf };
+        Reach { id, leaf: Some(leaf), code: Some(ranks) }
+    };
+    let mut audit = Audit {
+        query: vec![writes as f32],
+        k: 10,
+        reach: (0..).zip(leaves).map(hit).collect(),
+        at: at(writes),
+        effort,
+        found: 0.0,
+    };
+    audit.found = audit.share(effort, &audit.at);
+    audit
+}
+
+fn reached(probes: usize) -> Reached {
+    Reached { probes, refine: 100 }
+}
+
+/// A window whose neighbours stand in random leaves, the near ones more often.
+fn window(random: &mut SplitMix, audits: usize, effort: Reached) -> Window {
+    let mut window = Window::default();
+    for _ in 0..audits {
+        let mut leaf = || (random.below(10) * random.below(10)) as u32;
+        window.push(audit(std::array::from_fn(|_| leaf()), effort, 0));
+    }
+    window
+}
+
+#[test]
+fn an_estimate_speaks_of_the_effort_in_force() {
+    let mut window = Window::default();
+    // Made while 5 leaves were visited: 5 of 10 found.
+    (0..40).for_each(|_| window.push(audit(std::array::from_fn(|i| i as u32), reached(5), 0)));
+    let recall = |probes| window.estimate(reached(probes), &at(0)).expect("audits").recall;
+    assert!((recall(5) - 0.5).abs() < 1e-9);
+    assert!((recall(9) - 0.9).abs() < 1e-9);
+    assert!((recall(20) - 1.0).abs() < 1e-9);
+    // A tree four times as large: the same neighbours stand twice as far down.
+    let grown = Moment { leaves: 4 * LEAVES, writes: 0 };
+    let recall = window.estimate(reached(10), &grown).expect("audits").recall;
+    assert!((recall - 0.5).abs() < 1e-9, "{recall}");
+    // Few exact distances find less.
+    let ranks = Reached { probes: 20, refine: 0 };
+    assert_eq!(ranks.for_k(10).refine, 80, "never fewer than a multiple of k");
+}
+
+#[test]
+fn what_ranks_do_not_know_is_corrected() {
+    let mut window = Window::default();
+    for _ in 0..40 {
+        let mut audit = audit(std::array::from_fn(|i| i as u32), reached(8), 0);
+        audit.found -= 0.1;
+        window.push(audit);
+    }
+    let recall = window.estimate(reached(10), &at(0)).expect("audits").recall;
+    assert!((recall - 0.9).abs() < 1e-9, "{recall}");
+}
+
+#[test]
+fn an_interval_is_never_empty_and_covers_the_truth() {
+    let mut random = SplitMix(5);
+    let perfect = window(&mut random, 128, reached(100)).estimate(reached(100), &at(0));
+    let perfect = perfect.expect("audits");
+    assert_eq!(perfect.recall, 1.0);
+    assert!((0.002..0.01).contains(&perfect.margin), "{perfect:?}");
+    // The truth from many audits, then how often an interval from few holds it.
+    for (probes, audits) in [(40, 16), (55, 16), (40, 128), (55, 128), (64, 128)] {
+        let truth: f64 = (0..100)
+            .map(|_| window(&mut random, 128, reached(probes)))
+            .map(|window| window.estimate(reached(probes), &at(0)).expect("audits").recall)
+            .sum::<f64>()
+            / 100.0;
+        let covered = (0..400).filter(|_| {
+            let window = window(&mut random, audits, reached(probes));
+            let estimate = window.estimate(reached(probes), &at(0)).expect("audits");
+            (estimate.recall - truth).abs() <= estimate.margin
+        });
+        let covered = covered.count();
+        // 95 % of 400 less two standard errors.
+        assert!(covered >= 371, "{probes} probes, {audits} audits: {covered} of 400");
+    }
+}
+
+#[test]
+fn a_choice_meets_the_target_and_is_then_confirmed() {
+    let mut random = SplitMix(6);
+    for target in [0.7, 0.9, 0.98] {
+        let window = window(&mut random, 128, reached(30));
+        let chosen = window.choose(target, &at(0)).expect("enough audits");
+        let recall = window.estimate(chosen, &at(0)).expect("audits").recall;
+        assert!((target..target + 0.05).contains(&recall), "{recall} for {target}");
+        assert!(!window.confirms(reached(2), target, &at(0)), "too little");
+        assert!(!window.confirms(reached(100), 0.7, &at(0)), "too much");
+    }
+    let few = window(&mut random, WINDOW_MIN - 1, reached(30));
+    assert_eq!(few.choose(0.9, &at(0)), None);
+}
+
+#[test]
+fn audits_of_rows_that_are_gone_are_made_again() {
+    let mut window = Window::default();
+    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    for writes in 0..30 {
+        window.push(audit([0; 10], reached(5), writes * lasts / 10));
+    }
+    let now = at(3 * lasts);
+    window.forget(&now);
+    assert_eq!(window.len(), 10, "those of the last half of the rows stay");
+    let (query, k) = window.ask_again().expect("a query of an audit that went");
+    assert_eq!((query, k), (vec![(19 * lasts / 10) as f32], 10), "the newest first");
+    let left = std::iter::from_fn(|| window.ask_again()).count();
+    assert_eq!(left, 19);
+}
