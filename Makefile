@@ -121,4 +121,4 @@ bench-runbooks: data ## recall step by step while rows come, change and go, in r
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/flink/target .venv .venv-peers python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target .venv .venv-peers python/native/target

@@ -27,6 +27,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
+import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
@@ -72,6 +73,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient QueryBatch queries;
     private transient AnswerBatch answers;
     private transient StreamRecord<PartialAnswer> record;
+    private transient Applied behind;
     private transient int partition;
     private transient long statsDueNanos;
     private transient Count applied;
@@ -119,6 +121,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         queries = new QueryBatch(settings.dimension(), 2);
         answers = new AnswerBatch();
         record = new StreamRecord<>(null);
+        int places = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        behind = new Applied(places);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
         lastApplied = meters.level(Names.LAST_APPLIED);
@@ -134,6 +138,11 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void processElement1(StreamRecord<Write> element) {
         Write write = element.getValue();
+        if (write.offsets != null) {
+            // What it speaks of may wait in the batch, which every query applies first.
+            behind.mark((int) write.id, write.offsets);
+            return;
+        }
         if (write.delete) {
             writes.delete(write.id, write.version, write.code, write.shard);
         } else {
@@ -142,6 +151,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         if (writes.count() >= BATCH) {
             apply();
         }
+    }
+
+    @Override
+    public void processWatermark1(Watermark mark) throws Exception {
+        behind.watermark(mark.getTimestamp());
+        super.processWatermark1(mark);
     }
 
     @Override
@@ -173,6 +188,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                 copy.expected(),
                                 copy.routedMillis(),
                                 found,
+                                behind.frontier(),
                                 exact)));
     }
 
