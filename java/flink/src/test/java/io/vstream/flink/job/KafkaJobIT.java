@@ -84,6 +84,7 @@ class KafkaJobIT {
         Traffic traffic = new Traffic(broker.address(), run, SEED, false);
         try (LocalCluster cluster = new LocalCluster(2, 1)) {
             JobID id = cluster.submit(env, name);
+            traffic.warmUp(Duration.ofSeconds(60));
             traffic.write(
                     PER_SECOND,
                     written ->

@@ -38,6 +38,8 @@ public final class Traffic implements AutoCloseable {
     private static final int QUERY_EVERY = 50;
     private static final int BAD_EVERY = 997;
     private static final int BATCH = 20;
+    private static final int WARM_UP = 2_000;
+    private static final long MOVED_MILLIS = 3_000;
     private static final long SECOND_NANOS = 1_000_000_000L;
 
     private final String run;
@@ -133,6 +135,19 @@ public final class Traffic implements AutoCloseable {
             findings.add(ledger.partial() + " answers are partial");
         }
         return findings;
+    }
+
+    /**
+     * Writes enough vectors for the first template and waits until rows stand where it says. From
+     * then on no answer may lack a row.
+     */
+    public void warmUp(Duration patience) throws Exception {
+        while (ledger.writes() < WARM_UP) {
+            vector();
+        }
+        settle(patience);
+        Thread.sleep(MOVED_MILLIS);
+        ledger.strict();
     }
 
     /**
