@@ -28,7 +28,7 @@ SEED ?= 20251122
 RATE ?= 2000
 CHAOS := $(CURDIR)/run/chaos
 
-SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
+SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
@@ -139,4 +139,4 @@ bench-runbooks: data ## recall step by step while rows come, change and go, in r
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/broker/target java/flink/target .venv .venv-peers python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target examples/flink/target .venv .venv-peers python/native/target

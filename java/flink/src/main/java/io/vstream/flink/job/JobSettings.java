@@ -69,7 +69,9 @@ public record JobSettings(
             /** A file of JSON lines. */
             FILE,
             /** A topic. */
-            KAFKA
+            KAFKA,
+            /** A stream of the program that builds the dataflow. */
+            PROGRAM
         }
 
         /** True for a generator. */
@@ -164,9 +166,10 @@ public record JobSettings(
     private static Input input(JsonNode input) {
         Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
         boolean kafka = kind == Input.Kind.KAFKA;
+        boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
         return new Input(
                 kind,
-                kafka ? null : need(input, "path").asText(),
+                file ? need(input, "path").asText() : null,
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(10),
