@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
@@ -143,7 +144,7 @@ public record JobSettings(
                 new VectorRules(
                         need(collection, "dimension").asInt(),
                         need(collection, "metric").asText().equals("cosine"),
-                        collection.path("element").asText("f32").equals("u8")),
+                        Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
                 input(need(job, "vectors")),
                 queries ? input(job.path("queries")) : null,
