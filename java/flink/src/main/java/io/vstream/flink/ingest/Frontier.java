@@ -54,6 +54,19 @@ public record Frontier(long watermark, long[] offsets) {
         return max;
     }
 
+    /** The watermark and then the offsets, as state keeps them. */
+    public long[] toLongs() {
+        long[] longs = new long[offsets.length + 1];
+        longs[0] = watermark;
+        System.arraycopy(offsets, 0, longs, 1, offsets.length);
+        return longs;
+    }
+
+    /** Reads what {@link #toLongs} made. */
+    public static Frontier ofLongs(long[] longs) {
+        return new Frontier(longs[0], Arrays.copyOfRange(longs, 1, longs.length));
+    }
+
     /** Writes both fields. */
     public void write(DataOutputView out) throws IOException {
         out.writeLong(watermark);

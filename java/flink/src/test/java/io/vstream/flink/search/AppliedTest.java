@@ -9,7 +9,7 @@ class AppliedTest {
 
     @Test
     void nothingIsKnownUntilEveryPlaceTaskHasSpoken() {
-        Applied applied = new Applied(2);
+        Applied applied = new Applied(2, Frontier.NONE);
         applied.mark(0, new long[] {5, 6});
         assertThat(applied.frontier().offsets()).containsOnly(Frontier.NO_OFFSET);
         applied.mark(1, new long[] {4, 9, 2});
@@ -20,8 +20,20 @@ class AppliedTest {
     }
 
     @Test
+    void whatTheCheckpointHeldCountsUntilMoreIsKnown() {
+        Frontier restored = Frontier.ofLongs(new long[] {70, 5, 6});
+        Applied applied = new Applied(2, restored);
+        assertThat(applied.frontier()).isEqualTo(restored);
+        applied.mark(0, new long[] {9, 9});
+        assertThat(applied.frontier()).isEqualTo(restored);
+        applied.mark(1, new long[] {8, 5});
+        applied.watermark(60);
+        assertThat(applied.frontier().toLongs()).containsExactly(70, 8, 6);
+    }
+
+    @Test
     void timeAndOffsetsMoveOnTheirOwn() {
-        Applied applied = new Applied(1);
+        Applied applied = new Applied(1, Frontier.NONE);
         applied.watermark(70);
         applied.mark(0, new long[] {3});
         Frontier before = applied.frontier();
