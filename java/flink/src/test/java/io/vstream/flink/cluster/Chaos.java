@@ -42,7 +42,7 @@ final class Chaos implements AutoCloseable {
     private static final int PARALLELISM_MAX = 4;
     private static final int TASK_MANAGERS = 2;
     private static final String RUN = "chaos";
-    private static final Duration SETTLE = Duration.ofSeconds(180);
+    private static final Duration SETTLE = Duration.ofSeconds(300);
 
     private final Path folder;
     private final Path jar = Path.of(System.getProperty("vstream.cluster.jar"));

@@ -42,9 +42,12 @@ class ClusterIT {
     void randomEventsLoseNothing() throws Exception {
         Duration duration = Duration.ofSeconds((long) (60 * Double.parseDouble(minutes())));
         try (Chaos chaos = new Chaos(folder, SEED)) {
-            chaos.run(duration, PER_SECOND);
-            Path result = Path.of(System.getProperty("vstream.chaos.result"));
-            Files.writeString(result, chaos.result() + "\n");
+            try {
+                chaos.run(duration, PER_SECOND);
+            } finally {
+                Path result = Path.of(System.getProperty("vstream.chaos.result"));
+                Files.writeString(result, chaos.result() + "\n");
+            }
             nothingIsWrong(chaos);
         }
     }
