@@ -10,6 +10,10 @@ pub const DIMENSION_MAX: usize = 4096;
 /// Largest `k` of a query.
 pub const K_MAX: usize = 1000;
 
+/// Bytes of a vector above which a second look is taken: what it saves in exact distances grows
+/// with the vector, what it costs with its dimensions alone.
+const SECOND_LOOK_BYTES: usize = 512;
+
 /// Which index serves the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
@@ -52,7 +56,10 @@ impl Settings {
             recall_target: 0.95,
             recall_guard: true,
             seed: 42,
-            cluster: ClusterSettings::default(),
+            cluster: ClusterSettings {
+                second_look: dimension * element.bytes() > SECOND_LOOK_BYTES,
+                ..ClusterSettings::default()
+            },
         }
     }
 

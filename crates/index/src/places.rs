@@ -105,7 +105,7 @@ impl Table {
     /// Where a hash belongs. Homes are in the order of hashes.
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        ((hash & 0xffff_ffff) * self.capacity as u64 >> 32) as usize
+        (((hash & 0xffff_ffff) * self.capacity as u64) >> 32) as usize
     }
 
     /// Where the id is, or where it is to be put.

@@ -4,6 +4,7 @@ mod bad_input;
 mod element;
 mod guard;
 mod snapshot;
+mod unaudited;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
 

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use vstream_quantize::rabitq::extended::{self, ExtendedFactors, EXTENDED_FACTOR_BYTES};
 use vstream_quantize::rabitq::{block_bytes, clear, pack_lane, Factors, BLOCK};
 use vstream_vector::kernels;
 
-use crate::append::{append_buffer, Cells, Pen};
+use crate::append::{append_buffer, Cells, Pen, PARTS};
 use crate::rows::RowChunk;
 
 /// Each run is twice as long as the one before: a leaf is small as a rule, and when many rows
@@ -48,6 +49,13 @@ struct Run {
 pub(crate) struct LeafChunk {
     pub(crate) rows: Arc<RowChunk>,
     filling: ArcSwapOption<CodeBlock>,
+    /// Fine codes with their factors, row by row, if the index takes a second look.
+    fine: Option<Box<Cells<u8>>>,
+}
+
+/// Bytes of a fine code with its factors.
+pub(crate) const fn fine_bytes(padded: usize) -> usize {
+    extended::code_bytes(padded) + EXTENDED_FACTOR_BYTES
 }
 
 /// Codes of up to 32 rows.
@@ -73,14 +81,50 @@ impl CodeBlock {
 }
 
 impl LeafChunk {
-    pub(crate) fn new(rows: Arc<RowChunk>) -> LeafChunk {
-        LeafChunk { rows, filling: ArcSwapOption::empty() }
+    /// A chunk without codes, and the pen of its fine codes: `fine` bytes per row, 0 for none.
+    pub(crate) fn new(rows: Arc<RowChunk>, fine: usize) -> (LeafChunk, Option<Pen>) {
+        let (pen, fine) = match fine {
+            0 => (None, None),
+            bytes => {
+                let (pen, cells) = append_buffer(BLOCK * bytes, BLOCK / PARTS * bytes);
+                (Some(pen), Some(Box::new(cells)))
+            }
+        };
+        (LeafChunk { rows, filling: ArcSwapOption::empty(), fine }, pen)
+    }
+
+    /// Adds a row's fine code and factors, before its code is published. Only the writer calls.
+    pub(crate) fn push_fine(&self, pen: &mut Pen, code: &[u8]) {
+        self.fine.as_ref().expect("a chunk with fine codes").push(pen, code);
+    }
+
+    /// Fine code and factors of a row whose code was published.
+    #[inline]
+    pub(crate) fn fine(&self, padded: usize, lane: usize) -> (&[u8], ExtendedFactors) {
+        let bytes = fine_bytes(padded);
+        let fine = self.fine.as_ref().expect("a chunk with fine codes");
+        let (code, factors) =
+            fine.slice(lane * bytes, bytes).split_last_chunk().expect("a code has factors");
+        (code, ExtendedFactors::from_bytes(*factors))
+    }
+
+    /// Starts loading a fine code.
+    #[inline]
+    pub(crate) fn prefetch_fine(&self, padded: usize, lane: usize) {
+        let bytes = fine_bytes(padded);
+        let fine = self.fine.as_ref().expect("a chunk with fine codes");
+        kernels::prefetch(fine.slice(lane * bytes, bytes));
     }
 
     /// The codes of a chunk that is not full, to be extended; only the writer asks.
     pub(crate) fn filling(&self, padded: usize) -> CodeBlock {
         let current = self.filling.load();
         current.as_deref().cloned().unwrap_or_else(|| CodeBlock::empty(padded))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let fine = self.fine.as_ref().map_or(0, |fine| fine.bytes() + size_of::<Cells<u8>>());
+        self.rows.memory_bytes() + fine as u64
     }
 
     /// Publishes the codes of a chunk that is not full. Only the writer calls it.
@@ -216,7 +260,7 @@ impl Leaf {
             .map(|run| run.codes.bytes() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
         let own = (self.center.len() + self.centroid.len()) * size_of::<f32>() + size_of::<Leaf>();
-        let rows: u64 = self.chunks().map(|chunk| chunk.rows.memory_bytes()).sum();
+        let rows: u64 = self.chunks().map(LeafChunk::memory_bytes).sum();
         // At most one chunk has a block of its own.
         (own + runs + self.block_bytes() + size_of::<CodeBlock>()) as u64 + rows
     }

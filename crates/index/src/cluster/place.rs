@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use vstream_quantize::rabitq::{encode, BLOCK};
+use vstream_quantize::rabitq::{encode, extended, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::leaf::{CodeBlock, Leaf, LeafChunk, LeafId};
+use super::leaf::{fine_bytes, CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
@@ -23,6 +23,7 @@ const ROUTED_EXACTLY: usize = 6;
 pub(super) struct Buffers {
     pub(super) vector: Vec<f32>,
     pub(super) bits: Vec<u8>,
+    fine: Vec<u8>,
     pub(super) route: RouteScratch,
     routed: Vec<(LeafId, u32)>,
 }
@@ -118,6 +119,7 @@ impl Cluster {
             node,
             open: None,
             pen: None,
+            fine_pen: None,
             chunks: 0,
             rows: 0,
             dead: 0,
@@ -133,6 +135,7 @@ impl Cluster {
     pub(super) fn append<'a>(&mut self, leaf: LeafId, rows: impl Iterator<Item = Incoming<'a>>) {
         let shared = self.shared.clone();
         let mut bits = std::mem::take(&mut self.buffers.bits);
+        let mut fine = std::mem::take(&mut self.buffers.fine);
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
         let places = &mut self.places;
@@ -149,6 +152,12 @@ impl Cluster {
             let centroid = &state.leaf.centroid;
             state.leaf.widen(kernels::l2_squared(row.rotated, centroid).sqrt());
             let lane = open.push(row.key, row.vector, row.inserted);
+            if let Some(pen) = &mut state.fine_pen {
+                fine.resize(extended::code_bytes(padded), 0);
+                let factors = extended::encode(shared.form, row.rotated, centroid, &mut fine);
+                fine.extend_from_slice(&factors.to_bytes());
+                state.leaf.chunk(chunk).push_fine(pen, &fine);
+            }
             codes.push(padded, &bits, factors);
             let position = super::leaf::position(chunk, lane);
             places.insert(row.key.id, (leaf, position));
@@ -164,6 +173,7 @@ impl Cluster {
             state.leaf.chunk(state.chunks - 1).publish(block);
         }
         self.buffers.bits = bits;
+        self.buffers.fine = fine;
         self.queue_if_due(leaf);
     }
 }
@@ -171,7 +181,10 @@ impl Cluster {
 /// Opens the next chunk of a leaf.
 fn open_chunk(shared: &Shared, state: &mut LeafState) {
     let rows = RowWriter::new(shared.index.element, shared.index.dimension, BLOCK);
-    let pen = state.leaf.add_chunk(state.chunks, LeafChunk::new(rows.chunk().clone()));
+    let fine = if shared.second_look { fine_bytes(shared.rotation.padded()) } else { 0 };
+    let (chunk, fine_pen) = LeafChunk::new(rows.chunk().clone(), fine);
+    state.fine_pen = fine_pen;
+    let pen = state.leaf.add_chunk(state.chunks, chunk);
     if pen.is_some() {
         state.pen = pen;
     }

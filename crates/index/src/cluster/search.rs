@@ -4,7 +4,8 @@
 //! 2. Rotate the query, rank the leaves by the distance of their centroids.
 //! 3. Scan the codes of the nearest leaves; keep the `refine` best estimates by a threshold that
 //!    is lowered whenever four times as many have passed it.
-//! 4. Take the exact distance of those, nearest estimate first, as one batch.
+//! 4. With a second look: estimate those again by four bits per dimension, and keep a tenth.
+//! 5. Take the exact distance of what is left, nearest estimate first, as one batch.
 //!
 //! Parameters and what did not pay (pruning by geometry, exact distances inside the scan):
 //! SPANN, RaBitQ and our own measurements, see docs/design/index.md.
@@ -12,6 +13,7 @@
 use std::sync::Arc;
 
 use crate::publish::Guard;
+use vstream_quantize::rabitq::extended::ExtendedQuery;
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
@@ -35,11 +37,19 @@ const INNER_PRODUCT_SPREAD: f32 = 0.25;
 /// Candidates that are asked for ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
 
+/// Fine codes that are asked for ahead: a line or two each.
+const PREFETCH_FINE_AHEAD: usize = 16;
+
+/// Rows measured exactly after a second look, beyond twice those wanted: among the best 20 by four
+/// bits are 998 of 1,000 of the 10 nearest (docs/design/index.md), and some rows are dead.
+const AFTER_SECOND_LOOK: usize = 8;
+
 /// Buffers of the cluster index.
 #[derive(Default)]
 pub(crate) struct ClusterScratch {
     rotated: Vec<f32>,
     table: QueryTable,
+    fine: ExtendedQuery,
     scan: ScanScratch,
     estimates: Vec<f32>,
     nodes: Vec<(f32, u32)>,
@@ -91,6 +101,10 @@ impl Search for Shared {
                 self.prepare(probe.vector, scratch);
                 self.rank(&root.tree, probes, scratch);
                 self.scan(&root, refine.max(probe.k), scratch, &mut stats);
+                if self.second_look {
+                    self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
+                }
+                sort(&mut scratch.candidates);
                 stats.exact += self.refine(&root, probe.vector, placed, scratch, out);
             }
         }
@@ -129,6 +143,7 @@ impl Search for Shared {
         self.prepare(probe.vector, scratch);
         self.rank(&root.tree, usize::MAX, scratch);
         self.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
+        sort(&mut scratch.candidates);
         scan_exactly(&root.tail, self.index, probe.vector, tail, out);
         self.refine(&root, probe.vector, placed, scratch, out);
         reach.clear();
@@ -294,7 +309,33 @@ impl Shared {
         if candidates.len() > keep {
             keep_nearest(candidates, keep);
         }
-        candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
+    }
+
+    /// Estimates the candidates by their fine codes and keeps the `keep` best.
+    fn look_again(&self, root: &Root, keep: usize, scratch: &mut ClusterScratch) {
+        let ClusterScratch { rotated, fine, ranked, candidates, .. } = scratch;
+        if candidates.len() <= keep {
+            return;
+        }
+        fine.build(rotated);
+        let padded = rotated.len();
+        let chunk_of = |candidate: &Candidate| {
+            leaf_of(root, ranked[candidate.leaf as usize]).chunk(candidate.chunk as usize)
+        };
+        let ahead = |candidates: &[Candidate], at: usize| {
+            if let Some(next) = candidates.get(at) {
+                chunk_of(next).prefetch_fine(padded, next.lane as usize);
+            }
+        };
+        (0..PREFETCH_FINE_AHEAD).for_each(|at| ahead(candidates, at));
+        for at in 0..candidates.len() {
+            ahead(candidates, at + PREFETCH_FINE_AHEAD);
+            let candidate = &mut candidates[at];
+            let (code, factors) = chunk_of(candidate).fine(padded, candidate.lane as usize);
+            let base = ranked[candidate.leaf as usize].base;
+            candidate.estimate = fine.estimate(code, factors, base);
+        }
+        keep_nearest(candidates, keep);
     }
 
     /// Offers the candidates' exact distances, nearest estimate first; returns how many it took.
@@ -338,6 +379,10 @@ impl Shared {
 
 fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
     &root.tree.nodes[ranked.node as usize].leaves[ranked.child as usize]
+}
+
+fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
 }
 
 /// Keeps the `keep` least estimates, in no order; returns the largest of them.

@@ -23,6 +23,7 @@ fn readers_see_one_moment_under_splits_merges_and_rewrites() {
         leaf_rows_min: 16,
         batch_rows: 8,
         node_leaves_max: 4,
+        second_look: true,
         ..ClusterSettings::default()
     };
     let mut index = Cluster::new(settings, sizes);

@@ -30,7 +30,7 @@ fn cluster_keeps_the_contract() {
 #[test]
 fn cluster_with_small_leaves_keeps_the_contract() {
     check(&Contract {
-        name: "cluster, small leaves, large batches",
+        name: "cluster, small leaves, large batches, second look",
         make: |settings| {
             let sizes = ClusterSettings {
                 leaf_rows_max: 64,
@@ -38,6 +38,7 @@ fn cluster_with_small_leaves_keeps_the_contract() {
                 batch_rows: 200,
                 node_leaves_max: 8,
                 jobs_per_batch: 6,
+                second_look: true,
                 ..ClusterSettings::default()
             };
             Box::new(Cluster::new(settings, sizes))

@@ -85,7 +85,7 @@ fn more_deletes_than_upserts_in_small_leaves() {
 #[test]
 fn halves_in_small_leaves() {
     let mix = Mix { seed: 4, element: Element::F16, operations: 150_000, deletes: 40, ids: 8_000 };
-    run(mix, small_leaves());
+    run(mix, ClusterSettings { second_look: true, ..small_leaves() });
 }
 
 #[test]

@@ -57,8 +57,20 @@ final class Chaos implements AutoCloseable {
     private int rescales;
     private volatile boolean enough;
 
-    /** Starts broker, cluster and job in an empty folder. */
-    Chaos(Path folder, long seed) throws Exception {
+    /** Starts broker, cluster and job in an empty folder, and waits for the first answers. */
+    static Chaos start(Path folder, long seed) throws Exception {
+        Chaos chaos = new Chaos(folder, seed);
+        try {
+            chaos.submit(null);
+            chaos.traffic.warmUp(SETTLE);
+            return chaos;
+        } catch (Exception | AssertionError e) {
+            chaos.close();
+            throw e;
+        }
+    }
+
+    private Chaos(Path folder, long seed) throws Exception {
         this.folder = folder;
         random = new SplittableRandom(seed);
         broker = KafkaBroker.start(folder.resolve("broker"));
@@ -70,8 +82,6 @@ final class Chaos implements AutoCloseable {
             throw e;
         }
         traffic = new Traffic(broker.address(), RUN, seed, true);
-        submit(null);
-        traffic.warmUp(SETTLE);
     }
 
     /** Lets events happen while records are written at {@code perSecond}, and waits for answers. */

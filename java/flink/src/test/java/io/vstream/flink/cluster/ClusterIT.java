@@ -26,7 +26,7 @@ class ClusterIT {
     @Test
     @DisabledIfSystemProperty(named = MINUTES, matches = ".*")
     void killsABounceAndARescaleLoseNothing() throws Exception {
-        try (Chaos chaos = new Chaos(folder, SEED)) {
+        try (Chaos chaos = Chaos.start(folder, SEED)) {
             chaos.run(
                     List.of(
                             Chaos.Event.KILL_TASK_MANAGER,
@@ -41,7 +41,7 @@ class ClusterIT {
     @EnabledIfSystemProperty(named = MINUTES, matches = ".+")
     void randomEventsLoseNothing() throws Exception {
         Duration duration = Duration.ofSeconds((long) (60 * Double.parseDouble(minutes())));
-        try (Chaos chaos = new Chaos(folder, SEED)) {
+        try (Chaos chaos = Chaos.start(folder, SEED)) {
             try {
                 chaos.run(duration, PER_SECOND);
             } finally {
