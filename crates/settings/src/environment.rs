@@ -94,13 +94,15 @@ fn check_sources(job: &JobSettings, problems: &mut Vec<String>) {
             }
         }
         VectorSource::File { path } => check_file("vectors.path", path, problems),
+        // Whether brokers answer is found out by who talks to them: the job, when it starts.
+        VectorSource::Kafka(_) => {}
     }
     match &job.queries {
         Some(QuerySource::Generator { path, .. }) => {
             check_matrix("queries.path", path, dimension, problems);
         }
         Some(QuerySource::File { path, .. }) => check_file("queries.path", path, problems),
-        None => {}
+        Some(QuerySource::Kafka { .. }) | None => {}
     }
 }
 

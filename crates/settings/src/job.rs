@@ -60,6 +60,8 @@ pub struct CheckpointSettings {
     pub interval: u64,
     /// Folder that holds them.
     pub path: PathBuf,
+    /// Milliseconds after which a checkpoint that has not completed is given up.
+    pub timeout: u64,
 }
 
 /// A folder.
@@ -145,6 +147,10 @@ impl JobSettings {
     /// Notes what no key shows alone.
     fn check_together(&self, root: &Section) {
         self.check_sources(root);
+        if let ResultSink::Kafka(output) = &self.results {
+            let checkpoint = self.checkpoint.as_ref().map(|c| (c.interval, c.timeout));
+            output.check(&root.section("results"), checkpoint);
+        }
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
             if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(
@@ -160,43 +166,59 @@ impl JobSettings {
     }
 
     fn check_sources(&self, root: &Section) {
-        match (&self.vectors, &self.queries) {
-            (VectorSource::Generator { limit, .. }, queries) => {
-                if matches!(queries, Some(QuerySource::File { .. })) {
-                    root.note(
-                        "queries.kind",
-                        "'file' cannot be mixed with generated vectors. Set it to generator, or \
-                         vectors.kind to file.",
-                    );
-                }
-                if queries.is_none() && self.workload.ratio.queries > 0 {
-                    root.note(
-                        "queries",
-                        "this key is missing, but workload.ratio.queries is not 0. Add a query \
-                         source, or set workload.ratio.queries to 0.",
-                    );
-                }
-                if *limit == 0 && self.workload.duration == 0 {
-                    root.note(
-                        "workload.duration",
-                        "the job would never end. Set it, such as 60 s, or set vectors.limit.",
-                    );
-                }
-            }
-            (VectorSource::File { .. }, Some(QuerySource::Generator { .. })) => root.note(
+        let vectors = match &self.vectors {
+            VectorSource::Generator { .. } => ("generator", "generated vectors"),
+            VectorSource::File { .. } => ("file", "vectors from a file"),
+            VectorSource::Kafka(_) => ("kafka", "vectors from Kafka"),
+        };
+        let queries = self.queries.as_ref().map(|queries| match queries {
+            QuerySource::Generator { .. } => "generator",
+            QuerySource::File { .. } => "file",
+            QuerySource::Kafka { .. } => "kafka",
+        });
+        if let Some(queries) = queries.filter(|queries| *queries != vectors.0) {
+            root.note(
                 "queries.kind",
-                "'generator' cannot be mixed with vectors from a file. Set it to file, or \
-                 vectors.kind to generator.",
-            ),
-            (VectorSource::File { .. }, _) => {
-                if root.has("workload") {
-                    root.note(
-                        "workload",
-                        "files are read as they are, so there is no mix and no rate to set. Remove \
-                         it, or set vectors.kind to generator.",
-                    );
-                }
-            }
+                &format!(
+                    "'{queries}' cannot be mixed with {}. Set it to {}, or vectors.kind to \
+                     {queries}.",
+                    vectors.1, vectors.0
+                ),
+            );
+        }
+        match &self.vectors {
+            VectorSource::Generator { limit, .. } => self.check_workload(*limit, root),
+            VectorSource::File { .. } => self.refuse_workload("files are", root),
+            VectorSource::Kafka(_) => self.refuse_workload("topics are", root),
+        }
+    }
+
+    fn check_workload(&self, limit: u64, root: &Section) {
+        if self.queries.is_none() && self.workload.ratio.queries > 0 {
+            root.note(
+                "queries",
+                "this key is missing, but workload.ratio.queries is not 0. Add a query source, or \
+                 set workload.ratio.queries to 0.",
+            );
+        }
+        if limit == 0 && self.workload.duration == 0 {
+            root.note(
+                "workload.duration",
+                "the job would never end. Set it, such as 60 s, or set vectors.limit.",
+            );
+        }
+    }
+
+    /// The default is no setting: the normalised form has it in every job.
+    fn refuse_workload(&self, inputs: &str, root: &Section) {
+        if self.workload != WorkloadSettings::default() {
+            root.note(
+                "workload",
+                &format!(
+                    "{inputs} read as they are, so there is no mix and no rate to set. Remove it, \
+                     or set vectors.kind to generator."
+                ),
+            );
         }
     }
 }
@@ -206,6 +228,7 @@ impl CheckpointSettings {
         let settings = CheckpointSettings {
             interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
             path: section.path("path", None),
+            timeout: section.duration_ms("timeout", 1_000..=86_400_000, 120_000),
         };
         section.finish();
         settings

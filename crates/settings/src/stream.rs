@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::kafka::{KafkaInput, KafkaOutput};
 use crate::section::Section;
 use crate::units;
 
@@ -37,6 +38,8 @@ pub enum VectorSource {
         /// The file.
         path: PathBuf,
     },
+    /// A Kafka topic, without end.
+    Kafka(KafkaInput),
 }
 
 /// Where queries come from.
@@ -55,6 +58,14 @@ pub enum QuerySource {
         /// The file.
         path: PathBuf,
         /// Neighbours per answer where a line does not say, 1..=1000.
+        k: u32,
+    },
+    /// A Kafka topic, without end.
+    Kafka {
+        /// The topic and how to read it.
+        #[serde(flatten)]
+        input: KafkaInput,
+        /// Neighbours per answer where a record does not say, 1..=1000.
         k: u32,
     },
 }
@@ -97,26 +108,37 @@ pub enum ResultSink {
         /// The file, or the folder in which the sink keeps its parts.
         path: PathBuf,
     },
+    /// A Kafka topic.
+    Kafka(KafkaOutput),
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum SourceKind {
     Generator,
     File,
+    Kafka,
 }
 
-const SOURCES: &[(&str, SourceKind)] =
-    &[("generator", SourceKind::Generator), ("file", SourceKind::File)];
+const SOURCES: &[(&str, SourceKind)] = &[
+    ("generator", SourceKind::Generator),
+    ("file", SourceKind::File),
+    ("kafka", SourceKind::Kafka),
+];
 
 #[derive(Clone, Copy)]
 enum SinkKind {
     Blackhole,
     Console,
     File,
+    Kafka,
 }
 
-const SINKS: &[(&str, SinkKind)] =
-    &[("blackhole", SinkKind::Blackhole), ("console", SinkKind::Console), ("file", SinkKind::File)];
+const SINKS: &[(&str, SinkKind)] = &[
+    ("blackhole", SinkKind::Blackhole),
+    ("console", SinkKind::Console),
+    ("file", SinkKind::File),
+    ("kafka", SinkKind::Kafka),
+];
 
 impl VectorSource {
     pub(crate) fn read(section: &Section) -> VectorSource {
@@ -127,15 +149,17 @@ impl VectorSource {
                 limit: section.integer("limit", 0..=RECORDS_MAX, Some(0)),
             },
             SourceKind::File => VectorSource::File { path: section.path("path", None) },
+            SourceKind::Kafka => VectorSource::Kafka(KafkaInput::read_vectors(section)),
         };
         section.finish();
         source
     }
 
-    /// The file that is read.
-    pub fn path(&self) -> &PathBuf {
+    /// The file that is read, if it is one.
+    pub fn path(&self) -> Option<&PathBuf> {
         match self {
-            VectorSource::Generator { path, .. } | VectorSource::File { path } => path,
+            VectorSource::Generator { path, .. } | VectorSource::File { path } => Some(path),
+            VectorSource::Kafka(_) => None,
         }
     }
 }
@@ -143,20 +167,31 @@ impl VectorSource {
 impl QuerySource {
     pub(crate) fn read(section: &Section) -> QuerySource {
         let kind = section.choice("kind", "a source", SOURCES, None);
-        let path = section.path("path", None);
         let k = section.integer("k", 1..=K_MAX, Some(10)) as u32;
+        let path = || section.path("path", None);
+        let source = match kind {
+            SourceKind::Generator => QuerySource::Generator { path: path(), k },
+            SourceKind::File => QuerySource::File { path: path(), k },
+            SourceKind::Kafka => QuerySource::Kafka { input: KafkaInput::read_queries(section), k },
+        };
         section.finish();
-        match kind {
-            SourceKind::Generator => QuerySource::Generator { path, k },
-            SourceKind::File => QuerySource::File { path, k },
-        }
+        source
     }
 
-    /// The file that is read.
-    pub fn path(&self) -> &PathBuf {
+    /// The file that is read, if it is one.
+    pub fn path(&self) -> Option<&PathBuf> {
         match self {
-            QuerySource::Generator { path, .. } | QuerySource::File { path, .. } => path,
+            QuerySource::Generator { path, .. } | QuerySource::File { path, .. } => Some(path),
+            QuerySource::Kafka { .. } => None,
         }
+    }
+}
+
+impl Default for WorkloadSettings {
+    /// Without rate, limit and warm-up.
+    fn default() -> WorkloadSettings {
+        let ratio = RatioSettings { queries: 1, inserts: 3, deletes: 1 };
+        WorkloadSettings { ratio, rate: 0, duration: 0, warm_up: 0 }
     }
 }
 
@@ -222,6 +257,7 @@ impl ResultSink {
             SinkKind::Blackhole => ResultSink::Blackhole,
             SinkKind::Console => ResultSink::Console,
             SinkKind::File => ResultSink::File { path: section.path("path", None) },
+            SinkKind::Kafka => ResultSink::Kafka(KafkaOutput::read(section)),
         };
         section.finish();
         sink

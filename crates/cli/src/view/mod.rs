@@ -51,7 +51,7 @@ impl Scene {
                 _ if limit > 0 => (preload, Goal::Records(limit)),
                 duration => (preload, Goal::Seconds(duration as f64 / 1000.0)),
             },
-            VectorSource::File { .. } => (0, Goal::EndOfInput),
+            VectorSource::File { .. } | VectorSource::Kafka(_) => (0, Goal::EndOfInput),
         };
         Scene { title, parallelism: job.parallelism, preload, goal }
     }

@@ -80,8 +80,49 @@ fn file_jobs_need_no_workload() {
                 vectors: {kind: file, path: in.jsonl}\n\
                 queries: {kind: file, path: queries.jsonl, k: 3}\n";
     let job = JobSettings::from_yaml(text).expect("accepted");
-    assert!(job.vectors.path().is_absolute());
-    assert_eq!(job.queries.expect("given").path().file_name(), Some("queries.jsonl".as_ref()));
+    assert_eq!(JobSettings::from_json(&job.to_json()).as_ref(), Ok(&job));
+    assert!(job.vectors.path().expect("a file").is_absolute());
+    let queries = job.queries.expect("given");
+    let path = queries.path().expect("a file");
+    assert_eq!(path.file_name(), Some("queries.jsonl".as_ref()));
+}
+
+#[test]
+fn kafka_topics_are_completed_with_defaults() {
+    let text = "collection: {dimension: 3, metric: l2, encoder: {kind: id}}\n\
+                vectors: {kind: kafka, brokers: 'a:1,b:2', topic: v, group: g, \
+                          properties: {security.protocol: SSL, retries: 3}}\n\
+                queries: {kind: kafka, brokers: 'a:1', topic: q, group: g, format: raw, \
+                          start: committed, k: 3}\n\
+                results: {kind: kafka, brokers: 'a:1', topic: r, transactional-id-prefix: p}\n\
+                checkpoint: {path: /tmp/c}\n";
+    let job = JobSettings::from_yaml(text).expect("accepted");
+    let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
+    assert_eq!(
+        json["vectors"],
+        json!({
+            "kind": "kafka", "brokers": "a:1,b:2", "topic": "v", "group": "g", "format": "json",
+            "start": "earliest", "out-of-orderness": 1000, "idle-after": 5000,
+            "properties": {"security.protocol": "SSL", "retries": 3}
+        })
+    );
+    assert_eq!(
+        json["queries"],
+        json!({
+            "kind": "kafka", "brokers": "a:1", "topic": "q", "group": "g", "format": "raw",
+            "start": "committed", "out-of-orderness": 1000, "idle-after": 5000, "properties": {},
+            "k": 3
+        })
+    );
+    assert_eq!(
+        json["results"],
+        json!({
+            "kind": "kafka", "brokers": "a:1", "topic": "r", "delivery": "exactly-once",
+            "transactional-id-prefix": "p", "transaction-timeout": 900000, "recovery-time": 300000,
+            "properties": {}
+        })
+    );
+    assert_eq!(JobSettings::from_json(&job.to_json()), Ok(job));
 }
 
 #[test]

@@ -93,10 +93,13 @@ fn names_that_are_not_choices() {
     );
     refuses(
         "results.kind=printer",
-        "results.kind: 'printer' is not a sink. Choose one of blackhole, console, file.",
+        "results.kind: 'printer' is not a sink. Choose one of blackhole, console, file, kafka.",
     );
-    let both = problems_after(&["vectors={kind: kafka, path: DIR/base.fbin}"]);
-    assert_eq!(both, ["vectors.kind: 'kafka' is not a source. Choose one of generator, file."]);
+    let both = problems_after(&["vectors={kind: pulsar, path: DIR/base.fbin}"]);
+    assert_eq!(
+        both,
+        ["vectors.kind: 'pulsar' is not a source. Choose one of generator, file, kafka."]
+    );
 }
 
 #[test]
@@ -189,6 +192,76 @@ fn values_that_do_not_fit_together() {
         ["workload: files are read as they are, so there is no mix and no rate to set. Remove it, \
           or set vectors.kind to generator."]
     );
+}
+
+/// The problems of a job between topics whose `vectors`, `queries` or `results` end with `more`.
+fn kafka_problems(vectors: &str, queries: &str, results: &str, rest: &str) -> Vec<String> {
+    let text = format!(
+        "collection: {{dimension: 3, metric: l2, encoder: {{kind: id}}}}\n\
+         vectors: {{kind: kafka, group: g, {vectors}}}\n\
+         queries: {{kind: kafka, group: g, {queries}}}\n\
+         results: {{kind: kafka, {results}}}\n{rest}"
+    );
+    match JobSettings::from_yaml(&text) {
+        Err(error) => error.problems().to_vec(),
+        Ok(_) => Vec::new(),
+    }
+}
+
+const TOPIC: &str = "brokers: 'a:1', topic: t";
+const OUTPUT: &str = "brokers: 'a:1', topic: t, transactional-id-prefix: p";
+const CHECKPOINT: &str = "checkpoint: {path: /tmp/c}\n";
+
+#[test]
+fn topics_that_cannot_be_used() {
+    assert_eq!(kafka_problems(TOPIC, TOPIC, OUTPUT, CHECKPOINT), [""; 0]);
+    assert_eq!(
+        kafka_problems("brokers: 'a', topic: a b", "topic: t", "brokers: ':1', topic: t", ""),
+        [
+            "vectors.brokers: 'a' is not host:port. Write them like \
+             broker-1:9092,broker-2:9092.",
+            "vectors.topic: 'a b' cannot be the name of a topic. Use at most 249 letters, digits, \
+             dots, underscores and hyphens.",
+            "queries.brokers: this key is missing. Add it with a text.",
+            "results.brokers: ':1' is not host:port. Write them like \
+             broker-1:9092,broker-2:9092.",
+            "results.transactional-id-prefix: this key is missing. Add it with a text.",
+        ]
+    );
+    let debezium = format!("{TOPIC}, format: debezium");
+    assert_eq!(
+        kafka_problems(&debezium, &debezium, OUTPUT, CHECKPOINT),
+        ["queries.format: 'debezium' is not a format. Choose one of json, raw."]
+    );
+    let owned = format!("{TOPIC}, properties: {{group.id: x, ssl: {{}}}}");
+    assert_eq!(
+        kafka_problems(&owned, TOPIC, OUTPUT, CHECKPOINT),
+        [
+            "vectors.properties.group.id: the job sets this itself. Remove it and use group.",
+            "vectors.properties.ssl: a property of a Kafka client is a text, a number, true or \
+             false.",
+        ]
+    );
+}
+
+#[test]
+fn transactions_that_could_end_too_early() {
+    assert_eq!(
+        kafka_problems(TOPIC, TOPIC, OUTPUT, ""),
+        ["results.delivery: 'exactly-once' commits answers when a checkpoint completes, and there \
+          are no checkpoints. Add a checkpoint section, or set it to at-least-once."]
+    );
+    let short = format!("{OUTPUT}, transaction-timeout: 430 s");
+    assert_eq!(
+        kafka_problems(TOPIC, TOPIC, &short, CHECKPOINT),
+        ["results.transaction-timeout: 430 s is not more than checkpoint.interval, \
+          checkpoint.timeout and results.recovery-time together (430 s), so the broker could abort \
+          answers that a checkpoint counts as sent. Make it longer, or one of the others shorter."]
+    );
+    let enough = format!("{OUTPUT}, transaction-timeout: 431 s");
+    assert_eq!(kafka_problems(TOPIC, TOPIC, &enough, CHECKPOINT), [""; 0]);
+    let without = format!("{TOPIC}, delivery: at-least-once");
+    assert_eq!(kafka_problems(TOPIC, TOPIC, &without, ""), [""; 0]);
 }
 
 #[test]

@@ -18,9 +18,9 @@ public record BadRecord(Reason reason, String text) {
 
     /** Why a record was refused. The name in lower case is its name in metrics. */
     public enum Reason {
-        /** Not a JSON object with the fields that a record needs. */
+        /** Not an object, or not bytes, with the parts that a record needs. */
         MALFORMED_LINE,
-        /** A line longer than any record can be. */
+        /** A line or message longer than any record can be. */
         LINE_TOO_LONG,
         /** An id that is no whole number from 0 to 2^64 - 1. */
         BAD_ID,

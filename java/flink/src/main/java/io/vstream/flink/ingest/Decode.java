@@ -117,10 +117,16 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
     public void processElement(Incoming record, Context context, Collector<VectorRecord> out) {
         Reason reason = null;
         switch (record.kind) {
+            case MARK -> {
+                reused.mark(record.id, record.offsets);
+                out.collect(reused);
+                return;
+            }
+            case UNREADABLE -> reason = record.reason;
             case LONG_LINE -> reason = Reason.LINE_TOO_LONG;
             case VECTOR_LINE, QUERY_LINE -> reason = parser.parse(record);
             default -> {
-                // Made by a generator: nothing to parse.
+                // The source has read it.
             }
         }
         if (reason == null) {

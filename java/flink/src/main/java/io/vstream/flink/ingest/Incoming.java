@@ -26,10 +26,17 @@ public final class Incoming {
         /** {@link #line} is a JSON object with a query. */
         QUERY_LINE,
         /** {@link #line} is the beginning of a line that is longer than any record. */
-        LONG_LINE
+        LONG_LINE,
+        /** {@link #line} describes a record that its source could not read, for {@link #reason}. */
+        UNREADABLE,
+        /** {@link #offsets} of the source; {@link #id} leads to one place subtask. */
+        MARK
     }
 
     private static final Kind[] KINDS = Kind.values();
+    private static final BadRecord.Reason[] REASONS = BadRecord.Reason.values();
+    private static final int NO_REASON = -1;
+    private static final long[] NO_OFFSETS = new long[0];
 
     /** Type of a stream of these. */
     public static final RecordType<Incoming> TYPE =
@@ -59,6 +66,18 @@ public final class Incoming {
     /** The unread line, without its end. */
     public String line = "";
 
+    /** Why the source could not read the record, or null. */
+    public BadRecord.Reason reason;
+
+    /** Partition of the source that the record comes from; 0 where sources have none. */
+    public int partition;
+
+    /** Position in the partition; -1 where sources have none. */
+    public long offset = -1;
+
+    /** Of a mark, see {@link Frontier#offsets}; shared, never changed. */
+    public long[] offsets = NO_OFFSETS;
+
     private static final class IncomingSerializer extends RecordSerializer<Incoming> {
         private static final long serialVersionUID = 1L;
 
@@ -83,6 +102,10 @@ public final class Incoming {
             to.intendedNanos = from.intendedNanos;
             to.measured = from.measured;
             to.line = from.line;
+            to.reason = from.reason;
+            to.partition = from.partition;
+            to.offset = from.offset;
+            to.offsets = from.offsets;
             return to;
         }
 
@@ -98,6 +121,10 @@ public final class Incoming {
             // Not writeUTF, which stops at 64 KiB: a line with 4,096 numbers is longer.
             target.writeInt(record.line.length());
             target.writeChars(record.line);
+            target.writeByte(record.reason == null ? NO_REASON : record.reason.ordinal());
+            target.writeInt(record.partition);
+            target.writeLong(record.offset);
+            Frontier.write(record.offsets, target);
         }
 
         @Override
@@ -115,6 +142,11 @@ public final class Incoming {
                 line[i] = source.readChar();
             }
             record.line = new String(line);
+            int refused = source.readByte();
+            record.reason = refused == NO_REASON ? null : REASONS[refused];
+            record.partition = source.readInt();
+            record.offset = source.readLong();
+            record.offsets = Frontier.readOffsets(source);
             return record;
         }
     }

@@ -19,7 +19,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
 public final class LineParser {
 
     /** Longest vector worth reading; one more than the largest dimension shows that it is wrong. */
-    private static final int VECTOR_MAX = 4_097;
+    public static final int VECTOR_MAX = 4_097;
 
     /** {@code NaN} and {@code Infinity} are read, so that they are refused for what they are. */
     private static final JsonFactory JSON =
@@ -44,9 +44,18 @@ public final class LineParser {
      * @return why the line was refused, or null
      */
     public Reason parse(Incoming record) {
+        try {
+            return parse(JSON.createParser(record.line), record);
+        } catch (IOException e) {
+            throw new IllegalStateException("Reading a line in memory cannot fail.", e);
+        }
+    }
+
+    /** As {@link #parse(Incoming)}, from {@code json} in place of the line; closes it. */
+    public Reason parse(JsonParser from, Incoming record) {
         boolean query = record.kind == Incoming.Kind.QUERY_LINE;
         Fields fields = new Fields();
-        try (JsonParser json = JSON.createParser(record.line)) {
+        try (JsonParser json = from) {
             if (json.nextToken() != JsonToken.START_OBJECT) {
                 return Reason.MALFORMED_LINE;
             }

@@ -7,16 +7,19 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** A checked record on its way to place: an upsert with its vector, or a delete. */
+/** A checked record on its way to place: an upsert with its vector, a delete, or a mark. */
 public final class VectorRecord {
 
     private static final float[] NONE = new float[0];
+    private static final byte UPSERT = 0;
+    private static final byte DELETE = 1;
+    private static final byte MARK = 2;
 
     /** Type of a stream of these. */
     public static final RecordType<VectorRecord> TYPE =
             RecordType.of(VectorRecord.class, VectorRecordSerializer::new);
 
-    /** Id of the record, an unsigned number. */
+    /** Id of the record, an unsigned number; of a mark one that leads to a place subtask. */
     public long id;
 
     /** True for a delete, which has no vector. */
@@ -25,11 +28,18 @@ public final class VectorRecord {
     /** The collection's dimension, all finite; empty for a delete. */
     public float[] vector = NONE;
 
+    /**
+     * Null unless this is a mark: how far the source was read, see {@link Frontier#offsets}.
+     * Shared, never changed.
+     */
+    public long[] offsets;
+
     /** Becomes an upsert. */
     public void upsert(long upsertId, float[] upsertVector) {
         id = upsertId;
         delete = false;
         vector = upsertVector;
+        offsets = null;
     }
 
     /** Becomes a delete. */
@@ -37,6 +47,15 @@ public final class VectorRecord {
         id = deleteId;
         delete = true;
         vector = NONE;
+        offsets = null;
+    }
+
+    /** Becomes a mark. */
+    public void mark(long leadingId, long[] sourceOffsets) {
+        id = leadingId;
+        delete = false;
+        vector = NONE;
+        offsets = sourceOffsets;
     }
 
     private static final class VectorRecordSerializer extends RecordSerializer<VectorRecord> {
@@ -58,14 +77,20 @@ public final class VectorRecord {
             to.id = from.id;
             to.delete = from.delete;
             to.vector = from.vector.clone();
+            to.offsets = from.offsets;
             return to;
         }
 
         @Override
         public void serialize(VectorRecord record, DataOutputView target) throws IOException {
             target.writeLong(record.id);
-            target.writeBoolean(record.delete);
-            if (!record.delete) {
+            if (record.offsets != null) {
+                target.writeByte(MARK);
+                Frontier.write(record.offsets, target);
+            } else if (record.delete) {
+                target.writeByte(DELETE);
+            } else {
+                target.writeByte(UPSERT);
                 floats().write(record.vector, target);
             }
         }
@@ -73,9 +98,12 @@ public final class VectorRecord {
         @Override
         public VectorRecord deserialize(DataInputView source) throws IOException {
             VectorRecord record = new VectorRecord();
-            record.id = source.readLong();
-            record.delete = source.readBoolean();
-            record.vector = record.delete ? NONE : floats().read(source);
+            long id = source.readLong();
+            switch (source.readByte()) {
+                case MARK -> record.mark(id, Frontier.readOffsets(source));
+                case DELETE -> record.delete(id);
+                default -> record.upsert(id, floats().read(source));
+            }
             return record;
         }
     }

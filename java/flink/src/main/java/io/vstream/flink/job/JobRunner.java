@@ -11,17 +11,10 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
-import org.apache.flink.configuration.CheckpointingOptions;
-import org.apache.flink.configuration.Configuration;
-import org.apache.flink.configuration.ExternalizedCheckpointRetention;
-import org.apache.flink.configuration.RestartStrategyOptions;
-import org.apache.flink.configuration.StateRecoveryOptions;
-import org.apache.flink.core.execution.CheckpointingMode;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.ExceptionUtils;
@@ -53,7 +46,6 @@ public final class JobRunner {
     private static final int EXIT_REFUSED = 2;
     private static final long POLL_MILLIS = 50;
     private static final long PROGRESS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
-    private static final int RESTARTS = 3;
 
     private final JobSettings job;
     private final PrintStream out;
@@ -113,10 +105,11 @@ public final class JobRunner {
     }
 
     private int run(String restore, PrintStream err) throws Exception {
+        Sources.checkBrokers(job);
         Gate gate = Gate.install(gateName);
         deleteOldSnapshot();
         StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.getExecutionEnvironment(flinkSettings(restore));
+                StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
         boolean training = VStreamJob.needsTraining(job);
         Sources.Streams streams = Sources.add(env, job, gateName, training);
         VStreamJob.addSink(job, VStreamJob.add(env, job, streams).answers());
@@ -202,35 +195,6 @@ public final class JobRunner {
                 Files.newDirectoryStream(Path.of(job.snapshotFolder()), "partition-*")) {
             old.forEach(Folders::delete);
         }
-    }
-
-    private Configuration flinkSettings(String restore) {
-        Configuration flink = VStreamJob.flinkSettings();
-        if (job.checkpoint() == null) {
-            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
-        } else {
-            flink.set(
-                    CheckpointingOptions.CHECKPOINTING_INTERVAL,
-                    Duration.ofMillis(job.checkpoint().intervalMillis()));
-            flink.set(
-                    CheckpointingOptions.CHECKPOINTING_CONSISTENCY_MODE,
-                    CheckpointingMode.EXACTLY_ONCE);
-            flink.set(
-                    CheckpointingOptions.CHECKPOINTS_DIRECTORY,
-                    Path.of(job.checkpoint().path()).toUri().toString());
-            flink.set(
-                    CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
-                    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
-            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
-            flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, RESTARTS);
-            flink.set(
-                    RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY,
-                    Duration.ofSeconds(1));
-        }
-        if (restore != null) {
-            flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
-        }
-        return flink;
     }
 
     private static void cancel(LocalCluster cluster, JobID id) {

@@ -2,7 +2,10 @@ package io.vstream.flink.job;
 
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
+import io.vstream.flink.kafka.KafkaInput;
+import io.vstream.flink.kafka.KafkaOutput;
 import java.util.EnumSet;
+import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -51,13 +54,32 @@ public record JobSettings(
     /**
      * Where records come from.
      *
-     * @param generator true for a generator over a data file, false for a file of JSON lines
-     * @param path of the file
+     * @param kind of the source
+     * @param path of the file, or null
      * @param preload rows to insert first; generator only
      * @param limit records after the preload, 0 for no limit; generator only
      * @param k neighbours that queries ask for unless they say otherwise
+     * @param kafka the topic, or null
      */
-    public record Input(boolean generator, String path, int preload, long limit, int k) {}
+    public record Input(Kind kind, String path, int preload, long limit, int k, KafkaInput kafka) {
+
+        /** Kinds of sources. */
+        public enum Kind {
+            /** A generator over a data file. */
+            GENERATOR,
+            /** A file of JSON lines. */
+            FILE,
+            /** A topic. */
+            KAFKA,
+            /** A stream of the program that builds the dataflow. */
+            PROGRAM
+        }
+
+        /** True for a generator. */
+        public boolean generator() {
+            return kind == Kind.GENERATOR;
+        }
+    }
 
     /**
      * The mix that a generator makes.
@@ -80,18 +102,25 @@ public record JobSettings(
     /**
      * Where answers go.
      *
-     * @param kind {@code blackhole}, {@code console} or {@code file}
+     * @param kind {@code blackhole}, {@code console}, {@code file} or {@code kafka}
      * @param path of the file, or null
+     * @param kafka the topic, or null
      */
-    public record Results(String kind, String path) {}
+    public record Results(String kind, String path, KafkaOutput kafka) {}
 
     /**
      * Checkpoints.
      *
      * @param intervalMillis between two
      * @param path of the folder that holds them
+     * @param timeoutMillis after which one is given up
      */
-    public record Checkpoint(long intervalMillis, String path) {}
+    public record Checkpoint(long intervalMillis, String path, long timeoutMillis) {}
+
+    /** True if records come from topics, without end. */
+    public boolean unbounded() {
+        return vectors.kind == Input.Kind.KAFKA;
+    }
 
     /**
      * Reads a normalised job.
@@ -120,16 +149,15 @@ public record JobSettings(
                 input(need(job, "vectors")),
                 queries ? input(job.path("queries")) : null,
                 workload(job.path("workload"), queries),
-                new Results(
-                        job.path("results").path("kind").asText("blackhole"),
-                        text(job.path("results").path("path"))),
+                results(job.path("results")),
                 job.path("training-sample").asInt(20_000),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
-                                need(job.path("checkpoint"), "path").asText())
+                                need(job.path("checkpoint"), "path").asText(),
+                                job.path("checkpoint").path("timeout").asLong(120_000))
                         : null,
                 text(job.path("state").path("path")),
                 text(job.path("snapshot").path("path")),
@@ -137,12 +165,23 @@ public record JobSettings(
     }
 
     private static Input input(JsonNode input) {
+        Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
+        boolean kafka = kind == Input.Kind.KAFKA;
+        boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
         return new Input(
-                need(input, "kind").asText().equals("generator"),
-                need(input, "path").asText(),
+                kind,
+                file ? need(input, "path").asText() : null,
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
-                input.path("k").asInt(10));
+                input.path("k").asInt(10),
+                kafka ? KafkaInput.fromJson(input) : null);
+    }
+
+    private static Results results(JsonNode results) {
+        String kind = results.path("kind").asText("blackhole");
+        boolean kafka = kind.equals("kafka");
+        return new Results(
+                kind, text(results.path("path")), kafka ? KafkaOutput.fromJson(results) : null);
     }
 
     private static Workload workload(JsonNode workload, boolean queries) {

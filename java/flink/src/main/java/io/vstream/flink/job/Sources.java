@@ -1,6 +1,9 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.MarkOffsets;
+import io.vstream.flink.kafka.BrokerCheck;
+import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.source.DatasetFile;
 import io.vstream.flink.source.GeneratorScript;
 import io.vstream.flink.source.LineScript;
@@ -43,6 +46,9 @@ public final class Sources {
             Script script = new GeneratorScript(generator(job, needsTraining));
             return new Streams(source(env, script, gate, "generator"), null);
         }
+        if (job.unbounded()) {
+            return topics(env, job);
+        }
         readable(job.vectors().path());
         DataStream<Incoming> vectors =
                 source(env, new LineScript(job.vectors().path(), false), gate, "vector-lines");
@@ -52,6 +58,41 @@ public final class Sources {
         readable(job.queries().path());
         Script script = new LineScript(job.queries().path(), true);
         return new Streams(vectors, source(env, script, gate, "query-lines"));
+    }
+
+    /**
+     * Asks the brokers of a job, if it has any, whether its topics can be used.
+     *
+     * @throws IllegalArgumentException with a sentence that says what to change
+     */
+    public static void checkBrokers(JobSettings job) {
+        if (job.unbounded()) {
+            BrokerCheck.check("vectors", job.vectors().kafka());
+        }
+        if (job.queries() != null && job.queries().kafka() != null) {
+            BrokerCheck.check("queries", job.queries().kafka());
+        }
+        if (job.results().kafka() != null) {
+            BrokerCheck.check("results", job.results().kafka());
+        }
+    }
+
+    private static Streams topics(StreamExecutionEnvironment env, JobSettings job) {
+        DataStream<Incoming> records =
+                Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic")
+                        .setParallelism(job.parallelism());
+        DataStream<Incoming> vectors =
+                records.transform("mark-offsets", Incoming.TYPE, new MarkOffsets(job.parallelism()))
+                        .setParallelism(records.getParallelism())
+                        .uid("mark-offsets");
+        if (job.queries() == null) {
+            return new Streams(vectors, null);
+        }
+        JobSettings.Input queries = job.queries();
+        return new Streams(
+                vectors,
+                Topics.source(env, queries.kafka(), true, queries.k(), "query-topic")
+                        .setParallelism(job.parallelism()));
     }
 
     private static DataStream<Incoming> source(

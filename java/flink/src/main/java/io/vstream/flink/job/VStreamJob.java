@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.Decode;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
+import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.Merge;
 import io.vstream.flink.place.Place;
@@ -119,6 +120,7 @@ public final class VStreamJob {
                             .setParallelism(1)
                             .name("console")
                             .uid("console");
+            case "kafka" -> Topics.sink(answers, job.results().kafka());
             default -> answers.sinkTo(new DiscardingSink<>()).name("blackhole").uid("blackhole");
         }
     }

@@ -1,5 +1,6 @@
 package io.vstream.flink.merge;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -16,8 +17,15 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param distances of these records; smaller is closer
  * @param fanOut partitions that the query was sent to
  * @param partial true if a partition did not answer in time
+ * @param frontier how much of the vector stream all partitions that answered had applied
  */
-public record Answer(Ticket ticket, long[] ids, float[] distances, int fanOut, boolean partial) {
+public record Answer(
+        Ticket ticket,
+        long[] ids,
+        float[] distances,
+        int fanOut,
+        boolean partial,
+        Frontier frontier) {
 
     private static final int SIZE_MAX = 1 << 20;
 
@@ -41,7 +49,12 @@ public record Answer(Ticket ticket, long[] ids, float[] distances, int fanOut, b
         @Override
         public Answer createInstance() {
             return new Answer(
-                    new Ticket(0, 0, 1, 0, 0, false), new long[0], new float[0], 0, false);
+                    new Ticket(0, 0, 1, 0, 0, false),
+                    new long[0],
+                    new float[0],
+                    0,
+                    false,
+                    Frontier.NONE);
         }
 
         @Override
@@ -59,6 +72,7 @@ public record Answer(Ticket ticket, long[] ids, float[] distances, int fanOut, b
             floats().write(answer.distances, target);
             target.writeShort(answer.fanOut);
             target.writeBoolean(answer.partial);
+            answer.frontier.write(target);
         }
 
         @Override
@@ -77,7 +91,8 @@ public record Answer(Ticket ticket, long[] ids, float[] distances, int fanOut, b
                     ids,
                     floats().read(source),
                     source.readUnsignedShort(),
-                    source.readBoolean());
+                    source.readBoolean(),
+                    Frontier.read(source));
         }
     }
 }

@@ -1,5 +1,6 @@
 package io.vstream.flink.merge;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.state.RecordSerializer;
@@ -23,6 +24,7 @@ final class Gathering {
     private final long[] seen = new long[WORDS];
     private final List<Neighbors> rows = new ArrayList<>(4);
     private final List<Neighbors> exact = new ArrayList<>(0);
+    private Frontier frontier;
     private boolean answered;
 
     /**
@@ -58,6 +60,16 @@ final class Gathering {
         return exact;
     }
 
+    /** What is behind all rows. */
+    Frontier frontier() {
+        return frontier == null ? Frontier.NONE : frontier;
+    }
+
+    /** Notes how far a partition was when it answered. */
+    void behind(Frontier partial) {
+        frontier = frontier == null ? partial : frontier.min(partial);
+    }
+
     /** True once an answer was sent: what comes later is a straggler. */
     boolean answered() {
         return answered;
@@ -83,7 +95,7 @@ final class Gathering {
         return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
     }
 
-    /** Layout 1: the fields in order, lists with their length first. */
+    /** Layout 2: the fields in order, lists with their length first. */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
 
@@ -104,6 +116,7 @@ final class Gathering {
             System.arraycopy(from.seen, 0, to.seen, 0, WORDS);
             to.rows.addAll(from.rows);
             to.exact.addAll(from.exact);
+            to.frontier = from.frontier;
             to.answered = from.answered;
             return to;
         }
@@ -118,6 +131,8 @@ final class Gathering {
             }
             write(gathering.rows, target);
             write(gathering.exact, target);
+            target.writeBoolean(gathering.frontier != null);
+            gathering.frontier().write(target);
             target.writeBoolean(gathering.answered);
         }
 
@@ -131,6 +146,9 @@ final class Gathering {
             }
             read(gathering.rows, source);
             read(gathering.exact, source);
+            boolean behind = source.readBoolean();
+            Frontier frontier = Frontier.read(source);
+            gathering.frontier = behind ? frontier : null;
             gathering.answered = source.readBoolean();
             return gathering;
         }
@@ -162,7 +180,7 @@ final class Gathering {
     public static final class Layout extends RecordSerializer.Snapshot<Gathering> {
         /** Called by Flink. */
         public Layout() {
-            super(1);
+            super(2);
         }
 
         @Override

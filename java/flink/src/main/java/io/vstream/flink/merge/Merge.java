@@ -1,5 +1,6 @@
 package io.vstream.flink.merge;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Meters;
@@ -120,7 +121,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
     public void processElement(StreamRecord<PartialAnswer> element) throws Exception {
         PartialAnswer part = element.getValue();
         if (part.expected() == 1 && !part.ticket().audit()) {
-            answer(part.ticket(), List.of(part.rows()), 1, false);
+            answer(part.ticket(), List.of(part.rows()), 1, false, part.frontier());
             return;
         }
         Gathering gathering = state.value();
@@ -150,6 +151,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
             if (!lost) {
                 gathering.rows().add(part.rows());
             }
+            gathering.behind(part.frontier());
             if (part.ticket().audit()) {
                 gathering.exact().add(part.exact());
             }
@@ -166,13 +168,19 @@ public final class Merge extends AbstractStreamOperator<Answer>
 
     private void finish(Gathering gathering, boolean partial) {
         if (!gathering.ticket().audit()) {
-            answer(gathering.ticket(), gathering.rows(), gathering.expected(), partial);
+            answer(
+                    gathering.ticket(),
+                    gathering.rows(),
+                    gathering.expected(),
+                    partial,
+                    gathering.frontier());
         } else if (!partial && gathering.ticket().measured()) {
             audit(gathering);
         }
     }
 
-    private void answer(Ticket ticket, List<Neighbors> rows, int fanOut, boolean partial) {
+    private void answer(
+            Ticket ticket, List<Neighbors> rows, int fanOut, boolean partial, Frontier frontier) {
         int size = rank(ranking, rows, ticket.k());
         long[] ids = new long[size];
         float[] distances = new float[size];
@@ -180,7 +188,8 @@ public final class Merge extends AbstractStreamOperator<Answer>
             ids[i] = ranking.id(i);
             distances[i] = ranking.distance(i);
         }
-        output.collect(record.replace(new Answer(ticket, ids, distances, fanOut, partial)));
+        output.collect(
+                record.replace(new Answer(ticket, ids, distances, fanOut, partial, frontier)));
     }
 
     /** Recall: the share of the exact nearest that the usual answer found; a tie counts. */

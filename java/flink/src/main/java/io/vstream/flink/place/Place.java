@@ -1,6 +1,8 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
@@ -53,6 +55,8 @@ import org.apache.flink.util.OutputTag;
  *       by broadcast and is stored, all held rows are re-placed as ordinary moves, and the mark
  *       "settled" is sent, within one call: a checkpoint sees all of it or nothing. The trainer is
  *       one task and checkpoints are aligned, so all subtasks agree in every checkpoint.
+ *   <li><b>A mark follows the writes that it speaks of.</b> Marks of the sources are gathered and
+ *       sent on to every partition, at most every {@link MarkOffsets#EVERY_MILLIS}.
  * </ul>
  */
 public final class Place extends AbstractStreamOperator<Write>
@@ -91,6 +95,8 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient Placements placements;
     private transient StreamRecord<Write> record;
     private transient Write write;
+    private transient long[] offsets;
+    private transient boolean markScheduled;
 
     /**
      * @param collection normalised settings as JSON
@@ -157,6 +163,7 @@ public final class Place extends AbstractStreamOperator<Write>
     public void open() throws Exception {
         super.open();
         write = new Write();
+        offsets = Frontier.NONE.offsets();
         record = new StreamRecord<>(write);
         byte[] known = template.get(TEMPLATE);
         NativeRouter router =
@@ -177,6 +184,11 @@ public final class Place extends AbstractStreamOperator<Write>
     @Override
     public void processElement1(StreamRecord<VectorRecord> element) throws Exception {
         VectorRecord in = element.getValue();
+        if (in.offsets != null) {
+            offsets = Frontier.max(offsets, in.offsets);
+            markLater();
+            return;
+        }
         if (in.delete) {
             delete(in.id);
         } else {
@@ -285,6 +297,24 @@ public final class Place extends AbstractStreamOperator<Write>
         }
         location.update(now);
         return copies;
+    }
+
+    private void markLater() {
+        if (!markScheduled) {
+            markScheduled = true;
+            long now = getProcessingTimeService().getCurrentProcessingTime();
+            getProcessingTimeService()
+                    .registerTimer(now + MarkOffsets.EVERY_MILLIS, time -> mark());
+        }
+    }
+
+    private void mark() {
+        markScheduled = false;
+        int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+        for (int partition = 0; partition < partitions; partition++) {
+            write.mark(subtask, offsets, ShardKeys.shardIn(partition, partitions));
+            output.collect(record);
+        }
     }
 
     private void sendDelete(long id, long version, Location old, int copy) {

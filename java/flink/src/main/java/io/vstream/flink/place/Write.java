@@ -1,5 +1,6 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
 import java.io.IOException;
@@ -7,15 +8,18 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** One change on its way to one partition. Place reuses one object. */
+/** One change, or a mark, on its way to one partition. Place reuses one object. */
 public final class Write {
 
     private static final float[] NONE = new float[0];
+    private static final byte UPSERT = 0;
+    private static final byte DELETE = 1;
+    private static final byte MARK = 2;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
 
-    /** Id of the record, an unsigned number. */
+    /** Id of the record, an unsigned number; of a mark the place subtask that speaks. */
     public long id;
 
     /** Larger is newer; never repeats for an id. */
@@ -33,6 +37,12 @@ public final class Write {
     /** The collection's dimension; empty for a delete. */
     public float[] vector = NONE;
 
+    /**
+     * Null unless this is a mark: all writes of the source's records up to here, as far as they
+     * pass the place subtask {@link #id}, are before it. Shared, never changed.
+     */
+    public long[] offsets;
+
     /** Becomes an upsert. */
     void upsert(long upsertId, long newVersion, long newCode, int newShard, float[] newVector) {
         set(upsertId, newVersion, newCode, newShard);
@@ -47,11 +57,20 @@ public final class Write {
         vector = NONE;
     }
 
+    /** Becomes a mark. */
+    void mark(int place, long[] sourceOffsets, int toShard) {
+        set(place, 0, 0, toShard);
+        delete = false;
+        vector = NONE;
+        offsets = sourceOffsets;
+    }
+
     private void set(long newId, long newVersion, long newCode, int newShard) {
         id = newId;
         version = newVersion;
         code = newCode;
         shard = newShard;
+        offsets = null;
     }
 
     private static final class WriteSerializer extends RecordSerializer<Write> {
@@ -73,6 +92,7 @@ public final class Write {
             to.set(from.id, from.version, from.code, from.shard);
             to.delete = from.delete;
             to.vector = from.vector.clone();
+            to.offsets = from.offsets;
             return to;
         }
 
@@ -82,8 +102,13 @@ public final class Write {
             target.writeLong(write.version);
             target.writeLong(write.code);
             target.writeByte(write.shard);
-            target.writeBoolean(write.delete);
-            if (!write.delete) {
+            if (write.offsets != null) {
+                target.writeByte(MARK);
+                Frontier.write(write.offsets, target);
+            } else if (write.delete) {
+                target.writeByte(DELETE);
+            } else {
+                target.writeByte(UPSERT);
                 floats().write(write.vector, target);
             }
         }
@@ -96,8 +121,11 @@ public final class Write {
                     source.readLong(),
                     source.readLong(),
                     source.readUnsignedByte());
-            write.delete = source.readBoolean();
-            write.vector = write.delete ? NONE : floats().read(source);
+            switch (source.readByte()) {
+                case MARK -> write.offsets = Frontier.readOffsets(source);
+                case DELETE -> write.delete = true;
+                default -> write.vector = floats().read(source);
+            }
             return write;
         }
     }

@@ -35,6 +35,12 @@ public final class ShardKeys {
                 .getStartKeyGroup();
     }
 
+    /** An id that {@code keyBy(id)} sends to subtask {@code subtask} of {@code parallelism}. */
+    public static long idIn(int subtask, int parallelism) {
+        // A small number has the same hash code as an int and as a long.
+        return of(shardIn(subtask, parallelism));
+    }
+
     private static Integer[] keys() {
         Integer[] keys = new Integer[SHARDS];
         int found = 0;

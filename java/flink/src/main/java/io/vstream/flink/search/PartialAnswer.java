@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -16,6 +17,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param expected answers in all
  * @param routedMillis when the query was routed, milliseconds since 1970
  * @param rows the answer; empty if the partition only takes part in an audit
+ * @param frontier how much of the vector stream was applied before the search
  * @param exact the exact answer at the same position of the stream; empty unless audited
  */
 public record PartialAnswer(
@@ -24,6 +26,7 @@ public record PartialAnswer(
         int expected,
         long routedMillis,
         Neighbors rows,
+        Frontier frontier,
         Neighbors exact) {
 
     /** Type of a stream of these. */
@@ -46,7 +49,13 @@ public record PartialAnswer(
         @Override
         public PartialAnswer createInstance() {
             return new PartialAnswer(
-                    new Ticket(0, 0, 1, 0, 0, false), 0, 1, 0, Neighbors.NONE, Neighbors.NONE);
+                    new Ticket(0, 0, 1, 0, 0, false),
+                    0,
+                    1,
+                    0,
+                    Neighbors.NONE,
+                    Frontier.NONE,
+                    Neighbors.NONE);
         }
 
         @Override
@@ -61,6 +70,7 @@ public record PartialAnswer(
             target.writeShort(answer.expected);
             target.writeLong(answer.routedMillis);
             answer.rows.write(target);
+            answer.frontier.write(target);
             answer.exact.write(target);
         }
 
@@ -72,6 +82,7 @@ public record PartialAnswer(
                     source.readUnsignedShort(),
                     source.readLong(),
                     Neighbors.read(source),
+                    Frontier.read(source),
                     Neighbors.read(source));
         }
     }

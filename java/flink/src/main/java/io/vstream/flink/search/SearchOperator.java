@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
@@ -18,15 +19,20 @@ import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
+import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
@@ -72,6 +78,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient QueryBatch queries;
     private transient AnswerBatch answers;
     private transient StreamRecord<PartialAnswer> record;
+    private transient Applied behind;
+    private transient ListState<long[]> behindState;
     private transient int partition;
     private transient long statsDueNanos;
     private transient Count applied;
@@ -97,6 +105,13 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
+        int places = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        behindState =
+                context.getOperatorStateStore()
+                        .getUnionListState(
+                                new ListStateDescriptor<>(
+                                        "frontier", LongPrimitiveArraySerializer.INSTANCE));
+        behind = new Applied(places, restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         folder = privateFolder();
         Path restored = Files.createDirectory(folder.resolve("restore"));
@@ -134,6 +149,11 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void processElement1(StreamRecord<Write> element) {
         Write write = element.getValue();
+        if (write.offsets != null) {
+            // What it speaks of may wait in the batch, which every query applies first.
+            behind.mark((int) write.id, write.offsets);
+            return;
+        }
         if (write.delete) {
             writes.delete(write.id, write.version, write.code, write.shard);
         } else {
@@ -142,6 +162,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         if (writes.count() >= BATCH) {
             apply();
         }
+    }
+
+    @Override
+    public void processWatermark1(Watermark mark) throws Exception {
+        behind.watermark(mark.getTimestamp());
+        super.processWatermark1(mark);
     }
 
     @Override
@@ -173,7 +199,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                 copy.expected(),
                                 copy.routedMillis(),
                                 found,
+                                behind.frontier(),
                                 exact)));
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        behindState.clear();
+        behindState.add(behind.frontier().toLongs());
     }
 
     @Override
@@ -220,6 +254,16 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             Folders.delete(folder);
         }
         super.close();
+    }
+
+    /** Behind all partitions of the checkpoint, since a shard may come from any of them. */
+    private Frontier restoredFrontier() throws Exception {
+        Frontier least = null;
+        for (long[] one : behindState.get()) {
+            Frontier frontier = Frontier.ofLongs(one);
+            least = least == null ? frontier : least.min(frontier);
+        }
+        return least == null ? Frontier.NONE : least;
     }
 
     private Neighbors next(boolean counted) {

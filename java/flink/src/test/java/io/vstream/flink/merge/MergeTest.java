@@ -2,6 +2,7 @@ package io.vstream.flink.merge;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.search.Neighbors;
@@ -123,6 +124,16 @@ class MergeTest {
     }
 
     @Test
+    void anAnswerHasBehindItWhatAllItsPartitionsHad() throws Exception {
+        part(1, 0, 2, row(10, 1, 0.3f));
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
+        part(1, 1, 2, row(11, 1, 0.1f));
+        assertThat(only().frontier()).isEqualTo(new Frontier(100, new long[] {49, 7}));
+    }
+
+    @Test
     void goesOnAfterARestore() throws Exception {
         part(1, 0, 2, row(10, 1, 0.3f));
         part(2, 0, 2, row(20, 1, 0.3f));
@@ -142,10 +153,18 @@ class MergeTest {
         Ticket audit = new Ticket(1, 77, 3, 0, 0, true).asAudit();
         Neighbors exact = rows(row(1, 1, 0.1f), row(2, 1, 0.2f), row(3, 1, 0.3f));
         Neighbors found = rows(row(1, 1, 0.1f), row(9, 1, 0.3f), row(8, 1, 0.7f));
-        harness.processElement(new StreamRecord<>(new PartialAnswer(audit, 0, 2, 0, found, exact)));
+        harness.processElement(
+                new StreamRecord<>(new PartialAnswer(audit, 0, 2, 0, found, Frontier.NONE, exact)));
         harness.processElement(
                 new StreamRecord<>(
-                        new PartialAnswer(audit, 1, 2, 0, Neighbors.NONE, rows(row(4, 1, 0.9f)))));
+                        new PartialAnswer(
+                                audit,
+                                1,
+                                2,
+                                0,
+                                Neighbors.NONE,
+                                Frontier.NONE,
+                                rows(row(4, 1, 0.9f)))));
         assertThat(answers()).isEmpty();
         // Two of three: row 9 is as near as row 3, row 8 is not.
         long[] share = totals();
@@ -182,6 +201,7 @@ class MergeTest {
                                 expected,
                                 routed,
                                 rows(rows),
+                                new Frontier(100 + partition, new long[] {50 - partition, 7}),
                                 Neighbors.NONE)));
     }
 

@@ -3,6 +3,7 @@ package io.vstream.flink.place;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.route.RouteEvent;
@@ -94,6 +95,23 @@ class PlaceTest {
                     .extracting(StreamRecord::getValue)
                     .usingRecursiveFieldByFieldElementComparator()
                     .containsExactly(RouteEvent.settled(1, 0, 1));
+        }
+    }
+
+    @Test
+    void aMarkGoesToEveryPartitionBehindTheWritesBeforeIt() throws Exception {
+        try (Task task = new Task(2, 1, List.of())) {
+            task.mark(7, -1);
+            task.mark(5, 3);
+            assertThat(task.writes()).isEmpty();
+            task.harness.setProcessingTime(MarkOffsets.EVERY_MILLIS);
+            assertThat(task.writes()).hasSize(2);
+            for (int partition = 0; partition < 2; partition++) {
+                Write mark = task.writes().get(partition);
+                assertThat(mark.id).isEqualTo(1);
+                assertThat(mark.offsets).containsExactly(7, 3);
+                assertThat(ShardKeys.partition(mark.shard, 2)).isEqualTo(partition);
+            }
         }
     }
 
@@ -307,6 +325,12 @@ class PlaceTest {
         void delete(long id) throws Exception {
             VectorRecord record = new VectorRecord();
             record.delete(id);
+            harness.processElement1(new StreamRecord<>(record));
+        }
+
+        void mark(long... offsets) throws Exception {
+            VectorRecord record = new VectorRecord();
+            record.mark(ShardKeys.idIn(1, 2), offsets);
             harness.processElement1(new StreamRecord<>(record));
         }
 

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
@@ -55,21 +56,46 @@ class SerializersTest {
         write.vector = VECTOR;
         Write erase = new Write();
         erase.delete = true;
+        long[] offsets = {7, -1, 1L << 40};
+        incoming.reason = BadRecord.Reason.BAD_ID;
+        incoming.partition = 3;
+        incoming.offset = 1L << 33;
+        incoming.offsets = offsets;
+        VectorRecord mark = new VectorRecord();
+        mark.mark(5, offsets);
+        Write passed = new Write();
+        passed.id = 2;
+        passed.offsets = offsets;
         return Stream.of(
                 Arguments.of(Incoming.TYPE, incoming),
                 Arguments.of(VectorRecord.TYPE, upsert),
                 Arguments.of(VectorRecord.TYPE, delete),
                 Arguments.of(Write.TYPE, write),
+                Arguments.of(VectorRecord.TYPE, mark),
                 Arguments.of(Write.TYPE, erase),
+                Arguments.of(Write.TYPE, passed),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
                 Arguments.of(
                         QueryCopy.TYPE, new QueryCopy(TICKET.asAudit(), 99, false, 128, 5, VECTOR)),
                 Arguments.of(
                         PartialAnswer.TYPE,
-                        new PartialAnswer(TICKET, 127, 128, 5, ROWS, Neighbors.NONE)),
+                        new PartialAnswer(
+                                TICKET,
+                                127,
+                                128,
+                                5,
+                                ROWS,
+                                new Frontier(9, offsets),
+                                Neighbors.NONE)),
                 Arguments.of(
                         Answer.TYPE,
-                        new Answer(TICKET, new long[] {-1, 2}, new float[] {0.5f, 1}, 3, true)),
+                        new Answer(
+                                TICKET,
+                                new long[] {-1, 2},
+                                new float[] {0.5f, 1},
+                                3,
+                                true,
+                                new Frontier(-9, offsets))),
                 Arguments.of(RouteEvent.TYPE, RouteEvent.template(3, new byte[] {1, 2})),
                 Arguments.of(RouteEvent.TYPE, RouteEvent.settled(3, 1, 2)),
                 Arguments.of(

@@ -1,0 +1,240 @@
+//! Kafka topics that a job reads and writes, and which of their settings are safe together.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::section::Section;
+use crate::units;
+
+/// Longest name of a topic, as Kafka has it.
+const TOPIC_MAX: usize = 249;
+
+/// A day, in milliseconds.
+const DAY: u64 = 86_400_000;
+
+/// Properties that other keys decide.
+const OWNED: &[(&str, &str)] = &[
+    ("bootstrap.servers", "brokers"),
+    ("group.id", "group"),
+    ("auto.offset.reset", "start"),
+    ("enable.auto.commit", "checkpoint"),
+    ("transactional.id", "transactional-id-prefix"),
+    ("transaction.timeout.ms", "transaction-timeout"),
+    ("enable.idempotence", "delivery"),
+    ("acks", "delivery"),
+];
+
+/// A topic that is read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct KafkaInput {
+    /// `host:port`, separated by commas.
+    pub brokers: String,
+    /// The topic; all of its partitions are read.
+    pub topic: String,
+    /// Consumer group under which offsets are committed, for display and for `start: committed`.
+    pub group: String,
+    /// What the records are.
+    pub format: KafkaFormat,
+    /// Where a job without a checkpoint begins.
+    pub start: KafkaStart,
+    /// How much later than its timestamp's order a record may come, in milliseconds: the watermark
+    /// is that much behind the newest record.
+    pub out_of_orderness: u64,
+    /// A partition without records for so long holds back no watermark, in milliseconds.
+    pub idle_after: u64,
+    /// Further properties of the Kafka client, such as those of TLS and SASL.
+    pub properties: Map<String, Value>,
+}
+
+/// How a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KafkaFormat {
+    /// The value is the JSON object of a line; a vector's key is its id as decimal text, and
+    /// without a value deletes it.
+    Json,
+    /// The value is the vector, 4-byte little-endian floats; the key is the id, 8 bytes big-endian.
+    Raw,
+    /// The value is a Debezium change event in JSON.
+    Debezium,
+}
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KafkaStart {
+    /// With the oldest record that is kept.
+    Earliest,
+    /// With records that come after the job started.
+    Latest,
+    /// Where the group stands; with the oldest record if it never committed.
+    Committed,
+}
+
+/// A topic that answers are written to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct KafkaOutput {
+    /// `host:port`, separated by commas.
+    pub brokers: String,
+    /// The topic.
+    pub topic: String,
+    /// What a failure may do to answers.
+    pub delivery: Delivery,
+    /// Begins the names of the job's transactions; no other job may use it. `None` only without
+    /// transactions.
+    pub transactional_id_prefix: Option<String>,
+    /// Milliseconds after which the broker aborts a transaction that nobody ended.
+    pub transaction_timeout: u64,
+    /// Longest outage after which the answers of the last checkpoint must still be committed, in
+    /// milliseconds.
+    pub recovery_time: u64,
+    /// Further properties of the Kafka client, such as those of TLS and SASL.
+    pub properties: Map<String, Value>,
+}
+
+/// What a failure may do to answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// Each answer is committed once, when a checkpoint completes.
+    ExactlyOnce,
+    /// Each answer is sent at once; after a failure some are sent again.
+    AtLeastOnce,
+}
+
+const VECTOR_FORMATS: &[(&str, KafkaFormat)] =
+    &[("json", KafkaFormat::Json), ("raw", KafkaFormat::Raw), ("debezium", KafkaFormat::Debezium)];
+
+const QUERY_FORMATS: &[(&str, KafkaFormat)] =
+    &[("json", KafkaFormat::Json), ("raw", KafkaFormat::Raw)];
+
+const STARTS: &[(&str, KafkaStart)] = &[
+    ("earliest", KafkaStart::Earliest),
+    ("latest", KafkaStart::Latest),
+    ("committed", KafkaStart::Committed),
+];
+
+const DELIVERIES: &[(&str, Delivery)] =
+    &[("exactly-once", Delivery::ExactlyOnce), ("at-least-once", Delivery::AtLeastOnce)];
+
+impl KafkaInput {
+    /// Reads all keys but `kind`; the caller finishes the section.
+    pub(crate) fn read_vectors(section: &Section) -> KafkaInput {
+        KafkaInput::read(section, VECTOR_FORMATS)
+    }
+
+    /// As [`KafkaInput::read_vectors`], of queries, which nothing changes or deletes.
+    pub(crate) fn read_queries(section: &Section) -> KafkaInput {
+        KafkaInput::read(section, QUERY_FORMATS)
+    }
+
+    fn read(section: &Section, formats: &[(&'static str, KafkaFormat)]) -> KafkaInput {
+        KafkaInput {
+            brokers: brokers(section),
+            topic: topic(section),
+            group: section.text("group", None),
+            format: section.choice("format", "a format", formats, Some(KafkaFormat::Json)),
+            start: section.choice("start", "a start", STARTS, Some(KafkaStart::Earliest)),
+            out_of_orderness: section.duration_ms("out-of-orderness", 0..=DAY, 1_000),
+            idle_after: section.duration_ms("idle-after", 1..=DAY, 5_000),
+            properties: properties(section),
+        }
+    }
+}
+
+impl KafkaOutput {
+    /// Reads all keys but `kind`; the caller finishes the section.
+    pub(crate) fn read(section: &Section) -> KafkaOutput {
+        let delivery =
+            section.choice("delivery", "a delivery", DELIVERIES, Some(Delivery::ExactlyOnce));
+        let prefixed = delivery == Delivery::ExactlyOnce || section.has("transactional-id-prefix");
+        KafkaOutput {
+            brokers: brokers(section),
+            topic: topic(section),
+            delivery,
+            transactional_id_prefix: prefixed
+                .then(|| section.text("transactional-id-prefix", None)),
+            transaction_timeout: section.duration_ms("transaction-timeout", 1_000..=DAY, 900_000),
+            recovery_time: section.duration_ms("recovery-time", 0..=DAY, 300_000),
+            properties: properties(section),
+        }
+    }
+
+    /// Notes at `section` why transactions could end before their checkpoint can commit them.
+    ///
+    /// A transaction begins with one checkpoint and is committed after the next has completed, if
+    /// need be by the restarted job: `interval + timeout` of a checkpoint and `recovery_time`. The
+    /// broker's own limit is compared when the job starts, since only the broker knows it.
+    pub(crate) fn check(&self, section: &Section, checkpoint: Option<(u64, u64)>) {
+        if self.delivery == Delivery::AtLeastOnce {
+            return;
+        }
+        let Some((interval, timeout)) = checkpoint else {
+            section.note(
+                "delivery",
+                "'exactly-once' commits answers when a checkpoint completes, and there are no \
+                 checkpoints. Add a checkpoint section, or set it to at-least-once.",
+            );
+            return;
+        };
+        let needed = interval + timeout + self.recovery_time;
+        if self.transaction_timeout <= needed {
+            section.note(
+                "transaction-timeout",
+                &format!(
+                    "{} is not more than checkpoint.interval, checkpoint.timeout and \
+                     results.recovery-time together ({}), so the broker could abort answers that a \
+                     checkpoint counts as sent. Make it longer, or one of the others shorter.",
+                    units::duration_text(self.transaction_timeout),
+                    units::duration_text(needed)
+                ),
+            );
+        }
+    }
+}
+
+fn brokers(section: &Section) -> String {
+    let text = section.text("brokers", None);
+    for broker in text.split(',').map(str::trim).filter(|_| !text.is_empty()) {
+        let port = broker.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none_or(|port| port == 0) {
+            section.note(
+                "brokers",
+                &format!(
+                    "'{broker}' is not host:port. Write them like broker-1:9092,broker-2:9092."
+                ),
+            );
+        }
+    }
+    text
+}
+
+fn topic(section: &Section) -> String {
+    let text = section.text("topic", None);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if text.len() > TOPIC_MAX || !text.chars().all(legal) || text == "." || text == ".." {
+        section.note(
+            "topic",
+            &format!(
+                "'{text}' cannot be the name of a topic. Use at most {TOPIC_MAX} letters, digits, \
+                 dots, underscores and hyphens."
+            ),
+        );
+    }
+    text
+}
+
+fn properties(section: &Section) -> Map<String, Value> {
+    let properties = section.mapping("properties");
+    for (name, value) in &properties {
+        let key = format!("properties.{name}");
+        if let Some((_, owner)) = OWNED.iter().find(|(owned, _)| owned == name) {
+            section.note(&key, &format!("the job sets this itself. Remove it and use {owner}."));
+        } else if !(value.is_string() || value.is_number() || value.is_boolean()) {
+            section.note(&key, "a property of a Kafka client is a text, a number, true or false.");
+        }
+    }
+    properties
+}

@@ -1,0 +1,240 @@
+package io.vstream.flink;
+
+import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.VectorRules;
+import io.vstream.flink.job.JobSettings;
+import io.vstream.flink.job.Sources;
+import io.vstream.flink.job.VStreamJob;
+import io.vstream.flink.merge.Answer;
+import io.vstream.flink.metrics.EpochClock;
+import io.vstream.flink.route.ShardKeys;
+import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.NativeSettings;
+import java.time.Duration;
+import java.util.Objects;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.PipelineOptions;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * Searches a stream of vectors, as part of a dataflow.
+ *
+ * <pre>{@code
+ * StreamExecutionEnvironment env =
+ *         StreamExecutionEnvironment.getExecutionEnvironment(VectorSearch.flinkSettings());
+ * VectorSearch search =
+ *         VectorSearch.collection(128, Metric.COSINE)
+ *                 .vectors(changes)
+ *                 .queries(questions)
+ *                 .k(10)
+ *                 .build();
+ * search.results().sinkTo(...);
+ * env.execute();
+ * }</pre>
+ *
+ * <p>An answer comes from the rows that were applied when its query arrived; between the two
+ * streams there is no other order. The watermark of an answer, if the stream of vectors has
+ * watermarks, says how far that stream was. Checkpoints must be aligned; everything else about them
+ * is up to the environment.
+ */
+public final class VectorSearch {
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private final DataStream<Answer> results;
+    private final DataStream<BadRecord> refused;
+
+    private VectorSearch(VStreamJob.Outputs outputs) {
+        results = outputs.answers();
+        refused = outputs.bad();
+    }
+
+    /** What an environment should be made with: no generic types, objects reused. */
+    public static Configuration flinkSettings() {
+        Configuration settings = VStreamJob.flinkSettings();
+        // A program may have watermarks of its own.
+        settings.removeConfig(PipelineOptions.AUTO_WATERMARK_INTERVAL);
+        return settings;
+    }
+
+    /**
+     * Begins with a collection of f32 vectors.
+     *
+     * @param dimension elements of every vector, 1 to 4,096
+     * @param metric by which rows are near
+     */
+    public static Builder collection(int dimension, Metric metric) {
+        ObjectNode settings = JSON.createObjectNode();
+        settings.put("dimension", dimension).put("metric", metric.key());
+        settings.putObject("encoder").put("kind", "cells");
+        return collection(settings.toString());
+    }
+
+    /**
+     * Begins with a collection in all its settings.
+     *
+     * @param settings the section {@code collection} of a job file, as JSON
+     * @throws IllegalArgumentException with a sentence for everything that cannot be used
+     */
+    public static Builder collection(String settings) {
+        try {
+            return new Builder(NativeSettings.normalize(settings));
+        } catch (EngineException e) {
+            throw new IllegalArgumentException(e.getMessage(), e);
+        }
+    }
+
+    /** One answer per accepted query. */
+    public DataStream<Answer> results() {
+        return results;
+    }
+
+    /** Changes and queries that broke a rule of the collection. */
+    public DataStream<BadRecord> refused() {
+        return refused;
+    }
+
+    /** Collects what a search needs; see {@link VectorSearch}. */
+    public static final class Builder {
+
+        private final String collection;
+        private DataStream<VectorChange> vectors;
+        private DataStream<VectorQuery> queries;
+        private int k = 10;
+        private int partitions;
+        private int trainingSample = 20_000;
+        private Duration deadline = Duration.ofSeconds(5);
+
+        private Builder(String collection) {
+            this.collection = collection;
+        }
+
+        /** The rows: upserts and deletes. */
+        public Builder vectors(DataStream<VectorChange> stream) {
+            vectors = Objects.requireNonNull(stream);
+            return this;
+        }
+
+        /** The questions. */
+        public Builder queries(DataStream<VectorQuery> stream) {
+            queries = Objects.requireNonNull(stream);
+            return this;
+        }
+
+        /** Rows per answer where a query does not say, 1 to 1,000; 10 if not set. */
+        public Builder k(int rows) {
+            k = within("k", rows, VectorRules.K_MAX);
+            return this;
+        }
+
+        /** Partitions of the collection, 1 to 128; the environment's parallelism if not set. */
+        public Builder partitions(int count) {
+            partitions = within("partitions", count, ShardKeys.SHARDS);
+            return this;
+        }
+
+        /** First vectors, from which the placement is learned; 20,000 if not set. */
+        public Builder trainingSample(int count) {
+            trainingSample = within("trainingSample", count, 10_000_000);
+            return this;
+        }
+
+        /** How long an answer waits for slow partitions before it is partial; 5 s if not set. */
+        public Builder deadline(Duration limit) {
+            within("deadline in milliseconds", limit.toMillis(), 600_000);
+            deadline = limit;
+            return this;
+        }
+
+        /**
+         * Adds the search to the dataflow of its streams.
+         *
+         * @throws IllegalStateException if a stream is missing
+         * @throws IllegalArgumentException if the environment allows unaligned checkpoints
+         */
+        public VectorSearch build() {
+            if (vectors == null || queries == null) {
+                throw new IllegalStateException(
+                        "A search needs both streams: call vectors(...) and queries(...) before"
+                                + " build().");
+            }
+            StreamExecutionEnvironment env = vectors.getExecutionEnvironment();
+            JobSettings job = settings(partitions > 0 ? partitions : env.getParallelism());
+            int parallelism = env.getParallelism();
+            long bufferMillis = env.getBufferTimeout();
+            try {
+                return new VectorSearch(
+                        VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k))));
+            } finally {
+                // The search has its own; what the program adds later keeps the program's.
+                env.setParallelism(parallelism);
+                env.setBufferTimeout(bufferMillis);
+            }
+        }
+
+        private DataStream<Incoming> changes() {
+            return vectors.map(
+                            change -> {
+                                Incoming in = new Incoming();
+                                in.kind =
+                                        change.isDelete()
+                                                ? Incoming.Kind.DELETE
+                                                : Incoming.Kind.UPSERT;
+                                in.id = change.id();
+                                in.vector = change.vector();
+                                return in;
+                            })
+                    .returns(Incoming.TYPE)
+                    .setParallelism(vectors.getParallelism())
+                    .name("changes")
+                    .uid("changes");
+        }
+
+        private DataStream<Incoming> questions(int usualK) {
+            return queries.map(
+                            query -> {
+                                Incoming in = new Incoming();
+                                in.kind = Incoming.Kind.QUERY;
+                                in.id = query.id();
+                                in.vector = query.vector();
+                                in.k = query.k() == 0 ? usualK : query.k();
+                                in.effort = query.exact() ? -1 : 0;
+                                in.intendedNanos = EpochClock.nanos();
+                                in.measured = true;
+                                return in;
+                            })
+                    .returns(Incoming.TYPE)
+                    .setParallelism(queries.getParallelism())
+                    .name("questions")
+                    .uid("questions");
+        }
+
+        private JobSettings settings(int parallelism) {
+            ObjectNode job = JSON.createObjectNode();
+            job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
+            try {
+                job.set("collection", JSON.readTree(collection));
+            } catch (JsonProcessingException e) {
+                throw new IllegalStateException("The native side writes JSON.", e);
+            }
+            job.putObject("vectors").put("kind", "program");
+            job.putObject("queries").put("kind", "program").put("k", k);
+            job.put("training-sample", trainingSample);
+            job.put("merge-deadline", deadline.toMillis());
+            return JobSettings.fromJson(job.toString());
+        }
+
+        private static int within(String name, long value, int max) {
+            if (value < 1 || value > max) {
+                throw new IllegalArgumentException(
+                        name + ": " + value + " is out of range. Give 1 to " + max + ".");
+            }
+            return (int) value;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+package io.vstream.flink.job;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.CheckpointingMode;
+
+/** What a job's settings ask of Flink: checkpoints, and what happens after a failure. */
+final class FlinkSettings {
+
+    /** Restarts of a job that ends by itself; a job on topics is restarted for ever. */
+    private static final int RESTARTS = 3;
+
+    private static final Duration RESTART_AFTER = Duration.ofSeconds(1);
+
+    private FlinkSettings() {}
+
+    /**
+     * Flink's configuration of one job.
+     *
+     * @param restore path of a checkpoint or savepoint to start from, or null
+     */
+    static Configuration of(JobSettings job, String restore) {
+        Configuration flink = VStreamJob.flinkSettings();
+        if (job.checkpoint() == null) {
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
+        } else {
+            checkpoints(flink, job.checkpoint());
+            restarts(flink, job.unbounded());
+        }
+        if (restore != null) {
+            flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
+        }
+        return flink;
+    }
+
+    private static void checkpoints(Configuration flink, JobSettings.Checkpoint checkpoint) {
+        flink.set(
+                CheckpointingOptions.CHECKPOINTING_INTERVAL,
+                Duration.ofMillis(checkpoint.intervalMillis()));
+        flink.set(
+                CheckpointingOptions.CHECKPOINTING_TIMEOUT,
+                Duration.ofMillis(checkpoint.timeoutMillis()));
+        flink.set(
+                CheckpointingOptions.CHECKPOINTING_CONSISTENCY_MODE,
+                CheckpointingMode.EXACTLY_ONCE);
+        flink.set(
+                CheckpointingOptions.CHECKPOINTS_DIRECTORY,
+                Path.of(checkpoint.path()).toUri().toString());
+        flink.set(
+                CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
+                ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
+    }
+
+    private static void restarts(Configuration flink, boolean unbounded) {
+        if (unbounded) {
+            // Brokers and machines come back: each failure in a row waits twice as long.
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "exponential-delay");
+            flink.set(
+                    RestartStrategyOptions.RESTART_STRATEGY_EXPONENTIAL_DELAY_INITIAL_BACKOFF,
+                    RESTART_AFTER);
+        } else {
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, RESTARTS);
+            flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, RESTART_AFTER);
+        }
+    }
+}

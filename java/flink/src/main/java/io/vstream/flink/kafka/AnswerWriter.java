@@ -1,0 +1,75 @@
+package io.vstream.flink.kafka;
+
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.merge.Answer;
+import java.nio.charset.StandardCharsets;
+import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.kafka.clients.producer.ProducerRecord;
+
+/**
+ * Writes an answer as one record. The key is the query's id as decimal text, so that answers to one
+ * id keep their order and can be compacted. The value is JSON:
+ *
+ * <pre>{@code
+ * {"query_id": 7,
+ *  "results": [{"rank": 1, "id": 42, "distance": 0.25}, ...],
+ *  "partial": false,
+ *  "watermark": 1763769600000,
+ *  "offsets": {"0": 1200, "1": 1187}}
+ * }</pre>
+ *
+ * <p>Every vector record with a timestamp up to {@code watermark} (milliseconds since 1970, null if
+ * not known yet) and every one before {@code offsets} (the next offset by partition of the topic of
+ * vectors) was applied before the search. Later ones may have been. Once, when the first template
+ * moves the rows that came before it, a row may be missed while it moves.
+ */
+public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer> {
+
+    private static final long serialVersionUID = 1L;
+
+    private final String topic;
+
+    /**
+     * @param topic of the answers
+     */
+    public AnswerWriter(String topic) {
+        this.topic = topic;
+    }
+
+    @Override
+    public ProducerRecord<byte[], byte[]> serialize(
+            Answer answer, KafkaSinkContext context, Long timestamp) {
+        String key = Long.toUnsignedString(answer.ticket().queryId());
+        return new ProducerRecord<>(topic, utf8(key), utf8(json(answer)));
+    }
+
+    /** The value of an answer. */
+    static String json(Answer answer) {
+        StringBuilder json = new StringBuilder(128 + answer.ids().length * 48);
+        json.append("{\"query_id\":").append(Long.toUnsignedString(answer.ticket().queryId()));
+        json.append(",\"results\":[");
+        for (int i = 0; i < answer.ids().length; i++) {
+            json.append(i == 0 ? "" : ",").append("{\"rank\":").append(i + 1);
+            json.append(",\"id\":").append(Long.toUnsignedString(answer.ids()[i]));
+            json.append(",\"distance\":").append(answer.distances()[i]).append('}');
+        }
+        json.append("],\"partial\":").append(answer.partial());
+        Frontier frontier = answer.frontier();
+        boolean timed = frontier.watermark() != Frontier.NO_TIME;
+        json.append(",\"watermark\":").append(timed ? frontier.watermark() : "null");
+        json.append(",\"offsets\":{");
+        String between = "";
+        for (int i = 0; i < frontier.offsets().length; i++) {
+            if (frontier.offsets()[i] != Frontier.NO_OFFSET) {
+                json.append(between).append('"').append(i).append("\":");
+                json.append(frontier.offsets()[i]);
+                between = ",";
+            }
+        }
+        return json.append("}}").toString();
+    }
+
+    private static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+}

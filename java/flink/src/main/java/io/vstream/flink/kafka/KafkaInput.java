@@ -1,0 +1,61 @@
+package io.vstream.flink.kafka;
+
+import java.util.Locale;
+import java.util.Map;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/**
+ * A topic that is read, as the settings schema describes it.
+ *
+ * @param brokers {@code host:port}, separated by commas
+ * @param topic all of its partitions are read
+ * @param group offsets are committed under this name
+ * @param format what the records are
+ * @param start where a job without a checkpoint begins
+ * @param outOfOrdernessMillis the watermark is that much behind the newest timestamp
+ * @param idleAfterMillis a partition that is silent for so long holds back no watermark
+ * @param properties further properties of the client
+ */
+public record KafkaInput(
+        String brokers,
+        String topic,
+        String group,
+        Format format,
+        Start start,
+        long outOfOrdernessMillis,
+        long idleAfterMillis,
+        Map<String, String> properties) {
+
+    /** How a record is written; see {@link RecordReader}. */
+    public enum Format {
+        /** A JSON object. */
+        JSON,
+        /** Little-endian floats. */
+        RAW,
+        /** A change event. */
+        DEBEZIUM
+    }
+
+    /** Where reading begins. */
+    public enum Start {
+        /** With the oldest record. */
+        EARLIEST,
+        /** With the next record. */
+        LATEST,
+        /** Where the group stands, or with the oldest record. */
+        COMMITTED
+    }
+
+    /** Reads a normalised section. */
+    public static KafkaInput fromJson(JsonNode input) {
+        return new KafkaInput(
+                input.path("brokers").asText(),
+                input.path("topic").asText(),
+                input.path("group").asText(),
+                Format.valueOf(input.path("format").asText("json").toUpperCase(Locale.ROOT)),
+                Start.valueOf(input.path("start").asText("earliest").toUpperCase(Locale.ROOT)),
+                input.path("out-of-orderness").asLong(1_000),
+                input.path("idle-after").asLong(5_000),
+                KafkaOutput.properties(input));
+    }
+}

@@ -1,0 +1,170 @@
+package io.vstream.flink.kafka;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.LineParser;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import org.apache.flink.api.common.serialization.DeserializationSchema.InitializationContext;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
+import org.apache.flink.util.Collector;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+
+/**
+ * Reads the records of a topic. What cannot be read is passed on as such and never fails the job.
+ *
+ * <table>
+ *   <caption>Formats</caption>
+ *   <tr><th>format<th>vector record<th>delete<th>query
+ *   <tr><td>json<td>value as in {@link LineParser}, key not read
+ *       <td>{@code "op":"delete"}, or no value and the id as decimal text in the key
+ *       <td>value as in {@link LineParser}, key not read
+ *   <tr><td>raw<td>key: id, 8 bytes big-endian; value: 4-byte little-endian floats
+ *       <td>no value<td>the same, the key is the query's id
+ *   <tr><td>debezium<td>event with op c, r or u; the row is {@code after}
+ *       <td>event with op d, or no value; the id is that of {@code before} or of the key<td>none
+ * </table>
+ */
+final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
+
+    private static final long serialVersionUID = 1L;
+
+    /** Longer values are refused: 4,096 numbers of 20 characters need 80 KiB, schemas more. */
+    static final int VALUE_BYTES_MAX = 1 << 20;
+
+    private static final int RAW_BYTES_MAX = LineParser.VECTOR_MAX * Float.BYTES;
+    private static final int SHOWN_BYTES = 200;
+    private static final long MILLI_NANOS = 1_000_000;
+
+    private final KafkaInput.Format format;
+    private final boolean queries;
+    private final int defaultK;
+
+    private transient LineParser parser;
+    private transient Debezium debezium;
+    private transient Incoming reused;
+
+    /**
+     * @param queries true for queries, false for vector records
+     * @param defaultK neighbours of a query that does not say
+     */
+    RecordReader(KafkaInput.Format format, boolean queries, int defaultK) {
+        this.format = format;
+        this.queries = queries;
+        this.defaultK = defaultK;
+    }
+
+    @Override
+    public void open(InitializationContext context) {
+        parser = new LineParser(defaultK);
+        debezium = new Debezium(parser);
+        reused = new Incoming();
+    }
+
+    @Override
+    public TypeInformation<Incoming> getProducedType() {
+        return Incoming.TYPE;
+    }
+
+    @Override
+    public void deserialize(ConsumerRecord<byte[], byte[]> from, Collector<Incoming> out) {
+        Incoming record = reused;
+        record.line = "";
+        record.reason = null;
+        record.partition = from.partition();
+        record.offset = from.offset();
+        record.intendedNanos = from.timestamp() * MILLI_NANOS;
+        record.measured = true;
+        Reason reason = read(from.key(), from.value(), record);
+        if (reason != null) {
+            record.kind = Incoming.Kind.UNREADABLE;
+            record.reason = reason;
+            record.line = describe(from);
+        }
+        out.collect(record);
+    }
+
+    private Reason read(byte[] key, byte[] value, Incoming record) {
+        if (value != null && value.length > VALUE_BYTES_MAX) {
+            return Reason.LINE_TOO_LONG;
+        }
+        if (value == null) {
+            return queries ? Reason.MALFORMED_LINE : tombstone(key, record);
+        }
+        return switch (format) {
+            case RAW -> raw(key, value, record);
+            case DEBEZIUM -> debezium.read(key, value, record);
+            case JSON -> json(value, record);
+        };
+    }
+
+    private Reason tombstone(byte[] key, Incoming record) {
+        record.kind = Incoming.Kind.DELETE;
+        if (key == null) {
+            return Reason.BAD_ID;
+        }
+        return switch (format) {
+            case RAW -> rawId(key, record);
+            case DEBEZIUM -> debezium.id(key, record);
+            case JSON -> textId(key, record);
+        };
+    }
+
+    private Reason json(byte[] value, Incoming record) {
+        record.kind = queries ? Incoming.Kind.QUERY_LINE : Incoming.Kind.VECTOR_LINE;
+        record.line = new String(value, StandardCharsets.UTF_8);
+        Reason reason = parser.parse(record);
+        record.line = "";
+        return reason;
+    }
+
+    private Reason raw(byte[] key, byte[] value, Incoming record) {
+        record.kind = queries ? Incoming.Kind.QUERY : Incoming.Kind.UPSERT;
+        record.k = defaultK;
+        record.effort = 0;
+        if (value.length % Float.BYTES != 0) {
+            return Reason.MALFORMED_LINE;
+        }
+        if (value.length > RAW_BYTES_MAX) {
+            return Reason.WRONG_DIMENSION;
+        }
+        int length = value.length / Float.BYTES;
+        if (record.vector.length != length) {
+            record.vector = new float[length];
+        }
+        ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(record.vector);
+        return rawId(key, record);
+    }
+
+    private static Reason rawId(byte[] key, Incoming record) {
+        if (key == null || key.length != Long.BYTES) {
+            return Reason.BAD_ID;
+        }
+        record.id = ByteBuffer.wrap(key).getLong();
+        return null;
+    }
+
+    private static Reason textId(byte[] key, Incoming record) {
+        try {
+            record.id = Long.parseUnsignedLong(new String(key, StandardCharsets.UTF_8).strip());
+            return null;
+        } catch (NumberFormatException e) {
+            return Reason.BAD_ID;
+        }
+    }
+
+    private String describe(ConsumerRecord<byte[], byte[]> from) {
+        String at = from.topic() + "/" + from.partition() + "@" + from.offset();
+        byte[] value = from.value();
+        if (value == null) {
+            return at + " without a value";
+        }
+        if (format == KafkaInput.Format.RAW) {
+            return at + " of " + value.length + " bytes";
+        }
+        int shown = Math.min(value.length, SHOWN_BYTES);
+        return at + ": " + new String(value, 0, shown, StandardCharsets.UTF_8);
+    }
+}

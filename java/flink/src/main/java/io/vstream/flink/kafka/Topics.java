@@ -1,0 +1,87 @@
+package io.vstream.flink.kafka;
+
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.merge.Answer;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.connector.base.DeliveryGuarantee;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
+import org.apache.flink.connector.kafka.sink.KafkaSinkBuilder;
+import org.apache.flink.connector.kafka.source.KafkaSource;
+import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.clients.producer.ProducerConfig;
+
+/** Adds Kafka topics to a dataflow, as sources of records and as the sink of answers. */
+public final class Topics {
+
+    /** How often event time may move on. */
+    private static final Duration WATERMARK_EVERY = Duration.ofMillis(100);
+
+    private Topics() {}
+
+    /**
+     * Adds a source; its uid is {@code name}.
+     *
+     * @param queries true for queries, false for vector records
+     * @param k neighbours of a query that does not say
+     */
+    public static SingleOutputStreamOperator<Incoming> source(
+            StreamExecutionEnvironment env, KafkaInput input, boolean queries, int k, String name) {
+        Properties properties = new Properties();
+        // Answers of an aborted transaction of whoever writes the topic must not be indexed.
+        properties.setProperty(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+        properties.putAll(input.properties());
+        KafkaSource<Incoming> source =
+                KafkaSource.<Incoming>builder()
+                        .setProperties(properties)
+                        .setBootstrapServers(input.brokers())
+                        .setTopics(input.topic())
+                        .setGroupId(input.group())
+                        .setClientIdPrefix(input.group() + "-" + name)
+                        .setStartingOffsets(start(input.start()))
+                        .setDeserializer(new RecordReader(input.format(), queries, k))
+                        .build();
+        env.getConfig().setAutoWatermarkInterval(WATERMARK_EVERY.toMillis());
+        WatermarkStrategy<Incoming> time =
+                WatermarkStrategy.<Incoming>forBoundedOutOfOrderness(
+                                Duration.ofMillis(input.outOfOrdernessMillis()))
+                        .withIdleness(Duration.ofMillis(input.idleAfterMillis()));
+        return env.fromSource(source, time, name, Incoming.TYPE).uid(name);
+    }
+
+    /** Adds the sink; its uid is {@code kafka}. */
+    public static void sink(DataStream<Answer> answers, KafkaOutput output) {
+        KafkaSinkBuilder<Answer> sink =
+                KafkaSink.<Answer>builder()
+                        .setBootstrapServers(output.brokers())
+                        .setRecordSerializer(new AnswerWriter(output.topic()));
+        for (Map.Entry<String, String> property : output.properties().entrySet()) {
+            sink.setProperty(property.getKey(), property.getValue());
+        }
+        if (output.exactlyOnce()) {
+            sink.setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
+                    .setTransactionalIdPrefix(output.transactionalIdPrefix())
+                    .setProperty(
+                            ProducerConfig.TRANSACTION_TIMEOUT_CONFIG,
+                            Long.toString(output.transactionTimeoutMillis()));
+        } else {
+            sink.setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE);
+        }
+        answers.sinkTo(sink.build()).name("kafka").uid("kafka");
+    }
+
+    private static OffsetsInitializer start(KafkaInput.Start start) {
+        return switch (start) {
+            case EARLIEST -> OffsetsInitializer.earliest();
+            case LATEST -> OffsetsInitializer.latest();
+            case COMMITTED -> OffsetsInitializer.committedOffsets(OffsetResetStrategy.EARLIEST);
+        };
+    }
+}

@@ -1,0 +1,114 @@
+package io.vstream.flink;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.merge.Answer;
+import java.time.Duration;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.CloseableIterator;
+import org.junit.jupiter.api.Test;
+
+/** A program with a search in it, run where it is started. */
+class VectorSearchIT {
+
+    private static final String BY_ID =
+            "{\"dimension\": 2, \"metric\": \"l2\", \"encoder\": {\"kind\": \"id\"}}";
+    private static final long PATIENCE_NANOS = Duration.ofSeconds(60).toNanos();
+
+    private final StreamExecutionEnvironment env = environment();
+
+    @Test
+    void answersFromTheStreamOfVectors() throws Exception {
+        DataStream<VectorChange> changes =
+                env.fromData(
+                                VectorChange.upsert(1, 0, 0),
+                                VectorChange.upsert(2, 3, 4),
+                                VectorChange.upsert(-3, 6, 8),
+                                VectorChange.delete(1),
+                                VectorChange.upsert(2, 6, 7))
+                        .assignTimestampsAndWatermarks(
+                                WatermarkStrategy.<VectorChange>forMonotonousTimestamps()
+                                        .withTimestampAssigner((change, at) -> 1_000));
+        VectorSearch search =
+                VectorSearch.collection(BY_ID)
+                        .vectors(changes)
+                        .queries(questions())
+                        .k(2)
+                        .partitions(3)
+                        .build();
+        assertThat(env.getParallelism()).isEqualTo(2);
+        long end = System.nanoTime() + PATIENCE_NANOS;
+        Answer answer;
+        try (CloseableIterator<Answer> answers = search.results().executeAndCollect()) {
+            do {
+                answer = answers.next();
+            } while (answer.frontier().watermark() < Long.MAX_VALUE && System.nanoTime() < end);
+        }
+        // The bounded stream has ended, which is as far as a watermark goes.
+        assertThat(answer.frontier().watermark()).isEqualTo(Long.MAX_VALUE);
+        assertThat(answer.ids()).containsExactly(-3, 2);
+        assertThat(answer.distances()).containsExactly(0, 1);
+        assertThat(answer.partial()).isFalse();
+    }
+
+    @Test
+    void whatBreaksARuleComesBack() throws Exception {
+        VectorSearch search =
+                VectorSearch.collection(BY_ID)
+                        .vectors(env.fromData(VectorChange.upsert(1, 1, 2, 3)))
+                        .queries(questions())
+                        .build();
+        try (CloseableIterator<BadRecord> refused = search.refused().executeAndCollect()) {
+            assertThat(refused.next().reason()).isEqualTo(BadRecord.Reason.WRONG_DIMENSION);
+        }
+    }
+
+    @Test
+    void refusesWhatCannotBeUsedBeforeAnythingRuns() {
+        assertThatThrownBy(() -> VectorSearch.collection(0, Metric.L2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("dimension: 0 is out of range");
+        VectorSearch.Builder builder = VectorSearch.collection(2, Metric.COSINE);
+        assertThatThrownBy(builder::build).hasMessageContaining("call vectors(...)");
+        assertThatThrownBy(() -> builder.k(1_001))
+                .hasMessage("k: 1001 is out of range. Give 1 to 1000.");
+        assertThatThrownBy(() -> builder.partitions(0)).hasMessageContaining("partitions: 0");
+        Configuration unaligned = VectorSearch.flinkSettings();
+        unaligned.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
+        unaligned.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
+        StreamExecutionEnvironment other =
+                StreamExecutionEnvironment.getExecutionEnvironment(unaligned);
+        assertThatThrownBy(
+                        () ->
+                                builder.vectors(other.fromData(VectorChange.delete(1)))
+                                        .queries(other.fromData(VectorQuery.of(1, 1, 2)))
+                                        .build())
+                .hasMessageContaining("aligned checkpoints");
+    }
+
+    /** The same question over and over, until somebody has heard enough. */
+    private DataStream<VectorQuery> questions() {
+        return env.fromSequence(0, Long.MAX_VALUE)
+                .setParallelism(1)
+                .map(
+                        number -> {
+                            Thread.sleep(5);
+                            return VectorQuery.of(number, 6, 8).withExactAnswer();
+                        })
+                .returns(VectorQuery.TYPE)
+                .setParallelism(1);
+    }
+
+    private static StreamExecutionEnvironment environment() {
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.getExecutionEnvironment(VectorSearch.flinkSettings());
+        env.setParallelism(2);
+        return env;
+    }
+}

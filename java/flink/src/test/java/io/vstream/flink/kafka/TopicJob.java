@@ -1,0 +1,41 @@
+package io.vstream.flink.kafka;
+
+import java.nio.file.Path;
+
+/** The job between the topics of {@link Traffic}, as {@code vstream check} would write it. */
+public final class TopicJob {
+
+    private TopicJob() {}
+
+    /**
+     * A normalised job.
+     *
+     * @param brokers of all topics
+     * @param raw true if the vectors are raw floats, false for JSON
+     * @param folder for checkpoints
+     */
+    public static String json(String brokers, int parallelism, boolean raw, Path folder) {
+        return """
+        {"name": "topics", "parallelism": @P,
+         "collection": {"dimension": @D, "metric": "l2", "element": "f32", "index": "cluster",
+                        "seed": 7,
+                        "encoder": {"kind": "cells", "cells": 16, "recall-target": 0.9}},
+         "vectors": {"kind": "kafka", "brokers": "@B", "topic": "vectors", "group": "vstream",
+                     "format": "@F", "start": "earliest", "out-of-orderness": 0,
+                     "idle-after": 1000, "properties": {}},
+         "queries": {"kind": "kafka", "brokers": "@B", "topic": "queries", "group": "vstream",
+                     "format": "json", "start": "earliest", "k": 10, "properties": {}},
+         "results": {"kind": "kafka", "brokers": "@B", "topic": "answers",
+                     "delivery": "exactly-once", "transactional-id-prefix": "vstream-test",
+                     "transaction-timeout": 600000,
+                     "properties": {"delivery.timeout.ms": 300000, "max.block.ms": 300000}},
+         "training-sample": 1000, "merge-deadline": 120000, "audit-share": 0.0,
+         "checkpoint": {"interval": 500, "timeout": 60000, "path": "@C"}}
+        """
+                .replace("@P", Integer.toString(parallelism))
+                .replace("@D", Integer.toString(Ledger.DIMENSION))
+                .replace("@B", brokers)
+                .replace("@F", raw ? "raw" : "json")
+                .replace("@C", folder.resolve("checkpoints").toString());
+    }
+}
