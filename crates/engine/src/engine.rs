@@ -5,13 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vstream_index::{Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorRef};
+use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
+use crate::journal::{Journal, JournalStats};
 use crate::reader::Reader;
 use crate::settings::{IndexKind, Settings};
-use crate::snapshot::{self, Durability, PinnedSnapshot, SnapshotSummary};
+use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +39,18 @@ pub struct Stats {
     pub probes: usize,
     /// What the recall guard measured last, if it has.
     pub recall: Option<RecallEstimate>,
+    /// Counts of the log, if the engine keeps one.
+    pub journal: Option<JournalStats>,
 }
 
 /// The one writer of a partition's rows.
 pub struct Engine {
-    settings: Settings,
-    index: Box<dyn Insert>,
-    search: Arc<dyn Search>,
+    pub(crate) settings: Settings,
+    pub(crate) index: Box<dyn Insert>,
+    pub(crate) search: Arc<dyn Search>,
     guard: Arc<Guard>,
+    /// What makes it durable, if it is.
+    pub(crate) journal: Option<Journal>,
     /// Where a row is normalised or narrowed before it is stored.
     narrowed: Vec<u8>,
     normalised: Vec<f32>,
@@ -62,7 +68,15 @@ impl Engine {
         };
         let search = index.reader();
         let guard = Guard::start(&settings, &search);
-        Ok(Engine { settings, index, search, guard, narrowed: Vec::new(), normalised: Vec::new() })
+        Ok(Engine {
+            settings,
+            index,
+            search,
+            guard,
+            journal: None,
+            narrowed: Vec::new(),
+            normalised: Vec::new(),
+        })
     }
 
     /// The settings it was created with.
@@ -77,16 +91,17 @@ impl Engine {
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
         let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
+        let (index, journal) = (&mut *self.index, &mut self.journal);
         if self.settings.metric == Metric::Cosine {
             normalise(row.vector, &mut self.normalised)?;
-            return Ok(self.index.upsert(key, VectorRef::F32(&self.normalised)));
+            return put(index, journal, key, VectorRef::F32(&self.normalised));
         }
         if self.settings.element == Element::U8 {
             self.narrowed.clear();
             self.narrowed.extend(row.vector.iter().map(|&x| x as u8));
-            return Ok(self.index.upsert(key, VectorRef::U8(&self.narrowed)));
+            return put(index, journal, key, VectorRef::U8(&self.narrowed));
         }
-        Ok(self.index.upsert(key, VectorRef::F32(row.vector)))
+        put(index, journal, key, VectorRef::F32(row.vector))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -104,7 +119,7 @@ impl Engine {
 
     /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already,
     /// whatever the collection's element.
-    fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
+    pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
         if self.settings.metric != Metric::Cosine {
             return self.upsert(row).map(|_| ());
         }
@@ -118,6 +133,12 @@ impl Engine {
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
+        if let Some(journal) = &mut self.journal {
+            match self.index.version_of(id) {
+                Some(before) if before <= version => journal.delete(id, version, before)?,
+                _ => return Ok(false),
+            }
+        }
         Ok(self.index.delete(id, version))
     }
 
@@ -139,6 +160,7 @@ impl Engine {
             index: self.index.stats(),
             probes: self.guard.probes(self.search.leaves()),
             recall: self.guard.estimate(),
+            journal: self.journal.as_ref().map(Journal::stats),
         }
     }
 
@@ -150,7 +172,7 @@ impl Engine {
     /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
     /// the disk. Short for [`Engine::pin`] and [`PinnedSnapshot::write`]. Errors: as the latter.
     pub fn snapshot(&self, dir: &Path) -> Result<SnapshotSummary, Error> {
-        self.pin().write(dir, Durability::Synced)
+        self.pin().write(dir, Syncing::Full)
     }
 
     /// An engine with the rows of a snapshot directory.
@@ -160,9 +182,28 @@ impl Engine {
     /// Errors: `Invalid` if the settings do not fit the rows, `Corrupt`, `Unsupported`, `Io`.
     pub fn restore(settings: Settings, dir: &Path) -> Result<Engine, Error> {
         let mut engine = Engine::create(settings)?;
-        snapshot::read(dir, &engine.settings.clone(), &mut |row| engine.restore_row(row))?;
+        let store = FileStore::open_dir(dir, Syncing::Off)?;
+        let settings = engine.settings.clone();
+        snapshot::read(&store, "", &settings, &mut |row| engine.restore_row(row))?;
         Ok(engine)
     }
+}
+
+/// Applies an upsert, after it is in the log, unless a newer row is there.
+fn put(
+    index: &mut dyn Insert,
+    journal: &mut Option<Journal>,
+    key: RowKey,
+    vector: VectorRef<'_>,
+) -> Result<Applied, Error> {
+    if let Some(journal) = journal {
+        let before = index.version_of(key.id);
+        if before.is_some_and(|before| before > key.version) {
+            return Ok(Applied::Stale);
+        }
+        journal.upsert(&key, vector, before)?;
+    }
+    Ok(index.upsert(key, vector))
 }
 
 /// Checks dimension and finiteness.

@@ -112,6 +112,12 @@ impl Insert for Flat {
         true
     }
 
+    fn version_of(&self, id: u64) -> Option<u64> {
+        self.places
+            .get(&id)
+            .map(|&(chunk, lane)| self.chunks[chunk as usize].key(lane as usize).version)
+    }
+
     fn reader(&self) -> Arc<dyn Search> {
         self.shared.clone()
     }

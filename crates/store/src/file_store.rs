@@ -90,11 +90,13 @@ impl FileStore {
         Ok(log)
     }
 
-    /// Removes what a crash left of files that were being written.
-    pub fn sweep(&self) -> Result<(), Error> {
+    /// Removes what a crash left of files that were being written under names that are `ours`.
+    pub fn sweep(&self, ours: &dyn Fn(&str) -> bool) -> Result<(), Error> {
         let listed = self.disk.files.list().map_err(|e| self.disk.error("", "list", &e))?;
-        for (name, _) in listed.iter().filter(|(name, _)| name.ends_with(PARTIAL)) {
-            self.delete(name)?;
+        for (name, _) in &listed {
+            if name.strip_suffix(PARTIAL).is_some_and(ours) {
+                self.delete(name)?;
+            }
         }
         Ok(())
     }

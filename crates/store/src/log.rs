@@ -35,6 +35,11 @@ impl LogFile {
         self.bytes
     }
 
+    /// True if nothing can be written any more: a sync failed.
+    pub fn is_poisoned(&self) -> bool {
+        self.disk.check_poison(&self.name).is_err()
+    }
+
     /// Adds bytes at the end, all of them or, after an error, none.
     ///
     /// Errors: `Full`: free space and call again. Any other error poisons the store.
