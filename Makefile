@@ -15,6 +15,10 @@ TARGET ?= 0.95
 SECONDS ?= 60
 BOX ?= 300
 
+# Of crash-lab.
+MINUTES ?= 5
+SEED ?= 1
+
 # Of bench-runbooks: docs/design/runbooks.md.
 RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids expiration \
 	clustered64
@@ -28,7 +32,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test model lint bench bench-peers bench-runbooks run \
+.PHONY: help build native java python demo test model crash-lab lint bench bench-peers bench-runbooks run \
 	data data-sift clean
 
 help: ## what can be made
@@ -81,6 +85,10 @@ test: native python ## every test
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
+
+crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on; adds to RELIABILITY.md
+	$(CARGO) build --release -q -p vstream-sim --bin crash-lab
+	target/release/crash-lab run --minutes $(MINUTES) --seed $(SEED) --ledger RELIABILITY.md
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check

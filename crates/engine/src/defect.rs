@@ -16,6 +16,8 @@ pub enum Defect {
     DeletesNotLogged,
     /// What follows the last whole group stays in the log, and new groups come after it.
     TailNotCut,
+    /// What is read after a restart counts as synced.
+    PageCacheTrusted,
     /// Old logs are removed before the manifest that makes them superfluous is published.
     LogsRemovedEarly,
     /// The manifest is published before the base image that it names is written.
@@ -31,13 +33,14 @@ pub enum Defect {
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 11] = [
+    pub const ALL: [Defect; 12] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
         Defect::LastGroupSkipped,
         Defect::DeletesNotLogged,
         Defect::TailNotCut,
+        Defect::PageCacheTrusted,
         Defect::LogsRemovedEarly,
         Defect::ManifestBeforeBase,
         Defect::DamageTakenForTail,

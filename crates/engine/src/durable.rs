@@ -93,7 +93,6 @@ impl Engine {
             ));
         }
         manifest.journaling.validate()?;
-        directory.sweep(Some(&manifest))?;
         let mut engine = Engine::create(manifest.settings.clone())?;
         engine.replay(directory, manifest)?;
         Ok(engine)
@@ -143,7 +142,17 @@ impl Engine {
     /// Forces everything to the disk and gives the directory back. Dropping the engine does the
     /// same and keeps quiet about errors.
     pub fn close(mut self) -> Result<(), Error> {
-        self.journal.as_mut().map_or(Ok(()), Journal::close)
+        self.detach()
+    }
+
+    /// As [`Engine::close`] for an engine that lives on in memory alone, as when it still has
+    /// readers. After an error it is as before.
+    pub fn detach(&mut self) -> Result<(), Error> {
+        if let Some(journal) = &mut self.journal {
+            journal.close()?;
+        }
+        self.journal = None;
+        Ok(())
     }
 }
 

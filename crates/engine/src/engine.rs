@@ -10,7 +10,7 @@ use vstream_vector::{kernels, Element, Metric};
 
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
-use crate::journal::{Journal, JournalStats};
+use crate::journal::{check_not_collection, Journal, JournalStats};
 use crate::reader::Reader;
 use crate::settings::{IndexKind, Settings};
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
@@ -183,6 +183,7 @@ impl Engine {
     pub fn restore(settings: Settings, dir: &Path) -> Result<Engine, Error> {
         let mut engine = Engine::create(settings)?;
         let store = FileStore::open_dir(dir, Syncing::Off)?;
+        check_not_collection(&store, "open it")?;
         let settings = engine.settings.clone();
         snapshot::read(&store, "", &settings, &mut |row| engine.restore_row(row))?;
         Ok(engine)

@@ -19,7 +19,9 @@ pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
-pub use journal::{verify, Commit, Durability, Finding, JournalStats, Journaling, Verified};
+pub use journal::{
+    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
+};
 pub use reader::{Effort, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};

@@ -1,7 +1,7 @@
 //! A directory of the operating system.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +48,10 @@ impl Files for Disk {
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        Ok(Box::new(DiskWriter(OpenOptions::new().append(true).open(self.path(name))?)))
+        // Not in append mode: there Linux appends positional writes too.
+        let mut file = OpenOptions::new().write(true).open(self.path(name))?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Box::new(DiskWriter(file)))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
@@ -121,10 +124,13 @@ impl OutFile for DiskWriter {
         self.0.write(bytes)
     }
 
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
     fn cut(&mut self, bytes: u64) -> io::Result<()> {
-        use std::io::Seek;
         self.0.set_len(bytes)?;
-        self.0.seek(io::SeekFrom::Start(bytes)).map(|_| ())
+        self.0.seek(SeekFrom::Start(bytes)).map(|_| ())
     }
 
     fn sync(&mut self) -> io::Result<()> {

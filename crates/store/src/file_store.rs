@@ -23,6 +23,8 @@ const PARTIAL: &str = ".partial";
 const NAME_BYTES_MAX: usize = 128;
 /// Bytes of a streamed file that are gathered before they are written.
 const WRITE_BYTES: usize = 1 << 16;
+/// Bytes of a log that are written again at a time.
+const REWRITE_BYTES: u64 = 1 << 20;
 
 /// Whether files must outlive a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +80,24 @@ impl FileStore {
         Ok(LogFile::new(self.disk.clone(), name, file, 0))
     }
 
-    /// A log that is continued after its first `bytes` bytes. What follows them is cut off, and
-    /// the rest is synced: a crash of the process may have left it in the page cache alone.
-    pub fn reopen_log(&self, name: &str, bytes: u64) -> Result<LogFile, Error> {
+    /// A log that is continued after its first `bytes` bytes; what follows them is cut off.
+    ///
+    /// Bytes from `sure` on, of which it is not known that they were synced, are written again and
+    /// synced: the process that wrote them may have been killed before its sync, or its sync may
+    /// have failed, and then the page cache shows what the disk does not have, and calls it clean.
+    pub fn reopen_log(&self, name: &str, bytes: u64, sure: u64) -> Result<LogFile, Error> {
         self.disk.check(name)?;
         let reopened = self.disk.files.reopen(name);
-        let file = reopened.map_err(|e| self.disk.error(name, "open", &e))?;
+        let mut file = reopened.map_err(|e| self.disk.error(name, "open", &e))?;
+        let written = self.open(name, Access::Cached)?;
+        let mut offset = sure;
+        while offset < bytes {
+            let part = (bytes - offset).min(REWRITE_BYTES) as usize;
+            let again = written.read(Range { offset, bytes: part })?;
+            let done = file.overwrite(offset, &again);
+            done.map_err(|e| self.disk.error(name, "write", &e))?;
+            offset += part as u64;
+        }
         let mut log = LogFile::new(self.disk.clone(), name, file, bytes);
         log.cut()?;
         log.sync()?;

@@ -50,6 +50,9 @@ pub trait OutFile: Send {
     /// Adds some of `bytes` at the end; returns how many, at least one unless `bytes` is empty.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
+    /// Writes all of `bytes` over what is there from `offset` on, within the file.
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// Makes the file `bytes` long: not more than it is.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;
 

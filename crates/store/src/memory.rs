@@ -82,6 +82,12 @@ impl OutFile for MemoryFile {
         Ok(bytes.len())
     }
 
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let start = offset as usize;
+        lock(&self.0)[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
     fn cut(&mut self, bytes: u64) -> io::Result<()> {
         lock(&self.0).truncate(bytes as usize);
         Ok(())

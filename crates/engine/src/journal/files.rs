@@ -46,39 +46,44 @@ impl Directory {
 
     /// Locks a directory that is there. Errors: `Unavailable` if it is open already, `Io`.
     pub(crate) fn open(path: &Path) -> Result<Directory, Error> {
-        let store = FileStore::open_dir(path, Syncing::Full)?;
-        if !holds(&store)? {
-            return Err(none(path));
+        if !path.join(COLLECTION).is_file() {
+            return Err(Error::invalid(format!(
+                "{} holds no collection: create one there",
+                path.display()
+            )));
         }
+        let store = FileStore::open_dir(path, Syncing::Full)?;
         Ok(Directory { store, _lock: Some(lock(path)?) })
     }
 
     /// Errors if a collection, or a snapshot, is there already.
     pub(crate) fn check_free(&self) -> Result<(), Error> {
-        let taken = if holds(&self.store)? {
-            "a collection: open it"
-        } else if self.store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
-            "a snapshot: choose another directory"
-        } else {
-            return Ok(());
-        };
-        Err(Error::invalid(format!("{} holds {taken}", self.store.describe(""))))
+        check_not_collection(&self.store, "open it")?;
+        if self.store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
+            let place = self.store.describe("");
+            let message = format!("{place} holds a snapshot: choose another directory");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
     }
 
-    /// Removes files that the manifest does not name: what a crash left of a checkpoint. Files of
-    /// other names are none of ours and stay.
+    /// Files that are ours and that the manifest does not name: what a crash left of a checkpoint.
+    pub(super) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
+        let base = manifest.and_then(|found| found.base.as_ref()).map(|base| base.number);
+        let is_named = |name: &str| match number(name) {
+            None => true,
+            Some(Number::Base(number)) => base == Some(number),
+            Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
+        };
+        let names = self.store.list("")?.into_iter().map(|entry| entry.name);
+        Ok(names.filter(|name| !is_named(name)).collect())
+    }
+
+    /// Removes what [`Directory::unnamed`] finds, and what was never finished.
     pub(crate) fn sweep(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
         self.store.sweep(&|name| name == COLLECTION || number(name).is_some())?;
-        let base = manifest.and_then(|found| found.base.as_ref()).map(|base| base.number);
-        for entry in self.store.list("")? {
-            let is_named = match number(&entry.name) {
-                None => continue,
-                Some(Number::Base(number)) => base == Some(number),
-                Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
-            };
-            if !is_named {
-                self.store.delete(&entry.name)?;
-            }
+        for name in self.unnamed(manifest)? {
+            self.store.delete(&name)?;
         }
         Ok(())
     }
@@ -102,13 +107,18 @@ fn number(name: &str) -> Option<Number> {
     digits(base).map(Number::Base)
 }
 
-/// True if the store holds a durable engine.
-pub(crate) fn holds(store: &FileStore) -> Result<bool, Error> {
-    Ok(store.list(COLLECTION)?.iter().any(|entry| entry.name == COLLECTION))
+/// Errors if the store holds a durable engine, of which `what` to do is another thing.
+pub(crate) fn check_not_collection(store: &FileStore, what: &str) -> Result<(), Error> {
+    if holds(store)? {
+        let place = store.describe("");
+        return Err(Error::invalid(format!("{place} holds a collection: {what}")));
+    }
+    Ok(())
 }
 
-fn none(path: &Path) -> Error {
-    Error::invalid(format!("{} holds no collection: create one", path.display()))
+/// True if the store holds a durable engine.
+pub(super) fn holds(store: &FileStore) -> Result<bool, Error> {
+    Ok(store.list(COLLECTION)?.iter().any(|entry| entry.name == COLLECTION))
 }
 
 fn lock(path: &Path) -> Result<File, Error> {

@@ -26,11 +26,11 @@ mod writer;
 use vstream_index::{RowKey, VectorRef};
 
 pub(crate) use self::checkpoint::Image;
-pub(crate) use self::files::Directory;
+pub(crate) use self::files::{check_not_collection, Directory};
 pub(crate) use self::manifest::Manifest;
 pub(crate) use self::recover::{recover, Change, Replay};
 pub use self::settings::{Durability, JournalStats, Journaling};
-pub use self::verify::{verify, Finding, Verified};
+pub use self::verify::{verify, verify_store, Finding, Verified};
 
 use self::checkpoint::Checkpoints;
 use self::flusher::{Log, Ticket};
@@ -74,13 +74,23 @@ impl Commit {
 
 impl Journal {
     /// A journal that goes on where `recovered` ends.
+    ///
+    /// What was recovered is made sure first: the logs are synced, and a manifest is published that
+    /// knows their end. Only then is removed what no manifest names: the one that was read may not
+    /// have been on the disk itself.
     pub(crate) fn start(
         directory: Directory,
-        manifest: Manifest,
+        mut manifest: Manifest,
         recovered: recover::Recovered,
     ) -> Result<Journal, Error> {
         let journaling = manifest.journaling;
         let writer = writer::LogWriter::reopen(&directory.store, &manifest, &recovered)?;
+        let is_sure = manifest.known == recovered.state;
+        if !is_sure || !directory.unnamed(Some(&manifest))?.is_empty() {
+            manifest.known = recovered.state;
+            manifest.publish(&directory.store)?;
+        }
+        directory.sweep(Some(&manifest))?;
         let state = recovered.state;
         Ok(Journal {
             journaling,

@@ -52,6 +52,8 @@ pub(crate) struct Recovered {
 /// The end of what is whole in a log.
 pub(super) struct LogEnd {
     pub(super) number: u64,
+    /// Last record of its whole part, or of the logs before.
+    pub(super) lsn: u64,
     /// Length of its whole part.
     pub(super) bytes: u64,
     /// Length of the file.
@@ -85,7 +87,8 @@ pub(crate) fn recover(
             check_header(&*file, log)?;
             torn.check(&*file, log, HEADER as u64)?;
             let (_, previous) = encode_header(log, first_lsn(&*file)?);
-            logs.push(LogEnd { number, bytes: HEADER as u64, found: file.bytes(), previous });
+            let (bytes, found) = (HEADER as u64, file.bytes());
+            logs.push(LogEnd { number, lsn: torn.lsn, bytes, found, previous });
             continue;
         }
         let end = replay.log(&*file, log)?;
@@ -236,7 +239,8 @@ impl LogReplay<'_> {
             offset += bytes;
             previous = super::format::u64_at(window.get(offset - 8, 8)?, 0);
         }
-        Ok(LogEnd { number: log.number, bytes: offset, found: file.bytes(), previous })
+        let (number, lsn) = (log.number, self.state.lsn);
+        Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })
     }
 
     /// Applies a group, whose checksum fits: what does not fit now was never written by us.

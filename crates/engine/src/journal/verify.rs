@@ -42,16 +42,20 @@ pub struct Verified {
 ///
 /// Errors: `Invalid` if there is neither, `Io`. Damage is a finding, not an error.
 pub fn verify(dir: &Path) -> Result<Verified, Error> {
-    let store = FileStore::open_dir(dir, Syncing::Off)?;
+    verify_store(&FileStore::open_dir(dir, Syncing::Off)?)
+}
+
+/// As [`verify`] for any store.
+pub fn verify_store(store: &FileStore) -> Result<Verified, Error> {
     let mut verified = Verified::default();
-    let checked = if holds(&store)? {
-        verify_collection(&store, &mut verified)
+    let checked = if holds(store)? {
+        verify_collection(store, &mut verified)
     } else if store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
-        verify_snapshot(&store, &mut verified)
+        verify_snapshot(store, &mut verified)
     } else {
         return Err(Error::invalid(format!(
             "{} holds neither a collection nor a snapshot",
-            dir.display()
+            store.describe("")
         )));
     };
     match checked {

@@ -62,7 +62,9 @@ impl LogWriter {
         for end in &recovered.logs {
             let log = LogIdentity { collection: manifest.collection, number: end.number };
             let cut = if defect::active(Defect::TailNotCut) { end.found } else { end.bytes };
-            let file = store.reopen_log(&log_name(end.number), cut)?;
+            let is_sure = end.lsn <= manifest.known.lsn || defect::active(Defect::PageCacheTrusted);
+            let sure = if is_sure { cut } else { 0 };
+            let file = store.reopen_log(&log_name(end.number), cut, sure)?;
             last = Some(Spare { file, log, previous: end.previous });
         }
         Ok(last.expect("a manifest names a log").writer(recovered.state.lsn))

@@ -15,6 +15,7 @@ use vstream_store::{FileStore, Store, Syncing};
 
 use crate::engine::Row;
 use crate::error::Error;
+use crate::journal::check_not_collection;
 use crate::settings::Settings;
 
 use self::format::RowFileWriter;
@@ -75,6 +76,7 @@ impl PinnedSnapshot {
     /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
     pub fn write(&self, dir: &Path, syncing: Syncing) -> Result<SnapshotSummary, Error> {
         let store = FileStore::create_dir(dir, syncing)?;
+        check_not_collection(&store, "choose another directory")?;
         if store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
             return Err(Error::invalid(format!(
                 "{} already holds a snapshot: choose another directory or remove it",

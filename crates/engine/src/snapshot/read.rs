@@ -9,6 +9,7 @@ use super::format::{self, row_digest, RowDecoder};
 use super::{SnapshotFile, SnapshotSummary, MANIFEST};
 use crate::engine::Row;
 use crate::error::Error;
+use crate::journal::check_not_collection;
 use crate::settings::Settings;
 
 /// Bytes that are read of a file at a time.
@@ -54,7 +55,9 @@ pub(crate) fn read(
 
 /// Reads the manifest of a snapshot. Errors: `Io`, `Corrupt`, `Unsupported`.
 pub fn inspect(dir: &Path) -> Result<SnapshotSummary, Error> {
-    inspect_in(&FileStore::open_dir(dir, Syncing::Off)?, "")
+    let store = FileStore::open_dir(dir, Syncing::Off)?;
+    check_not_collection(&store, "open it")?;
+    inspect_in(&store, "")
 }
 
 /// Reads the manifest of the snapshot whose files begin with `prefix`.

@@ -314,11 +314,29 @@ fn a_directory_is_open_once_and_made_once() {
     let again = Engine::create_in(dir.path(), settings(), SYNC).map(|_| ()).expect_err("there");
     assert!(again.message().contains("holds a collection"), "{again}");
     let nowhere = Engine::open(&dir.path().join("x")).map(|_| ()).expect_err("nothing there");
-    assert_eq!(nowhere.kind(), ErrorKind::Io);
+    assert_eq!(nowhere.kind(), ErrorKind::Invalid);
     let empty = tempfile::tempdir().expect("a directory");
     let none = Engine::open(empty.path()).map(|_| ()).expect_err("nothing there");
     assert_eq!(none.kind(), ErrorKind::Invalid);
-    Engine::open(dir.path()).expect("it opens");
+    let engine = Engine::open(dir.path()).expect("it opens");
+    let inside = engine.snapshot(dir.path()).map(|_| ()).expect_err("not the place");
+    assert!(inside.message().contains("choose another directory"), "{inside}");
+    drop(engine);
+    let restored = Engine::restore(settings(), dir.path()).map(|_| ()).expect_err("no snapshot");
+    assert!(restored.message().contains("holds a collection"), "{restored}");
+}
+
+#[test]
+fn a_detached_engine_goes_on_in_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    work(&mut engine, 1, 50, 10);
+    let kept = rows(&engine);
+    engine.detach().expect("closed");
+    let other = Engine::open(dir.path()).expect("the directory is free");
+    work(&mut engine, 2, 50, 10);
+    assert_eq!(rows(&other), kept);
+    assert_eq!(engine.stats().journal, None);
 }
 
 #[test]

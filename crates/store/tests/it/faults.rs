@@ -61,6 +61,9 @@ impl OutFile for FaultyFile {
         }
         self.file.append(&bytes[..part])
     }
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.overwrite(offset, bytes)
+    }
     fn cut(&mut self, bytes: u64) -> io::Result<()> {
         self.file.cut(bytes)
     }

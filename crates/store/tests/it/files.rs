@@ -81,7 +81,7 @@ fn a_log_grows_and_is_continued_where_the_caller_says() {
         log.sync().expect("synced");
         assert_eq!(log.bytes(), 6);
         drop(log);
-        let mut log = store.reopen_log("log-1", 4).expect("the log");
+        let mut log = store.reopen_log("log-1", 4, 1).expect("the log");
         log.append(b"XY").expect("room");
         let file = store.open("log-1", Access::Cached).expect("a file");
         assert_eq!(*file.read(Range { offset: 0, bytes: 6 }).expect("bytes"), *b"abcdXY");
