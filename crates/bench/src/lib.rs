@@ -8,5 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audits;
 pub mod dataset;
+pub mod ingest;
 pub mod runbook;
+mod times;
+
+pub use times::Percentiles;

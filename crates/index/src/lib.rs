@@ -24,10 +24,12 @@ mod publish;
 mod rows;
 mod scratch;
 mod search;
+#[expect(unsafe_code, reason = "blocks of huge pages; what is in them is up to their owners")]
+mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
-pub use rows::{RowKey, VectorRef};
+pub use rows::{RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{
     Applied, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search,

@@ -18,9 +18,14 @@ pub struct AtRest {
     rows: Rows,
     /// The same files of another collection.
     foreign: Content,
+    /// The files before it was closed.
+    unclosed: Content,
+    /// Writes before its last group then: no damage may hide them.
+    sure: u64,
 }
 
-fn made(seed: u64) -> Result<(Content, Rows), Violation> {
+/// A collection, from its files before and after it was closed to what must be in it.
+fn made(seed: u64) -> Result<AtRest, Violation> {
     let failed = |e| Violation::new(Breach::Refused, format!("cannot be made: {e}"));
     let disk = Disk::holding(&Content::new(), seed);
     let journaling =
@@ -28,25 +33,27 @@ fn made(seed: u64) -> Result<(Content, Rows), Violation> {
     let engine = Engine::create_in_store(store(&disk), check::settings(), journaling, seed);
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);
+    let mut committed = [0; 2];
     for write in 0..WRITES {
         apply(&mut engine, script.step()).map_err(failed)?;
         if write % 7 == 0 {
             engine.commit().map_err(failed)?;
+            committed = [committed[1], script.lsn()];
         }
         if write == WRITES / 3 {
             engine.checkpoint().map_err(failed)?;
         }
     }
+    let unclosed = disk.content();
     engine.close().map_err(failed)?;
-    Ok((disk.content(), script.rows().clone()))
+    let (content, rows) = (disk.content(), script.rows().clone());
+    Ok(AtRest { content, rows, foreign: Content::new(), unclosed, sure: committed[0] })
 }
 
 impl AtRest {
     /// The collection of `seed`.
     pub fn new(seed: u64) -> Result<AtRest, Violation> {
-        let (content, rows) = made(seed)?;
-        let (foreign, _) = made(seed ^ u64::MAX)?;
-        Ok(AtRest { content, rows, foreign })
+        Ok(AtRest { foreign: made(seed ^ u64::MAX)?.content, ..made(seed)? })
     }
 
     /// Flips single bits, `count` of them, evenly over all bytes and bits; returns how many.
@@ -71,6 +78,28 @@ impl AtRest {
             disk.poke(name, at, &[bytes[at] ^ (1 << (bit % 8))]);
             self.judge(&disk, turn % 16 == 0, &format!("bit {bit} of {name}"))?;
             disk.poke(name, at, &bytes[at..=at]);
+        }
+        Ok(count)
+    }
+
+    /// Flips `count` bits drawn by `seed` in the logs of the collection as it was before it was
+    /// closed: damage in the middle must not pass for the torn end of a crash.
+    pub fn flip_unclosed(&self, seed: u64, count: u64) -> Result<u64, Violation> {
+        let mut random = SplitMix(seed);
+        for _ in 0..count {
+            let mut content = self.unclosed.clone();
+            let logs = content.iter_mut().filter(|(name, _)| name.starts_with("log-"));
+            let (name, bytes) = logs.last().expect("a log");
+            let bit = random.below(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let what = format!("bit {bit} of {name}, not closed");
+            if let Ok(engine) = open(&Disk::holding(&content, 0)) {
+                if check::lsn_of(&engine) < self.sure {
+                    let (lsn, sure) = (check::lsn_of(&engine), self.sure);
+                    let what = format!("{what}: it opens with {lsn} writes, {sure} were sure");
+                    return Err(Violation::new(Breach::Undetected, what));
+                }
+            }
         }
         Ok(count)
     }

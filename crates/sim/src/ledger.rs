@@ -118,5 +118,6 @@ fn whole_lab(seed: u64) -> Result<(), Violation> {
     let at_rest = AtRest::new(seed)?;
     at_rest.flip_bits(seed, 300)?;
     at_rest.mangle(seed, 300)?;
+    at_rest.flip_unclosed(seed, 30)?;
     Ok(())
 }

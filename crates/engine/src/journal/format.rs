@@ -19,7 +19,6 @@ use vstream_store::blocks::{self, Place};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::State;
-use crate::snapshot::put_vector;
 
 pub(super) const FORMAT: u32 = 1;
 pub(super) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
@@ -96,7 +95,7 @@ impl Group {
     pub(super) fn push_upsert(&mut self, key: &RowKey, vector: VectorRef<'_>, after: State) {
         self.push_head(UPSERT, key.shard, key.id, key.version, after);
         self.bytes.extend_from_slice(&key.code.to_le_bytes());
-        put_vector(vector, &mut self.bytes);
+        vector.put(&mut self.bytes);
     }
 
     pub(super) fn push_delete(&mut self, id: u64, version: u64, after: State) {

@@ -11,14 +11,15 @@
 //!                  footer 8 B: u64 XXH3-64 of all before
 //! ```
 //!
-//! Under cosine the rows are normalised and held as `f32`, whatever the collection's element.
+//! Under cosine the rows are normalised, and held as `f32` if the collection's element is an
+//! integer.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::{FileWriter, Store};
-use vstream_vector::{Element, Metric};
+use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, SnapshotFile, SnapshotSummary};
@@ -100,7 +101,7 @@ impl RowFileWriter {
         for word in [key.id, key.version, key.code] {
             buffer.extend_from_slice(&word.to_le_bytes());
         }
-        put_vector(vector, &mut buffer);
+        vector.put(&mut buffer);
         self.rows += 1;
         let put = self.put(&buffer);
         self.buffer = buffer;
@@ -118,24 +119,13 @@ impl RowFileWriter {
     }
 }
 
-/// Adds a vector as it is stored.
-pub(crate) fn put_vector(vector: VectorRef<'_>, out: &mut Vec<u8>) {
-    match vector {
-        VectorRef::F32(row) => out.extend(row.iter().flat_map(|x| x.to_le_bytes())),
-        VectorRef::U8(row) => out.extend_from_slice(row),
-    }
-}
-
 /// Reads a vector as it is stored: `out.len()` elements.
 pub(crate) fn read_vector(element: Element, bytes: &[u8], out: &mut [f32]) {
-    match element {
-        Element::F32 => {
-            for (x, b) in out.iter_mut().zip(bytes.chunks_exact(4)) {
-                *x = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-            }
+    with_number!(element, N => {
+        for (x, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<N>())) {
+            *x = N::take(bytes).widen();
         }
-        Element::U8 => out.iter_mut().zip(bytes).for_each(|(x, &b)| *x = f32::from(b)),
-    }
+    });
 }
 
 /// Reads a file once and compares its checksum; returns it.

@@ -19,7 +19,7 @@ use crate::journal::check_not_collection;
 use crate::settings::Settings;
 
 use self::format::RowFileWriter;
-pub(crate) use self::format::{file_name, put_vector, read_vector, row_digest, stored_element};
+pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element};
 pub use self::read::inspect;
 pub(crate) use self::read::{inspect_in, read};
 

@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod durable;
+mod element;
 mod guard;
 mod snapshot;
+mod unaudited;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
 

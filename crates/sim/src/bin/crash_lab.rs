@@ -146,6 +146,7 @@ fn rest(end: Instant, first: u64, place: &std::path::Path) -> Totals {
         }
         let damaged = AtRest::new(seed).and_then(|at_rest| {
             let flips = at_rest.flip_bits((seed - first) * FLIPS, FLIPS)?;
+            let flips = flips + at_rest.flip_unclosed(seed, MANGLES)?;
             Ok(flips + at_rest.mangle(seed, MANGLES)?)
         });
         match damaged {
@@ -161,7 +162,9 @@ fn replay(seed: u64) -> ExitCode {
     let done = crash_everywhere(seed).and_then(|crashed| {
         totals.add(crashed);
         let at_rest = AtRest::new(seed)?;
-        totals.corruptions = at_rest.flip_bits(0, FLIPS)? + at_rest.mangle(seed, MANGLES)?;
+        totals.corruptions = at_rest.flip_bits(0, FLIPS)?
+            + at_rest.flip_unclosed(seed, MANGLES)?
+            + at_rest.mangle(seed, MANGLES)?;
         Ok(())
     });
     match done {

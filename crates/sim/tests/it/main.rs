@@ -42,6 +42,8 @@ fn every_changed_byte_is_noticed() {
         let bits: u64 = at_rest.content.values().map(|bytes| bytes.len() as u64 * 8).sum();
         let flipped = at_rest.flip_bits(0, bits.min(100_000));
         changes += flipped.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
+        let unclosed = at_rest.flip_unclosed(seed, 1_000);
+        changes += unclosed.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
         changes += at_rest.mangle(seed, 2_000).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
     }
     assert!(changes >= 300_000, "only {changes} changes");
