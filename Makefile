@@ -21,6 +21,10 @@ KEEP ?=
 # Of bench-plots.
 RESULTS ?= $(wildcard bench/peers/results/*/results.json)
 
+# Of crash-lab.
+MINUTES ?= 5
+SEED ?= 1
+
 # Of bench-runbooks: docs/design/runbooks.md.
 RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids expiration \
 	clustered64
@@ -49,7 +53,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python demo test chaos model lint bench bench-peers \
+.PHONY: help build native java python demo test chaos model crash-lab lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard run data data-sift clean
 
 help: ## what can be made
@@ -121,6 +125,10 @@ data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
+
+crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on; adds to RELIABILITY.md
+	$(CARGO) build --release -q -p vstream-sim --bin crash-lab
+	target/release/crash-lab run --minutes $(MINUTES) --seed $(SEED) --ledger RELIABILITY.md
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Search(SearchArguments),
     /// Describe a snapshot that a job left.
     Inspect(InspectArguments),
+    /// Read every byte of a snapshot or collection and tell of any that is not as it was written.
+    Verify(VerifyArguments),
 }
 
 #[derive(Args)]
@@ -94,6 +96,15 @@ pub(crate) struct Wanted {
 pub(crate) struct InspectArguments {
     /// Folder of a snapshot: of one partition, or of a job with its partitions below.
     pub(crate) snapshot: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyArguments {
+    /// Folder of a collection, of a snapshot, or of a job's snapshot with its partitions below.
+    pub(crate) folder: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,4 +1,4 @@
-//! `vstream`: runs stream jobs, shows them, and looks into snapshots.
+//! `vstream`: runs stream jobs, shows them, looks into snapshots and verifies them.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod run;
 mod search;
 mod snapshot;
 mod text;
+mod verify;
 mod view;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Search(arguments) => search::search(&arguments),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

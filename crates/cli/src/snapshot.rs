@@ -42,7 +42,7 @@ pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
 }
 
 /// Folders named `partition-N` with a manifest, in the order of N.
-fn partitions_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn partitions_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let number = |path: &Path| -> Option<u32> {
         path.file_name()?.to_str()?.strip_prefix("partition-")?.parse().ok()

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use vstream_index::{
     Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorBuffer, VectorRef,
 };
+use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
+use crate::journal::{check_not_collection, Journal, JournalStats};
 use crate::reader::Reader;
 use crate::settings::{IndexKind, Settings};
-use crate::snapshot::{self, Durability, PinnedSnapshot, SnapshotSummary};
+use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +44,18 @@ pub struct Stats {
     pub refine: usize,
     /// What the recall guard measured last, if it has.
     pub recall: Option<RecallEstimate>,
+    /// Counts of the log, if the engine keeps one.
+    pub journal: Option<JournalStats>,
 }
 
 /// The one writer of a partition's rows.
 pub struct Engine {
-    settings: Settings,
-    index: Box<dyn Insert>,
-    search: Arc<dyn Search>,
+    pub(crate) settings: Settings,
+    pub(crate) index: Box<dyn Insert>,
+    pub(crate) search: Arc<dyn Search>,
     guard: Arc<Guard>,
+    /// What makes it durable, if it is.
+    pub(crate) journal: Option<Journal>,
     /// Where a row is normalised before it is stored.
     normalised: Vec<f32>,
     /// Where it is narrowed then; `None` if rows are held as `f32`.
@@ -70,7 +76,8 @@ impl Engine {
         let guard = Guard::start(&settings, &search);
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
-        Ok(Engine { settings, index, search, guard, normalised: Vec::new(), narrowed })
+        let normalised = Vec::new();
+        Ok(Engine { settings, index, search, guard, journal: None, normalised, narrowed })
     }
 
     /// The settings it was created with.
@@ -89,7 +96,8 @@ impl Engine {
             normalise(row.vector, &mut self.normalised)?;
             vector = &self.normalised;
         }
-        Ok(self.index.upsert(key(row), stored(&mut self.narrowed, vector)))
+        let vector = stored(&mut self.narrowed, vector);
+        put(&mut *self.index, &mut self.journal, key(row), vector)
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -105,7 +113,7 @@ impl Engine {
 
     /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already, and
     /// normalising it again would change it.
-    fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
+    pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
         if self.settings.metric != Metric::Cosine {
             return self.upsert(row).map(|_| ());
         }
@@ -118,6 +126,12 @@ impl Engine {
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
+        if let Some(journal) = &mut self.journal {
+            match self.index.version_of(id) {
+                Some(before) if before <= version => journal.delete(id, version, before)?,
+                _ => return Ok(false),
+            }
+        }
         Ok(self.index.delete(id, version))
     }
 
@@ -140,7 +154,8 @@ impl Engine {
             vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
             vstream_index::Effort::Exact => (index.leaves as usize, index.live as usize),
         };
-        Stats { index, probes, refine, recall: self.guard.estimate() }
+        let journal = self.journal.as_ref().map(Journal::stats);
+        Stats { index, probes, refine, recall: self.guard.estimate(), journal }
     }
 
     /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
@@ -161,7 +176,7 @@ impl Engine {
     /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
     /// the disk. Short for [`Engine::pin`] and [`PinnedSnapshot::write`]. Errors: as the latter.
     pub fn snapshot(&self, dir: &Path) -> Result<SnapshotSummary, Error> {
-        self.pin().write(dir, Durability::Synced)
+        self.pin().write(dir, Syncing::Full)
     }
 
     /// An engine with the rows of a snapshot directory.
@@ -171,9 +186,29 @@ impl Engine {
     /// Errors: `Invalid` if the settings do not fit the rows, `Corrupt`, `Unsupported`, `Io`.
     pub fn restore(settings: Settings, dir: &Path) -> Result<Engine, Error> {
         let mut engine = Engine::create(settings)?;
-        snapshot::read(dir, &engine.settings.clone(), &mut |row| engine.restore_row(row))?;
+        let store = FileStore::open_dir(dir, Syncing::Off)?;
+        check_not_collection(&store, "open it")?;
+        let settings = engine.settings.clone();
+        snapshot::read(&store, "", &settings, &mut |row| engine.restore_row(row))?;
         Ok(engine)
     }
+}
+
+/// Applies an upsert, after it is in the log, unless a newer row is there.
+fn put(
+    index: &mut dyn Insert,
+    journal: &mut Option<Journal>,
+    key: RowKey,
+    vector: VectorRef<'_>,
+) -> Result<Applied, Error> {
+    if let Some(journal) = journal {
+        let before = index.version_of(key.id);
+        if before.is_some_and(|before| before > key.version) {
+            return Ok(Applied::Stale);
+        }
+        journal.upsert(&key, vector, before)?;
+    }
+    Ok(index.upsert(key, vector))
 }
 
 /// Checks dimension and finiteness.

@@ -25,6 +25,8 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// The file that is asked for is not there.
+    not_found: bool,
 }
 
 impl Error {
@@ -38,21 +40,54 @@ impl Error {
         &self.message
     }
 
+    /// True if a file that is asked for is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.not_found
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
-        Error { kind: ErrorKind::Invalid, message: message.into() }
+        Error { kind: ErrorKind::Invalid, message: message.into(), not_found: false }
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Error {
+        Error { kind: ErrorKind::Unavailable, message: message.into(), not_found: false }
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Error {
+        Error { kind: ErrorKind::Internal, message: message.into(), not_found: false }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Error {
-        Error { kind: ErrorKind::Unsupported, message: message.into() }
+        Error { kind: ErrorKind::Unsupported, message: message.into(), not_found: false }
     }
 
     pub(crate) fn corrupt(path: &Path, what: impl fmt::Display) -> Error {
-        Error { kind: ErrorKind::Corrupt, message: format!("{}: {what}", path.display()) }
+        Error {
+            kind: ErrorKind::Corrupt,
+            message: format!("{}: {what}", path.display()),
+            not_found: false,
+        }
     }
 
     pub(crate) fn io(path: &Path, doing: &str, error: &std::io::Error) -> Error {
         let message = format!("cannot {doing} {}: {error}", path.display());
-        Error { kind: ErrorKind::Io, message }
+        let not_found = error.kind() == std::io::ErrorKind::NotFound;
+        Error { kind: ErrorKind::Io, message, not_found }
+    }
+}
+
+impl From<vstream_store::Error> for Error {
+    fn from(error: vstream_store::Error) -> Error {
+        use vstream_store::ErrorKind as Kind;
+        let kind = match error.kind() {
+            Kind::Invalid | Kind::Exists => ErrorKind::Invalid,
+            Kind::Corrupt => ErrorKind::Corrupt,
+            Kind::Unsupported => ErrorKind::Unsupported,
+            Kind::Unavailable => ErrorKind::Unavailable,
+            Kind::NotFound | Kind::Full | Kind::Poisoned | Kind::Io => ErrorKind::Io,
+        };
+        let not_found = error.kind() == Kind::NotFound;
+        Error { kind, message: error.to_string(), not_found }
     }
 }
 

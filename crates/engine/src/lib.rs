@@ -4,18 +4,27 @@
 //! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
 #![forbid(unsafe_code)]
 
+mod defect;
+mod durable;
 mod engine;
 mod error;
 mod guard;
+mod journal;
 mod reader;
 mod settings;
 mod snapshot;
 
+#[cfg(feature = "defects")]
+pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
+pub use journal::{
+    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
+};
 pub use reader::{Effort, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
-pub use snapshot::{inspect, Durability, PinnedSnapshot, SnapshotFile, SnapshotSummary};
+pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};
+pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};

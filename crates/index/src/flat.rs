@@ -112,6 +112,11 @@ impl Insert for Flat {
         true
     }
 
+    fn version_of(&self, id: u64) -> Option<u64> {
+        let (chunk, lane) = self.places.get(id)?;
+        Some(self.chunks[chunk as usize].key(lane as usize).version)
+    }
+
     fn reader(&self) -> Arc<dyn Search> {
         self.shared.clone()
     }

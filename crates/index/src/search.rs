@@ -123,6 +123,9 @@ pub trait Insert: Send {
     /// Removes the row of `id` unless its version is above `version`; says whether a row died.
     fn delete(&mut self, id: u64, version: u64) -> bool;
 
+    /// Version of the living row of `id`.
+    fn version_of(&self, id: u64) -> Option<u64>;
+
     /// A reader that stays valid while the writer goes on.
     fn reader(&self) -> Arc<dyn Search>;
 

@@ -11,7 +11,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vstream_engine::{inspect, Engine, Query, Reader, Settings, K_MAX};
+use vstream_engine::{inspect, Durability, Engine, Journaling, Query, Reader, Settings, K_MAX};
 
 use crate::answers::{Answers, EffortChoice};
 use crate::failure::{detached, Failure};
@@ -32,26 +32,50 @@ pub(crate) struct Collection {
     settings: Settings,
     writer: Mutex<Writer>,
     reader: Reader,
-    /// Copies of the writer's counts, readable without its lock.
+    /// A copy of the writer's count, readable without its lock.
     live: AtomicU64,
-    changes: AtomicU64,
 }
 
 #[pymethods]
 impl Collection {
-    /// An empty collection.
+    /// An empty collection, in memory or in a directory.
     #[staticmethod]
     fn create(
         py: Python<'_>,
         dimension: usize,
-        metric: &str,
-        element: &str,
+        kind: (String, String),
         recall_target: f64,
+        place: Option<(PathBuf, String)>,
     ) -> PyResult<Collection> {
+        let (metric, element) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let settings = Settings { recall_target, ..Settings::new(dimension, metric, element) };
-        let made = detached(py, || Ok(Collection::new(Engine::create(settings)?)));
+        let made = detached(py, || {
+            let Some((directory, durability)) = place else {
+                return Ok(Collection::new(Engine::create(settings)?));
+            };
+            let durability = Durability::from_name(&durability)?;
+            let journaling = Journaling { durability, ..Journaling::default() };
+            Ok(Collection::new(Engine::create_in(&directory, settings, journaling)?))
+        });
+        Ok(made?)
+    }
+
+    /// The collection of a directory, as durable as it was made or as is said now.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        directory: PathBuf,
+        durability: Option<String>,
+    ) -> PyResult<Collection> {
+        let made = detached(py, || {
+            let chosen = durability.as_deref().map(Durability::from_name).transpose()?;
+            let opened = Engine::open_with(&directory, &mut |_, journaling| {
+                journaling.durability = chosen.unwrap_or(journaling.durability);
+            });
+            Ok(Collection::new(opened?))
+        });
         Ok(made?)
     }
 
@@ -201,20 +225,19 @@ impl Collection {
         Ok((ids.into_pyarray(py), distances.into_pyarray(py)))
     }
 
-    /// Writes all rows to a directory; returns the number of changes that it covers.
-    fn snapshot(&self, py: Python<'_>, directory: PathBuf) -> PyResult<u64> {
-        let written =
-            detached(py, || self.write(|writer| Ok(writer.snapshot(Path::new(&directory))?)));
-        Ok(written?)
+    /// Writes all rows to a directory.
+    fn snapshot(&self, py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+        Ok(detached(py, || Ok(self.writer()?.snapshot(Path::new(&directory))?))?)
     }
 
-    /// Refuses writes from now on, or takes them again; returns when no write is under way.
-    fn seal(&self, py: Python<'_>, sealed: bool) -> PyResult<()> {
-        let done = detached(py, || {
-            self.writer()?.seal(sealed);
-            Ok(())
-        });
-        Ok(done?)
+    /// Forces every write to the disk.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(detached(py, || self.writer()?.flush())?)
+    }
+
+    /// Forces every write to the disk and refuses more; returns when none is under way.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(detached(py, || self.writer()?.close())?)
     }
 
     /// Counts, by the names of the fields of `vstream.Stats`. Waits for the writer.
@@ -239,12 +262,6 @@ impl Collection {
     /// Rows that live. Waits for nobody.
     fn __len__(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
-    }
-
-    /// Upserts and effective deletes so far. Waits for nobody.
-    #[getter]
-    fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
     }
 
     /// Numbers per vector.
@@ -277,13 +294,7 @@ impl Collection {
         let (settings, reader) = (engine.settings().clone(), engine.reader());
         let writer = Writer::new(engine);
         let live = AtomicU64::new(writer.live());
-        Collection {
-            settings,
-            writer: Mutex::new(writer),
-            reader,
-            live,
-            changes: AtomicU64::new(0),
-        }
+        Collection { settings, writer: Mutex::new(writer), reader, live }
     }
 
     /// Never called with the interpreter lock: its holder may be waiting for this one.
@@ -296,12 +307,15 @@ impl Collection {
         })
     }
 
-    /// Runs `work` as the writer and publishes the counts, also if it failed half-way.
+    /// Runs `work` as the writer and publishes the count, also if it failed half-way; then waits,
+    /// beside other writers, until what was written is as durable as the collection promises.
     fn write<T>(&self, work: impl FnOnce(&mut Writer) -> Result<T, Failure>) -> Result<T, Failure> {
         let mut writer = self.writer()?;
         let done = work(&mut writer);
         self.live.store(writer.live(), Ordering::Relaxed);
-        self.changes.store(writer.changes(), Ordering::Relaxed);
+        let commit = writer.begin_commit();
+        drop(writer);
+        commit?.wait()?;
         done
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vstream_engine::{Applied, Engine, Error, Row, Stats};
+use vstream_engine::{Applied, Commit, Engine, Error, Row, Stats};
 
 use crate::failure::Failure;
 
@@ -13,8 +13,6 @@ pub(crate) struct Writer {
     version: u64,
     /// Rows that live.
     live: u64,
-    /// Upserts and effective deletes so far: two equal numbers mean two equal states.
-    changes: u64,
     /// No more writes: the collection is being closed.
     sealed: bool,
 }
@@ -23,7 +21,7 @@ impl Writer {
     /// Takes over an engine. Cost: O(rows), to count what a restored one holds.
     pub(crate) fn new(engine: Engine) -> Writer {
         let live = engine.stats().index.live;
-        Writer { engine, version: 0, live, changes: 0, sealed: false }
+        Writer { engine, version: 0, live, sealed: false }
     }
 
     /// Adds or replaces a row under the next version.
@@ -47,7 +45,6 @@ impl Writer {
                 Applied::Replaced => break,
             }
         }
-        self.changes += 1;
         Ok(())
     }
 
@@ -57,20 +54,32 @@ impl Writer {
         let removed = self.engine.delete(id, u64::MAX)?;
         if removed {
             self.live -= 1;
-            self.changes += 1;
         }
         Ok(removed)
     }
 
-    /// Writes a snapshot; see `changes` for what it returns.
-    pub(crate) fn snapshot(&mut self, directory: &Path) -> Result<u64, Error> {
-        self.engine.snapshot(directory)?;
-        Ok(self.changes)
+    /// Ends a group of writes; whoever wrote them waits for it without the lock.
+    pub(crate) fn begin_commit(&mut self) -> Result<Commit, Failure> {
+        Ok(self.engine.begin_commit()?)
     }
 
-    /// Refuses writes from now on, or takes them again.
-    pub(crate) fn seal(&mut self, sealed: bool) {
-        self.sealed = sealed;
+    /// Writes a snapshot.
+    pub(crate) fn snapshot(&mut self, directory: &Path) -> Result<(), Error> {
+        self.engine.snapshot(directory).map(|_| ())
+    }
+
+    /// Forces every write to the disk.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.check_open()?;
+        Ok(self.engine.flush()?)
+    }
+
+    /// Forces every write to the disk, gives the directory back and refuses writes from now on.
+    /// After an error everything is as before.
+    pub(crate) fn close(&mut self) -> Result<(), Failure> {
+        self.engine.detach()?;
+        self.sealed = true;
+        Ok(())
     }
 
     fn check_open(&self) -> Result<(), Failure> {
@@ -86,10 +95,5 @@ impl Writer {
 
     pub(crate) fn live(&self) -> u64 {
         self.live
-    }
-
-    /// The number of changes so far.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
     }
 }

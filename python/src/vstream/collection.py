@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from vstream import _arguments, _native
-from vstream._directory import Directory, is_collection
-from vstream.errors import Closed, CorruptData, InvalidInput
+from vstream.errors import Closed, InvalidInput
 from vstream.stats import RecallEstimate, Stats
 
 if TYPE_CHECKING:
@@ -53,10 +50,7 @@ class Collection:
     """
 
     _native: NativeCollection
-    _directory: Directory | None
     _path: Path | None
-    _saved: int
-    _flushing: threading.Lock
 
     def __init__(self) -> None:
         """Refuse: a collection is created, opened or restored."""
@@ -70,6 +64,7 @@ class Collection:
         element: str = "f32",
         path: str | os.PathLike[str] | None = None,
         recall_target: float = 0.95,
+        durability: str = "sync",
     ) -> Self:
         """Make an empty collection.
 
@@ -86,14 +81,18 @@ class Collection:
             for `bf16` are given as float32. Under `cosine` the directions of whole numbers are
             kept as `f32`.
         path
-            A directory to keep the rows in, which must not hold a collection yet. **The rows are
-            written there only by `flush` and `close`**: what was written after the last of them
-            is lost if the process dies. There is no write-ahead log yet. Each flush writes all
-            rows. Without a path the collection lives in memory.
+            A directory to keep the rows in, which must not hold a collection yet. Every write goes
+            to a log there. Without a path the collection lives in memory.
         recall_target
             Share of the true neighbours that searches find on average, 0.5 to 0.999. The engine
             measures it in the background, within 3 % of one core, and adjusts its effort. That
             takes some hundred searches, and lags behind a collection that grows quickly.
+        durability
+            When a write to a collection with a `path` survives a crash. `sync`: when the call has
+            returned; it waits for the disk, once for all writers that wait at that time, so write
+            many rows per call. `async`: at most 100 ms later; a crash loses the last writes, never
+            one before them. `none`: after the next `flush` or `close`, or when the operating
+            system writes it.
 
         Raises
         ------
@@ -109,34 +108,29 @@ class Collection:
         >>> vstream.Collection.create(dimension=128, element="u8")
         Collection(dimension=128, metric='l2', element='u8', rows=0)
         """
+        chosen = _arguments.name("durability", durability)
+        place = None if path is None else _arguments.path(path)
         native = _native.Collection.create(
             _arguments.integer("dimension", dimension),
-            _arguments.name("metric", metric),
-            _arguments.name("element", element),
+            (_arguments.name("metric", metric), _arguments.name("element", element)),
             _arguments.real("recall_target", recall_target),
+            None if place is None else (place, chosen),
         )
-        if path is None:
-            return cls._of(native)
-        settings = {
-            "dimension": native.dimension,
-            "metric": native.metric,
-            "element": native.element,
-            "recall-target": native.recall_target,
-        }
-        directory = Directory.create(Path(_arguments.path(path)), settings)
-        made = cls._of(native, directory, saved=-1)
-        try:
-            made.flush()
-        except BaseException:
-            made._abandon()
-            raise
-        return made
+        return cls._of(native, place)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], durability: str | None = None) -> Self:
         """Open the directory of a collection that was created with `path`.
 
-        The rows are those of the last `flush` or `close`. Cost: all rows are read and indexed.
+        The rows are those of the last write that survived, whatever happened to the process. Cost:
+        all rows are read and indexed.
+
+        Parameters
+        ----------
+        path
+            The directory.
+        durability
+            As in `create`, from now until it is closed; as it was created if left out.
 
         Raises
         ------
@@ -155,16 +149,9 @@ class Collection:
         ...     print(len(c))
         1
         """
-        directory, settings = Directory.open(Path(_arguments.path(path)))
-        try:
-            native = _native.Collection.restore(directory.newest(), settings["recall-target"])
-            found = (native.dimension, native.metric, native.element)
-            if found != (settings["dimension"], settings["metric"], settings["element"]):
-                raise CorruptData(f"{directory.path}: settings and snapshot differ: {found}")
-        except BaseException:
-            directory.release()
-            raise
-        return cls._of(native, directory)
+        place = _arguments.path(path)
+        chosen = None if durability is None else _arguments.name("durability", durability)
+        return cls._of(_native.Collection.open(place, chosen), place)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], recall_target: float = 0.95) -> Self:
@@ -183,8 +170,6 @@ class Collection:
             If a newer version wrote it.
         """
         text = _arguments.path(path)
-        if is_collection(Path(text)):
-            raise InvalidInput(f"{text} holds a collection: use Collection.open")
         target = _arguments.real("recall_target", recall_target)
         return cls._of(_native.Collection.restore(text, target))
 
@@ -379,49 +364,33 @@ class Collection:
         >>> vstream.Collection.restore(directory / "backup")
         Collection(dimension=1, metric='l2', element='f32', rows=1)
         """
-        text = _arguments.path(path)
-        if is_collection(Path(text)):
-            raise InvalidInput(f"{text} holds a collection: choose another directory")
-        self._native.snapshot(text)
+        self._native.snapshot(_arguments.path(path))
 
     def flush(self) -> None:
-        """Write all rows to the collection's directory, unless nothing has changed.
-
-        When it returns they are on disk and survive a crash. Writers wait meanwhile, searches do
-        not.
+        """Force every write so far to the disk, whatever the collection's durability.
 
         Raises
         ------
         InvalidInput
             If the collection was created without `path`.
         StorageError
-            If they cannot be written. The last flush is still there.
+            If it cannot be written. After a full disk the rows are kept in memory, and the next
+            write or flush tries again; after anything else open the collection again.
         """
-        with self._flushing:
-            native = self._native
-            native.changes  # noqa: B018 - a closed collection says so first.
-            if self._directory is None:
-                raise InvalidInput("the collection has no path to flush to: use snapshot")
-            self._save(native, self._directory)
+        native = self._native
+        len(native)  # A closed collection says so first.
+        if self._path is None:
+            raise InvalidInput("the collection has no path to flush to: use snapshot")
+        native.flush()
 
     def close(self) -> None:
         """Flush, where the collection has a directory, and free the memory; twice is once.
 
         If the flush fails the collection stays open.
         """
-        with self._flushing:
-            if self.closed:
-                return
-            native, directory = self._native, self._directory
-            if directory is not None:
-                # Sealed first: no write of another thread falls between the flush and the end.
-                native.seal(sealed=True)
-                try:
-                    self._save(native, directory)
-                except BaseException:
-                    native.seal(sealed=False)
-                    raise
-            self._abandon()
+        if not self.closed:
+            self._native.close()
+            self._native = cast("NativeCollection", _ClosedCollection())
 
     @property
     def closed(self) -> bool:
@@ -480,40 +449,13 @@ class Collection:
             f"element={self.element!r}, rows={len(self)}{place})"
         )
 
-    def __del__(self) -> None:
-        """Warn of rows that were never flushed."""
-        directory = getattr(self, "_directory", None)
-        if directory is None:
-            return
-        if self._native.changes != self._saved:
-            message = f"{directory.path} was not closed: its last rows are lost"
-            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-        directory.release()
-
     @classmethod
-    def _of(
-        cls, native: NativeCollection, directory: Directory | None = None, saved: int = 0
-    ) -> Self:
-        """Wrap an engine; `saved` is the number of changes that its directory holds."""
+    def _of(cls, native: NativeCollection, path: str | None = None) -> Self:
+        """Wrap an engine."""
         made = cls.__new__(cls)
         made._native = native
-        made._directory = directory
-        made._path = None if directory is None else directory.path
-        made._saved = saved
-        made._flushing = threading.Lock()
+        made._path = None if path is None else Path(path)
         return made
-
-    def _save(self, native: NativeCollection, directory: Directory) -> None:
-        """Write a snapshot unless the newest one holds everything."""
-        if native.changes != self._saved:
-            self._saved = directory.write(native.snapshot)
-
-    def _abandon(self) -> None:
-        """Let go of memory and directory."""
-        self._native = cast("NativeCollection", _ClosedCollection())
-        if self._directory is not None:
-            self._directory.release()
-            self._directory = None
 
 
 class _ClosedCollection:

@@ -247,7 +247,7 @@ impl Following<'_> {
         refine: Option<usize>,
     ) -> Result<EqualEffort, vstream_engine::Error> {
         let live = self.twin.as_ref().unwrap_or(&self.engine);
-        let recall = |engine: &Engine, probes: usize| {
+        let recall = |engine: &Engine, probes: usize| -> Result<_, vstream_engine::Error> {
             let (answers, rows) = ask(engine, scored, Effort::Chosen { probes, refine })?;
             Ok((self.mean_score(scored, truth, &answers).recall, rows))
         };
@@ -323,7 +323,7 @@ fn ask(
     let reader = engine.reader();
     let mut scratch = Scratch::new();
     let mut rows = 0;
-    let answer = |vector: &&[f32]| {
+    let answer = |vector: &&[f32]| -> Result<_, vstream_engine::Error> {
         let mut out = Vec::with_capacity(K);
         let stats = reader.search(&Query { vector, k: K, effort }, &mut scratch, &mut out)?;
         rows += stats.rows;

@@ -1,6 +1,6 @@
 //! `inspect` and `search` on snapshots that the engine wrote.
 
-use vstream_engine::{Element, Engine, Metric, Row, Settings};
+use vstream_engine::{Element, Engine, Journaling, Metric, Row, Settings};
 
 use crate::stage::Stage;
 
@@ -115,4 +115,40 @@ fn what_cannot_be_searched_is_refused_in_a_sentence() {
     bytes[9] ^= 1;
     std::fs::write(&manifest, bytes).expect("writes");
     assert!(says(&["inspect", "snapshot"], 1).contains("MANIFEST"));
+}
+
+/// One bit anywhere in a snapshot or a collection is found, and its file is named.
+#[test]
+fn verify_finds_a_flipped_bit() {
+    let stage = stage_with_snapshot();
+    let settings = Settings::new(2, Metric::L2, Element::F32);
+    let place = stage.path("kept");
+    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    for id in 0..50 {
+        let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+        engine.upsert(&row).expect("accepted");
+    }
+    engine.close().expect("closes");
+    for (folder, rows) in [("snapshot", 201), ("snapshot/partition-1", 101), ("kept", 50)] {
+        let said = stage.run(&["verify", folder]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.out.contains(&format!("{rows} rows")), "{}", said.out);
+    }
+    for file in ["snapshot/partition-1/shard-003.rows", "kept/log-0000000001", "kept/COLLECTION"] {
+        let path = stage.path(file);
+        let good = std::fs::read(&path).expect("bytes");
+        for at in [0, good.len() / 3, good.len() - 1] {
+            let mut bad = good.clone();
+            bad[at] ^= 4;
+            std::fs::write(&path, &bad).expect("a write");
+            let folder = file.split_once('/').expect("a folder").0;
+            let said = stage.run(&["verify", folder, "--json"]);
+            assert_eq!(said.code, Some(1), "byte {at} of {file}: {}", said.out);
+            let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+            let what = json["findings"][0]["what"].as_str().expect("a sentence");
+            assert!(what.contains(file), "byte {at} of {file}: {what}");
+        }
+        std::fs::write(&path, &good).expect("a write");
+    }
+    assert_eq!(stage.run(&["verify", "nowhere"]).code, Some(1));
 }

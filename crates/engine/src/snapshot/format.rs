@@ -14,15 +14,15 @@
 //! Under cosine the rows are normalised, and held as `f32` if the collection's element is an
 //! integer.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use vstream_index::{RowKey, VectorRef};
+use vstream_store::{FileWriter, Store};
 use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-use super::{read_exactly, Durability, Out, SnapshotFile, SnapshotSummary};
+use super::{read_exactly, SnapshotFile, SnapshotSummary};
 use crate::engine::Row;
 use crate::error::Error;
 use crate::settings::{Settings, DIMENSION_MAX};
@@ -37,31 +37,29 @@ const MANIFEST_HEADER: usize = 48;
 const MANIFEST_FILE: usize = 32;
 
 /// Name of a shard's file.
-pub(super) fn file_name(shard: u16) -> String {
+pub(crate) fn file_name(shard: u16) -> String {
     format!("shard-{shard:03}.rows")
 }
 
-pub(super) fn is_file_name(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+pub(super) fn is_file_name(name: &str) -> bool {
     name.strip_prefix("shard-").and_then(|rest| rest.strip_suffix(".rows")).is_some()
 }
 
 /// Hash of a row's identity; a state's digest is the sum over its rows, mod 2^128.
-pub(super) fn row_digest(id: u64, version: u64) -> u128 {
+pub(crate) fn row_digest(id: u64, version: u64) -> u128 {
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&id.to_le_bytes());
     bytes[8..].copy_from_slice(&version.to_le_bytes());
     xxhash_rust::xxh3::xxh3_128(&bytes)
 }
 
-fn stored_element(settings: &Settings) -> Element {
+pub(crate) fn stored_element(settings: &Settings) -> Element {
     settings.index_settings().element
 }
 
 /// Writes one shard's file.
 pub(super) struct RowFileWriter {
-    path: PathBuf,
-    out: Out,
+    out: Box<dyn FileWriter>,
     hash: Xxh3,
     shard: u16,
     rows: u64,
@@ -70,22 +68,16 @@ pub(super) struct RowFileWriter {
 }
 
 impl RowFileWriter {
+    /// Begins `name` in `store`.
     pub(super) fn create(
-        dir: &Path,
+        store: &dyn Store,
+        name: &str,
         settings: &Settings,
         shard: u16,
     ) -> Result<RowFileWriter, Error> {
-        let path = dir.join(file_name(shard));
-        let file = File::create(&path).map_err(|e| Error::io(&path, "create", &e))?;
-        let mut writer = RowFileWriter {
-            path,
-            out: BufWriter::with_capacity(1 << 16, file),
-            hash: Xxh3::new(),
-            shard,
-            rows: 0,
-            bytes: 0,
-            buffer: Vec::new(),
-        };
+        let out = store.create(name)?;
+        let mut writer =
+            RowFileWriter { out, hash: Xxh3::new(), shard, rows: 0, bytes: 0, buffer: Vec::new() };
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(ROWS_MAGIC);
         header.extend_from_slice(&FORMAT.to_le_bytes());
@@ -100,7 +92,7 @@ impl RowFileWriter {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|e| Error::io(&self.path, "write", &e))
+        Ok(self.out.append(bytes)?)
     }
 
     pub(super) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
@@ -116,19 +108,24 @@ impl RowFileWriter {
         put
     }
 
-    pub(super) fn finish(mut self, durability: Durability) -> Result<SnapshotFile, Error> {
+    pub(super) fn finish(mut self) -> Result<SnapshotFile, Error> {
         let length = self.bytes + FOOTER as u64;
         self.put(&self.rows.to_le_bytes())?;
         self.put(&length.to_le_bytes())?;
         let checksum = self.hash.digest();
         self.put(&checksum.to_le_bytes())?;
-        let path = self.path;
-        let file = self.out.into_inner().map_err(|e| Error::io(&path, "write", e.error()))?;
-        if durability == Durability::Synced {
-            file.sync_all().map_err(|e| Error::io(&path, "sync", &e))?;
-        }
+        self.out.finish()?;
         Ok(SnapshotFile { shard: self.shard, rows: self.rows, bytes: length, checksum })
     }
+}
+
+/// Reads a vector as it is stored: `out.len()` elements.
+pub(crate) fn read_vector(element: Element, bytes: &[u8], out: &mut [f32]) {
+    with_number!(element, N => {
+        for (x, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<N>())) {
+            *x = N::take(bytes).widen();
+        }
+    });
 }
 
 /// Reads a file once and compares its checksum; returns it.
@@ -213,12 +210,7 @@ impl RowDecoder {
         }
         self.left -= 1;
         read_exactly(&self.path, reader, &mut self.bytes)?;
-        let body = &self.bytes[ROW_KEY..];
-        with_number!(self.element, N => {
-            for (x, bytes) in self.vector.iter_mut().zip(body.chunks_exact(size_of::<N>())) {
-                *x = N::take(bytes).widen();
-            }
-        });
+        read_vector(self.element, &self.bytes[ROW_KEY..], &mut self.vector);
         Ok(Some(Row {
             id: u64_at(&self.bytes, 0),
             version: u64_at(&self.bytes, 8),

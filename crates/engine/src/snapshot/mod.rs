@@ -4,22 +4,27 @@
 //! shard, and one manifest that says which files make a state.
 
 mod format;
+mod read;
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::io::Read;
+use std::path::Path;
 
 use vstream_index::PinnedRows;
+use vstream_store::{FileStore, Store, Syncing};
 
 use crate::engine::Row;
 use crate::error::Error;
+use crate::journal::check_not_collection;
 use crate::settings::Settings;
 
-use self::format::{RowDecoder, RowFileWriter};
+use self::format::RowFileWriter;
+pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element};
+pub use self::read::inspect;
+pub(crate) use self::read::{inspect_in, read};
 
 /// Name of the manifest in a snapshot directory.
-const MANIFEST: &str = "MANIFEST";
+pub(crate) const MANIFEST: &str = "MANIFEST";
 
 /// One file of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,44 +57,65 @@ pub struct SnapshotSummary {
     pub files: Vec<SnapshotFile>,
 }
 
+impl SnapshotSummary {
+    /// Of the manifest that says this: it names one snapshot among all.
+    pub(crate) fn checksum(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&format::encode_manifest(self))
+    }
+}
+
 /// The rows of one moment, to be written while the engine goes on: from any thread.
 pub struct PinnedSnapshot {
     pub(crate) settings: Settings,
     pub(crate) rows: Box<dyn PinnedRows>,
 }
 
-/// Whether a snapshot must outlive a loss of power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Every file is forced to the disk, the manifest last.
-    Synced,
-    /// Files are left to the operating system: for a snapshot that is copied elsewhere at once.
-    Cached,
-}
-
 impl PinnedSnapshot {
     /// Writes the rows to `dir`, a file per shard and a manifest last.
     ///
     /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
-    pub fn write(&self, dir: &Path, durability: Durability) -> Result<SnapshotSummary, Error> {
-        write(dir, &self.settings, &*self.rows, durability)
+    pub fn write(&self, dir: &Path, syncing: Syncing) -> Result<SnapshotSummary, Error> {
+        let store = FileStore::create_dir(dir, syncing)?;
+        check_not_collection(&store, "choose another directory")?;
+        if store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
+            return Err(Error::invalid(format!(
+                "{} already holds a snapshot: choose another directory or remove it",
+                dir.display()
+            )));
+        }
+        // Without a manifest these are what a crash left of an earlier attempt.
+        for left in store.list("shard-")?.iter().filter(|left| format::is_file_name(&left.name)) {
+            store.delete(&left.name)?;
+        }
+        self.write_in(&store, "")
+    }
+
+    /// Writes the rows to `store`, in files whose names begin with `prefix`.
+    pub(crate) fn write_in(
+        &self,
+        store: &dyn Store,
+        prefix: &str,
+    ) -> Result<SnapshotSummary, Error> {
+        write(store, prefix, &self.settings, &*self.rows)
+    }
+
+    /// Shows every row to `visit`, as it is stored: under cosine it is a direction.
+    pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) {
+        let mut values = vec![0.0; self.settings.dimension];
+        self.rows.for_each_row(&mut |key, vector| {
+            vector.read(&mut values);
+            let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
+            visit(&Row { id, version, code, shard, vector: &values });
+        });
     }
 }
 
 fn write(
-    dir: &Path,
+    store: &dyn Store,
+    prefix: &str,
     settings: &Settings,
     rows: &dyn PinnedRows,
-    durability: Durability,
 ) -> Result<SnapshotSummary, Error> {
-    let manifest = dir.join(MANIFEST);
-    if manifest.exists() {
-        return Err(Error::invalid(format!(
-            "{} already holds a snapshot: choose another directory or remove it",
-            dir.display()
-        )));
-    }
-    fs::create_dir_all(dir).map_err(|e| Error::io(dir, "create the directory", &e))?;
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
     let mut digest = 0u128;
@@ -99,21 +125,22 @@ fn write(
         }
         let written = (|| {
             let file = match files.entry(key.shard) {
-                std::collections::btree_map::Entry::Occupied(file) => file.into_mut(),
-                std::collections::btree_map::Entry::Vacant(place) => {
-                    place.insert(RowFileWriter::create(dir, settings, key.shard)?)
+                Entry::Occupied(file) => file.into_mut(),
+                Entry::Vacant(place) => {
+                    let name = format!("{prefix}{}", format::file_name(key.shard));
+                    place.insert(RowFileWriter::create(store, &name, settings, key.shard)?)
                 }
             };
             file.push(&key, vector)
         })();
-        digest = digest.wrapping_add(format::row_digest(key.id, key.version));
+        digest = digest.wrapping_add(row_digest(key.id, key.version));
         failed = written.err();
     });
     if let Some(error) = failed {
         return Err(error);
     }
     let files: Vec<SnapshotFile> =
-        files.into_values().map(|file| file.finish(durability)).collect::<Result<_, _>>()?;
+        files.into_values().map(RowFileWriter::finish).collect::<Result<_, _>>()?;
     let summary = SnapshotSummary {
         dimension: settings.dimension,
         metric: settings.metric,
@@ -122,107 +149,10 @@ fn write(
         digest,
         files,
     };
-    publish(&manifest, &format::encode_manifest(&summary), durability)?;
+    store.put(&format!("{prefix}{MANIFEST}"), &format::encode_manifest(&summary))?;
     Ok(summary)
-}
-
-/// Shows every row of the snapshot in `dir` to `apply`.
-pub(crate) fn read(
-    dir: &Path,
-    settings: &Settings,
-    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let manifest = dir.join(MANIFEST);
-    if !manifest.exists() {
-        for path in loose_files(dir)? {
-            read_file(&path, settings, None, apply)?;
-        }
-        return Ok(());
-    }
-    let summary = inspect(dir)?;
-    format::check_collection(&manifest, settings, &summary)?;
-    let mut digest = 0u128;
-    for file in &summary.files {
-        let path = dir.join(format::file_name(file.shard));
-        read_file(&path, settings, Some(file), &mut |row| {
-            digest = digest.wrapping_add(format::row_digest(row.id, row.version));
-            apply(row)
-        })?;
-    }
-    if digest != summary.digest {
-        return Err(Error::corrupt(
-            &manifest,
-            "the rows of the files are not those of the manifest (digest differs)",
-        ));
-    }
-    Ok(())
-}
-
-/// Reads the manifest of a snapshot. Errors: `Io`, `Corrupt`, `Unsupported`.
-pub fn inspect(dir: &Path) -> Result<SnapshotSummary, Error> {
-    let path = dir.join(MANIFEST);
-    let bytes = fs::read(&path).map_err(|e| Error::io(&path, "read the manifest", &e))?;
-    format::decode_manifest(&path, &bytes)
-}
-
-fn loose_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(dir).map_err(|e| Error::io(dir, "list", &e))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|e| Error::io(dir, "list", &e))?.path();
-        if format::is_file_name(&path) {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-fn read_file(
-    path: &Path,
-    settings: &Settings,
-    expected: Option<&SnapshotFile>,
-    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let file = File::open(path).map_err(|e| Error::io(path, "open", &e))?;
-    let bytes = file.metadata().map_err(|e| Error::io(path, "look at", &e))?.len();
-    // The checksum stands at the end: it is verified in a first pass, so that no row of a damaged
-    // file is ever applied.
-    let checksum = format::verify_file(path, &mut BufReader::new(&file), bytes)?;
-    if let Some(expected) = expected {
-        if bytes != expected.bytes || checksum != expected.checksum {
-            return Err(Error::corrupt(path, "this is not the file that the manifest names"));
-        }
-    }
-    let file = File::open(path).map_err(|e| Error::io(path, "open", &e))?;
-    let mut reader = BufReader::with_capacity(1 << 18, file);
-    let mut decoder = RowDecoder::open(path, settings, bytes, &mut reader)?;
-    while let Some(row) = decoder.next(&mut reader)? {
-        apply(&row)?;
-    }
-    Ok(())
-}
-
-/// Writes `bytes` to `path`; if synced, so that after a crash there is all of it or nothing.
-fn publish(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), Error> {
-    let partial = path.with_extension("partial");
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&partial)?;
-        file.write_all(bytes)?;
-        if durability == Durability::Synced {
-            file.sync_all()?;
-        }
-        fs::rename(&partial, path)?;
-        if durability == Durability::Synced {
-            File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
-        }
-        Ok(())
-    };
-    write().map_err(|e| Error::io(path, "write", &e))
 }
 
 fn read_exactly(path: &Path, reader: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
     reader.read_exact(bytes).map_err(|e| Error::io(path, "read", &e))
 }
-
-type Out = BufWriter<File>;

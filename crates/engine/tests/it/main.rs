@@ -1,6 +1,7 @@
 //! The engine as its users see it: input checks, answers, snapshots, the recall guard.
 
 mod bad_input;
+mod durable;
 mod element;
 mod guard;
 mod snapshot;

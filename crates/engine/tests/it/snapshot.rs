@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use vstream_engine::{
-    inspect, Durability, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings,
+    inspect, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Settings, Syncing,
 };
 use vstream_index::contract::{clustered, fitted};
 
@@ -75,7 +75,7 @@ fn a_pinned_snapshot_holds_its_moment_while_the_engine_goes_on() {
         }
     }
     let path = dir.path().join("pinned");
-    let written = std::thread::spawn(move || pinned.write(&path, Durability::Cached).map(|_| path));
+    let written = std::thread::spawn(move || pinned.write(&path, Syncing::Off).map(|_| path));
     let path = written.join().expect("no panic").expect("a snapshot");
     let restored = Engine::restore(settings, &path).expect("a restore");
     assert_eq!(ask(&restored.reader(), query, 50, Effort::Exact), before);

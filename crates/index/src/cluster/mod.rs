@@ -249,6 +249,10 @@ impl Insert for Cluster {
         true
     }
 
+    fn version_of(&self, id: u64) -> Option<u64> {
+        self.place_of(id).map(|place| self.version_at(place))
+    }
+
     fn reader(&self) -> Arc<dyn Search> {
         self.shared.clone()
     }

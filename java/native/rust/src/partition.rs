@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_engine::{Durability, Engine, PinnedSnapshot, Query, Reader, Row, Scratch};
+use vstream_engine::{Engine, PinnedSnapshot, Query, Reader, Row, Scratch, Syncing};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
@@ -21,9 +21,9 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// Writes the rows to `directory`, forced to the disk if `synced`.
     pub(crate) fn write(&self, directory: &Path, synced: bool) -> Result<(), Failure> {
-        let durability = if synced { Durability::Synced } else { Durability::Cached };
+        let syncing = if synced { Syncing::Full } else { Syncing::Off };
         self.poison.guard(|| {
-            self.snapshot.write(directory, durability)?;
+            self.snapshot.write(directory, syncing)?;
             Ok(())
         })
     }

@@ -1,0 +1,79 @@
+//! Deliberate defects that the crash lab must catch. Without the feature `defects`, which only
+//! tests switch on, none is ever active and the compiler removes every trace of them.
+
+/// A defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// The log says that it is synced and is not.
+    SyncSkipped,
+    /// Writes are acknowledged although the sync failed.
+    SyncFailureIgnored,
+    /// Groups are applied without a look at their checksum.
+    ChecksumIgnored,
+    /// Recovery is off by one: it leaves out the last group of each log.
+    LastGroupSkipped,
+    /// Deletes do not reach the log.
+    DeletesNotLogged,
+    /// What follows the last whole group stays in the log, and new groups come after it.
+    TailNotCut,
+    /// What is read after a restart counts as synced.
+    PageCacheTrusted,
+    /// Old logs are removed before the manifest that makes them superfluous is published.
+    LogsRemovedEarly,
+    /// The manifest is published before the base image that it names is written.
+    ManifestBeforeBase,
+    /// Damage in the middle of a log is taken for its torn end.
+    DamageTakenForTail,
+    /// What did not fit on the disk is forgotten instead of being written later.
+    FullDiskForgotten,
+    /// Nobody compares what was recovered with what the manifest says was there.
+    WatermarkIgnored,
+}
+
+#[cfg(feature = "defects")]
+impl Defect {
+    /// All of them.
+    pub const ALL: [Defect; 12] = [
+        Defect::SyncSkipped,
+        Defect::SyncFailureIgnored,
+        Defect::ChecksumIgnored,
+        Defect::LastGroupSkipped,
+        Defect::DeletesNotLogged,
+        Defect::TailNotCut,
+        Defect::PageCacheTrusted,
+        Defect::LogsRemovedEarly,
+        Defect::ManifestBeforeBase,
+        Defect::DamageTakenForTail,
+        Defect::FullDiskForgotten,
+        Defect::WatermarkIgnored,
+    ];
+}
+
+#[cfg(feature = "defects")]
+mod switch {
+    use super::Defect;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Defect>> = const { Cell::new(None) };
+    }
+
+    /// Gives this thread's engines a defect, or none.
+    pub fn set_defect(defect: Option<Defect>) {
+        ACTIVE.set(defect);
+    }
+
+    pub(crate) fn active(defect: Defect) -> bool {
+        ACTIVE.get() == Some(defect)
+    }
+}
+
+#[cfg(feature = "defects")]
+pub(crate) use switch::active;
+#[cfg(feature = "defects")]
+pub use switch::set_defect;
+
+#[cfg(not(feature = "defects"))]
+pub(crate) const fn active(_defect: Defect) -> bool {
+    false
+}

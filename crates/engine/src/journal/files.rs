@@ -1,0 +1,136 @@
+//! The directory of a durable engine: names, lock, and what may be swept.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use vstream_store::{FileStore, Store, Syncing};
+
+use super::manifest::Manifest;
+use crate::error::Error;
+use crate::snapshot::MANIFEST;
+
+/// The manifest of a durable engine: which files make the state.
+pub(crate) const COLLECTION: &str = "COLLECTION";
+const LOCK: &str = "LOCK";
+const LOG: &str = "log-";
+const BASE: &str = "base-";
+
+/// Name of a log.
+pub(super) fn log_name(number: u64) -> String {
+    format!("{LOG}{number:010}")
+}
+
+/// What the names of a base image's files begin with.
+pub(super) fn base_prefix(number: u64) -> String {
+    format!("{BASE}{number:010}.")
+}
+
+/// A directory that nobody else writes to.
+pub(crate) struct Directory {
+    pub(crate) store: FileStore,
+    /// Held until the directory is dropped; simulated directories need none.
+    _lock: Option<File>,
+}
+
+impl Directory {
+    /// A store that its caller keeps others away from.
+    pub(crate) fn unlocked(store: FileStore) -> Directory {
+        Directory { store, _lock: None }
+    }
+
+    /// Makes and locks a directory. Errors: `Unavailable` if it is open already, `Io`.
+    pub(crate) fn create(path: &Path) -> Result<Directory, Error> {
+        let store = FileStore::create_dir(path, Syncing::Full)?;
+        Ok(Directory { store, _lock: Some(lock(path)?) })
+    }
+
+    /// Locks a directory that is there. Errors: `Unavailable` if it is open already, `Io`.
+    pub(crate) fn open(path: &Path) -> Result<Directory, Error> {
+        if !path.join(COLLECTION).is_file() {
+            return Err(Error::invalid(format!(
+                "{} holds no collection: create one there",
+                path.display()
+            )));
+        }
+        let store = FileStore::open_dir(path, Syncing::Full)?;
+        Ok(Directory { store, _lock: Some(lock(path)?) })
+    }
+
+    /// Errors if a collection, or a snapshot, is there already.
+    pub(crate) fn check_free(&self) -> Result<(), Error> {
+        check_not_collection(&self.store, "open it")?;
+        if self.store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
+            let place = self.store.describe("");
+            let message = format!("{place} holds a snapshot: choose another directory");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    /// Files that are ours and that the manifest does not name: what a crash left of a checkpoint.
+    pub(super) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
+        let base = manifest.and_then(|found| found.base.as_ref()).map(|base| base.number);
+        let is_named = |name: &str| match number(name) {
+            None => true,
+            Some(Number::Base(number)) => base == Some(number),
+            Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
+        };
+        let names = self.store.list("")?.into_iter().map(|entry| entry.name);
+        Ok(names.filter(|name| !is_named(name)).collect())
+    }
+
+    /// Removes what [`Directory::unnamed`] finds, and what was never finished.
+    pub(crate) fn sweep(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
+        self.store.sweep(&|name| name == COLLECTION || number(name).is_some())?;
+        for name in self.unnamed(manifest)? {
+            self.store.delete(&name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose file it is.
+enum Number {
+    Log(u64),
+    Base(u64),
+}
+
+/// The number in a name that is ours.
+fn number(name: &str) -> Option<Number> {
+    let digits = |text: &str| -> Option<u64> {
+        (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
+    };
+    if let Some(log) = name.strip_prefix(LOG) {
+        return digits(log).map(Number::Log);
+    }
+    let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
+    digits(base).map(Number::Base)
+}
+
+/// Errors if the store holds a durable engine, of which `what` to do is another thing.
+pub(crate) fn check_not_collection(store: &FileStore, what: &str) -> Result<(), Error> {
+    if holds(store)? {
+        let place = store.describe("");
+        return Err(Error::invalid(format!("{place} holds a collection: {what}")));
+    }
+    Ok(())
+}
+
+/// True if the store holds a durable engine.
+pub(super) fn holds(store: &FileStore) -> Result<bool, Error> {
+    Ok(store.list(COLLECTION)?.iter().any(|entry| entry.name == COLLECTION))
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let name = path.join(LOCK);
+    let opened = File::options().create(true).append(true).open(&name);
+    let file = opened.map_err(|e| Error::io(&name, "open", &e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::unavailable(format!(
+            "{} is open already: close it there first",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(Error::io(&name, "lock", &error)),
+    }
+}

@@ -1,0 +1,292 @@
+//! What the files of a durable engine say: base image, then logs, up to the last whole group.
+//!
+//! A group that is not whole ends the log. It is a *torn tail*, which a crash explains, unless
+//! something proves that its records were on the disk: a later group that was written when they
+//! were synced, or the manifest. Then it is corruption.
+
+use std::path::Path;
+
+use vstream_index::RowKey;
+use vstream_store::blocks::unseal;
+use vstream_store::{Access, FileStore, ReadAt, Store};
+
+use super::files::{base_prefix, log_name};
+use super::format::{
+    encode_header, GroupHeader, LogIdentity, Record, CHECKSUM, GROUP_HEADER, GROUP_MAGIC, HEADER,
+    RECORDS_BYTES_MAX,
+};
+use super::manifest::Manifest;
+use super::state::State;
+use super::window::Window;
+use crate::defect::{self, Defect};
+use crate::error::Error;
+use crate::snapshot::{self, read_vector, stored_element};
+
+/// A change, as it was accepted.
+pub(crate) enum Change<'a> {
+    /// The vector as it is stored, widened.
+    Upsert(RowKey, &'a [f32]),
+    Delete {
+        id: u64,
+        version: u64,
+    },
+}
+
+/// What is asked of the rows while they are recovered.
+pub(crate) trait Replay {
+    /// Applies a change. Errors: it cannot have been accepted.
+    fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
+
+    /// Version of the living row of `id`.
+    fn version_of(&self, id: u64) -> Option<u64>;
+}
+
+/// Where the log goes on.
+pub(crate) struct Recovered {
+    pub(crate) state: State,
+    /// Bytes of log since the base image.
+    pub(crate) log_bytes: u64,
+    pub(super) logs: Vec<LogEnd>,
+}
+
+/// The end of what is whole in a log.
+pub(super) struct LogEnd {
+    pub(super) number: u64,
+    /// Last record of its whole part, or of the logs before.
+    pub(super) lsn: u64,
+    /// Length of its whole part.
+    pub(super) bytes: u64,
+    /// Length of the file.
+    pub(super) found: u64,
+    /// Checksum of the last whole group, or of the header.
+    pub(super) previous: u64,
+}
+
+/// Applies everything that `manifest` and its files say to `rows`.
+///
+/// Errors: `Corrupt` names the file and the offset; `Io`.
+pub(crate) fn recover(
+    store: &FileStore,
+    manifest: &Manifest,
+    rows: &mut dyn Replay,
+) -> Result<Recovered, Error> {
+    let mut state = recover_base(store, manifest, rows)?;
+    let mut replay = LogReplay {
+        manifest,
+        vector: vec![0.0; manifest.settings.dimension],
+        rows,
+        state: &mut state,
+    };
+    let mut logs: Vec<LogEnd> = Vec::new();
+    let mut torn: Option<Torn> = None;
+    for &number in &manifest.logs {
+        let file = store.open(&log_name(number), Access::Cached)?;
+        let log = LogIdentity { collection: manifest.collection, number };
+        if let Some(torn) = &torn {
+            // Nothing after the tear counts, unless it proves that there was no tear.
+            check_header(&*file, log)?;
+            torn.check(&*file, log, HEADER as u64)?;
+            let (_, previous) = encode_header(log, first_lsn(&*file)?);
+            let (bytes, found) = (HEADER as u64, file.bytes());
+            logs.push(LogEnd { number, lsn: torn.lsn, bytes, found, previous });
+            continue;
+        }
+        let end = replay.log(&*file, log)?;
+        if end.bytes < end.found {
+            let found = Torn { path: file.name().to_owned(), at: end.bytes, lsn: replay.state.lsn };
+            found.check(&*file, log, end.bytes)?;
+            torn = Some(found);
+        }
+        logs.push(end);
+    }
+    let known = manifest.known;
+    if state.lsn < known.lsn && !defect::active(Defect::WatermarkIgnored) {
+        let path = store.describe(&log_name(logs.last().map_or(0, |log| log.number)));
+        return Err(Error::corrupt(
+            Path::new(&path),
+            format!("it ends at write {}, and {} was on the disk", state.lsn, known.lsn),
+        ));
+    }
+    let log_bytes = logs.iter().map(|log| log.bytes - HEADER as u64).sum();
+    Ok(Recovered { state, log_bytes, logs })
+}
+
+fn recover_base(
+    store: &FileStore,
+    manifest: &Manifest,
+    rows: &mut dyn Replay,
+) -> Result<State, Error> {
+    let Some(base) = &manifest.base else { return Ok(State::default()) };
+    let prefix = base_prefix(base.number);
+    let summary = snapshot::inspect_in(store, &prefix)?;
+    let fits = (summary.rows, summary.digest) == (base.state.live, base.state.digest)
+        && summary.checksum() == base.checksum;
+    if !fits {
+        let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
+        return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
+    }
+    snapshot::read(store, &prefix, &manifest.settings, &mut |row| {
+        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
+        rows.apply(&Change::Upsert(key, row.vector))
+    })?;
+    Ok(base.state)
+}
+
+/// A group that is not whole, for which a proof of damage is sought.
+struct Torn {
+    path: String,
+    at: u64,
+    /// Last record before it.
+    lsn: u64,
+}
+
+impl Torn {
+    /// Errors if a whole group of `file` at or after `from` says that more was on the disk.
+    fn check(&self, file: &dyn ReadAt, log: LogIdentity, from: u64) -> Result<(), Error> {
+        if defect::active(Defect::DamageTakenForTail) {
+            return Ok(());
+        }
+        let mut window = Window::new(file);
+        let mut offset = from;
+        while offset + (GROUP_HEADER + CHECKSUM) as u64 <= file.bytes() {
+            let part = window.get(offset, RECORDS_BYTES_MAX)?;
+            let Some(at) = part.windows(4).position(|bytes| bytes == GROUP_MAGIC) else {
+                // The last three bytes may begin a magic.
+                offset += part.len() as u64 - 3;
+                continue;
+            };
+            offset += at as u64;
+            if let Some((header, _)) = whole_group(&mut window, file, log, offset)? {
+                if header.synced_lsn > self.lsn {
+                    let what = format!(
+                        "byte {}: the group there is damaged, and {} byte {offset} proves that it \
+                         was whole",
+                        self.at,
+                        file.name()
+                    );
+                    return Err(Error::corrupt(Path::new(&self.path), what));
+                }
+            }
+            offset += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The group at `offset` with its records, if there is a whole one.
+fn whole_group<'w>(
+    window: &'w mut Window<'_>,
+    file: &dyn ReadAt,
+    log: LogIdentity,
+    offset: u64,
+) -> Result<Option<(GroupHeader, &'w [u8])>, Error> {
+    let header = window.get(offset, GROUP_HEADER)?;
+    let header = (header.len() == GROUP_HEADER).then(|| GroupHeader::decode(header)).flatten();
+    let Some(header) = header else { return Ok(None) };
+    let bytes = window.get(offset, header.bytes())?;
+    if bytes.len() < header.bytes() {
+        return Ok(None);
+    }
+    let whole = match unseal(log.place(offset), bytes, file.name(), offset) {
+        Ok(whole) => whole,
+        Err(_) if defect::active(Defect::ChecksumIgnored) => &bytes[..bytes.len() - CHECKSUM],
+        Err(_) => return Ok(None),
+    };
+    Ok(Some((header, &whole[GROUP_HEADER..])))
+}
+
+fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
+    Ok(super::format::u64_at(Window::new(file).get(0, HEADER)?, 32))
+}
+
+/// Errors if `file` does not begin as `log`; returns the header's checksum. A header is synced
+/// before a manifest names its log, so no crash explains a torn one.
+fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
+    let mut window = Window::new(file);
+    let found = window.get(0, HEADER)?;
+    if found.len() == HEADER {
+        let (expected, checksum) = encode_header(log, super::format::u64_at(found, 32));
+        if found == expected {
+            return Ok(checksum);
+        }
+    }
+    Err(Error::corrupt(Path::new(file.name()), "its header is not that of this log"))
+}
+
+struct LogReplay<'a> {
+    manifest: &'a Manifest,
+    vector: Vec<f32>,
+    rows: &'a mut dyn Replay,
+    state: &'a mut State,
+}
+
+impl LogReplay<'_> {
+    /// Applies the whole groups of a log.
+    fn log(&mut self, file: &dyn ReadAt, log: LogIdentity) -> Result<LogEnd, Error> {
+        let mut previous = check_header(file, log)?;
+        let mut window = Window::new(file);
+        let mut offset = HEADER as u64;
+        while let Some((header, records)) = whole_group(&mut window, file, log, offset)? {
+            if header.previous != previous || header.first_lsn != self.state.lsn + 1 {
+                break;
+            }
+            let bytes = header.bytes() as u64;
+            let last = offset + bytes == file.bytes();
+            if !(last && defect::active(Defect::LastGroupSkipped)) {
+                self.group(&header, records)
+                    .map_err(|what| Error::corrupt(Path::new(file.name()), at(offset, &what)))?;
+            }
+            offset += bytes;
+            previous = super::format::u64_at(window.get(offset - 8, 8)?, 0);
+        }
+        let (number, lsn) = (log.number, self.state.lsn);
+        Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })
+    }
+
+    /// Applies a group, whose checksum fits: what does not fit now was never written by us.
+    fn group(&mut self, header: &GroupHeader, mut records: &[u8]) -> Result<(), String> {
+        let element = stored_element(&self.manifest.settings);
+        let vector_bytes = self.manifest.settings.dimension * element.bytes();
+        for _ in 0..header.records {
+            let Some(record) = Record::take(&mut records, vector_bytes) else {
+                return Err("a record that cannot be".to_owned());
+            };
+            match record {
+                Record::Upsert { key, vector } => {
+                    let before = self.rows.version_of(key.id);
+                    read_vector(element, vector, &mut self.vector);
+                    let change = Change::Upsert(key, &self.vector);
+                    self.rows.apply(&change).map_err(|error| error.to_string())?;
+                    self.state.upsert(key.id, before, key.version);
+                }
+                Record::Delete { id, version } => {
+                    let Some(before) = self.rows.version_of(id) else {
+                        return Err(format!("it deletes row {id}, which is not there"));
+                    };
+                    let change = Change::Delete { id, version };
+                    self.rows.apply(&change).map_err(|error| error.to_string())?;
+                    self.state.delete(id, before);
+                }
+            }
+        }
+        if !records.is_empty() {
+            return Err("bytes are left over after its records".to_owned());
+        }
+        if (self.state.live, self.state.digest) != (header.live, header.digest) {
+            return Err(format!(
+                "it leads to {} rows, and {} were there when it was written, or their digest \
+                 differs",
+                self.state.live, header.live
+            ));
+        }
+        let known = &self.manifest.known;
+        if self.state.lsn == known.lsn && self.state != known {
+            return Err("its rows are not those that the manifest knows".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn at(offset: u64, what: &str) -> String {
+    format!("byte {offset}: {what}")
+}

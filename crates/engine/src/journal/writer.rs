@@ -1,0 +1,127 @@
+//! The writing end of the log, without threads: groups in, synced bytes out.
+
+use std::collections::VecDeque;
+
+use vstream_store::{FileStore, LogFile};
+
+use super::files::log_name;
+use super::format::{encode_header, Group, LogIdentity};
+use super::manifest::Manifest;
+use super::recover::Recovered;
+use crate::defect::{self, Defect};
+use crate::error::Error;
+
+/// Where the log goes on.
+pub(super) struct LogWriter {
+    file: LogFile,
+    log: LogIdentity,
+    /// Checksum of the last group, or of the log's header.
+    previous: u64,
+    /// LSN of the last record that was written.
+    written: u64,
+    /// LSN of the last record that is on the disk.
+    synced: u64,
+    sealed: Vec<u8>,
+}
+
+/// A log that is ready to be written to.
+pub(super) struct Spare {
+    file: LogFile,
+    log: LogIdentity,
+    previous: u64,
+}
+
+impl Spare {
+    /// Makes an empty log, durable with its header, whose first record will be after `lsn`.
+    pub(super) fn create(store: &FileStore, log: LogIdentity, lsn: u64) -> Result<Spare, Error> {
+        let name = log_name(log.number);
+        // What a failed attempt may have left; no manifest names it.
+        vstream_store::Store::delete(store, &name)?;
+        let mut file = store.create_log(&name)?;
+        let (header, previous) = encode_header(log, lsn + 1);
+        file.append(&header)?;
+        file.sync()?;
+        Ok(Spare { file, log, previous })
+    }
+
+    /// The writer of this log, in which nothing was written yet.
+    fn writer(self, lsn: u64) -> LogWriter {
+        let Spare { file, log, previous } = self;
+        LogWriter { file, log, previous, written: lsn, synced: lsn, sealed: Vec::new() }
+    }
+}
+
+impl LogWriter {
+    /// Goes on in the last log, after what was recovered; every log is cut there and synced.
+    pub(super) fn reopen(
+        store: &FileStore,
+        manifest: &Manifest,
+        recovered: &Recovered,
+    ) -> Result<LogWriter, Error> {
+        let mut last = None;
+        for end in &recovered.logs {
+            let log = LogIdentity { collection: manifest.collection, number: end.number };
+            let cut = if defect::active(Defect::TailNotCut) { end.found } else { end.bytes };
+            let is_sure = end.lsn <= manifest.known.lsn || defect::active(Defect::PageCacheTrusted);
+            let sure = if is_sure { cut } else { 0 };
+            let file = store.reopen_log(&log_name(end.number), cut, sure)?;
+            last = Some(Spare { file, log, previous: end.previous });
+        }
+        Ok(last.expect("a manifest names a log").writer(recovered.state.lsn))
+    }
+
+    /// Writes groups in order, all of them or, if the disk is full, none.
+    pub(super) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.clear();
+        let mut previous = self.previous;
+        for group in groups.iter_mut() {
+            let offset = self.file.bytes() + sealed.len() as u64;
+            previous = group.seal(self.log.place(offset), self.synced, previous, &mut sealed);
+        }
+        let appended = self.file.append(&sealed);
+        self.sealed = sealed;
+        if appended.is_err() && defect::active(Defect::FullDiskForgotten) {
+            groups.clear();
+        }
+        appended?;
+        self.previous = previous;
+        self.written = groups.back().map_or(self.written, Group::last_lsn);
+        groups.clear();
+        Ok(())
+    }
+
+    /// Forces what was written to the disk.
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
+        if !defect::active(Defect::SyncSkipped) && self.synced < self.written {
+            let synced = self.file.sync();
+            if !defect::active(Defect::SyncFailureIgnored) {
+                synced?;
+            }
+        }
+        self.synced = self.written;
+        Ok(())
+    }
+
+    /// Syncs this log and goes on in the next one.
+    pub(super) fn rotate(&mut self, next: Spare) -> Result<(), Error> {
+        self.sync()?;
+        *self = next.writer(self.written);
+        Ok(())
+    }
+
+    /// True if no attempt to write can succeed any more.
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.file.is_poisoned()
+    }
+
+    /// True if a sync would make more durable.
+    pub(super) fn has_unsynced(&self) -> bool {
+        self.synced < self.written
+    }
+
+    /// Last record that is on the disk.
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+}

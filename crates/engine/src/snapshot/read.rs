@@ -1,0 +1,115 @@
+//! Reading a snapshot back, from bytes that nobody vouches for.
+
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
+
+use super::format::{self, row_digest, RowDecoder};
+use super::{SnapshotFile, SnapshotSummary, MANIFEST};
+use crate::engine::Row;
+use crate::error::Error;
+use crate::journal::check_not_collection;
+use crate::settings::Settings;
+
+/// Bytes that are read of a file at a time.
+const READ_BYTES: usize = 1 << 18;
+/// A manifest of every shard there can be is far shorter.
+const MANIFEST_BYTES_MAX: u64 = 1 << 24;
+
+/// Shows every row of the snapshot whose files begin with `prefix` to `apply`.
+pub(crate) fn read(
+    store: &dyn Store,
+    prefix: &str,
+    settings: &Settings,
+    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let name = format!("{prefix}{MANIFEST}");
+    if !store.list(&name)?.iter().any(|entry| entry.name == name) {
+        for entry in store.list(prefix)? {
+            if format::is_file_name(&entry.name[prefix.len()..]) {
+                read_file(store, &entry.name, settings, None, apply)?;
+            }
+        }
+        return Ok(());
+    }
+    let manifest = PathBuf::from(store.describe(&name));
+    let summary = inspect_in(store, prefix)?;
+    format::check_collection(&manifest, settings, &summary)?;
+    let mut digest = 0u128;
+    for file in &summary.files {
+        let name = format!("{prefix}{}", format::file_name(file.shard));
+        read_file(store, &name, settings, Some(file), &mut |row| {
+            digest = digest.wrapping_add(row_digest(row.id, row.version));
+            apply(row)
+        })?;
+    }
+    if digest != summary.digest {
+        return Err(Error::corrupt(
+            &manifest,
+            "the rows of the files are not those of the manifest (digest differs)",
+        ));
+    }
+    Ok(())
+}
+
+/// Reads the manifest of a snapshot. Errors: `Io`, `Corrupt`, `Unsupported`.
+pub fn inspect(dir: &Path) -> Result<SnapshotSummary, Error> {
+    let store = FileStore::open_dir(dir, Syncing::Off)?;
+    check_not_collection(&store, "open it")?;
+    inspect_in(&store, "")
+}
+
+/// Reads the manifest of the snapshot whose files begin with `prefix`.
+pub(crate) fn inspect_in(store: &dyn Store, prefix: &str) -> Result<SnapshotSummary, Error> {
+    let file = store.open(&format!("{prefix}{MANIFEST}"), Access::Cached)?;
+    let path = Path::new(file.name());
+    if file.bytes() > MANIFEST_BYTES_MAX {
+        return Err(Error::corrupt(path, "too long for a manifest"));
+    }
+    let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
+    format::decode_manifest(path, &bytes)
+}
+
+fn read_file(
+    store: &dyn Store,
+    name: &str,
+    settings: &Settings,
+    expected: Option<&SnapshotFile>,
+    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let file = store.open(name, Access::Cached)?;
+    let (path, bytes) = (Path::new(file.name()), file.bytes());
+    let reader = || BufReader::with_capacity(READ_BYTES, Cursor { file: &*file, offset: 0 });
+    // The checksum stands at the end: it is verified in a first pass, so that no row of a damaged
+    // file is ever applied.
+    let checksum = format::verify_file(path, &mut reader(), bytes)?;
+    if let Some(expected) = expected {
+        if bytes != expected.bytes || checksum != expected.checksum {
+            return Err(Error::corrupt(path, "this is not the file that the manifest names"));
+        }
+    }
+    let mut reader = reader();
+    let mut decoder = RowDecoder::open(path, settings, bytes, &mut reader)?;
+    while let Some(row) = decoder.next(&mut reader)? {
+        apply(&row)?;
+    }
+    Ok(())
+}
+
+/// A file from its start to its end.
+struct Cursor<'a> {
+    file: &'a dyn ReadAt,
+    offset: u64,
+}
+
+impl io::Read for Cursor<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = self.file.bytes().saturating_sub(self.offset);
+        let bytes = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = self.file.read(Range { offset: self.offset, bytes });
+        out[..bytes].copy_from_slice(&read.map_err(io::Error::other)?);
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
+}

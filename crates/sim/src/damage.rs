@@ -1,0 +1,185 @@
+//! Changed bytes at rest: every change must be noticed, and none may reach an answer.
+
+use vstream_engine::{verify_store, Durability, Engine, Journaling};
+use vstream_vector::SplitMix;
+
+use crate::check::{self, open, store, Breach, Violation};
+use crate::disk::{Content, Disk};
+use crate::script::{apply, rows_of, Rows, Script};
+
+/// Ids and writes of the collection that is damaged: about 12 kB of base image and 25 kB of log.
+const IDS: usize = 400;
+const WRITES: u64 = 1_000;
+
+/// A collection at rest, closed, with a base image and a log after it.
+pub struct AtRest {
+    /// Its files.
+    pub content: Content,
+    rows: Rows,
+    /// The same files of another collection.
+    foreign: Content,
+    /// The files before it was closed.
+    unclosed: Content,
+    /// Writes before its last group then: no damage may hide them.
+    sure: u64,
+}
+
+/// A collection, from its files before and after it was closed to what must be in it.
+fn made(seed: u64) -> Result<AtRest, Violation> {
+    let failed = |e| Violation::new(Breach::Refused, format!("cannot be made: {e}"));
+    let disk = Disk::holding(&Content::new(), seed);
+    let journaling =
+        Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
+    let engine = Engine::create_in_store(store(&disk), check::settings(), journaling, seed);
+    let mut engine = engine.map_err(failed)?;
+    let mut script = Script::new(seed, IDS);
+    let mut committed = [0; 2];
+    for write in 0..WRITES {
+        apply(&mut engine, script.step()).map_err(failed)?;
+        if write % 7 == 0 {
+            engine.commit().map_err(failed)?;
+            committed = [committed[1], script.lsn()];
+        }
+        if write == WRITES / 3 {
+            engine.checkpoint().map_err(failed)?;
+        }
+    }
+    let unclosed = disk.content();
+    engine.close().map_err(failed)?;
+    let (content, rows) = (disk.content(), script.rows().clone());
+    Ok(AtRest { content, rows, foreign: Content::new(), unclosed, sure: committed[0] })
+}
+
+impl AtRest {
+    /// The collection of `seed`.
+    pub fn new(seed: u64) -> Result<AtRest, Violation> {
+        Ok(AtRest { foreign: made(seed ^ u64::MAX)?.content, ..made(seed)? })
+    }
+
+    /// Flips single bits, `count` of them, evenly over all bytes and bits; returns how many.
+    ///
+    /// Every one in 16 is also opened: it must be refused, or give the right rows.
+    pub fn flip_bits(&self, start: u64, count: u64) -> Result<u64, Violation> {
+        let disk = Disk::holding(&self.content, 0);
+        let bits: u64 = self.content.values().map(|bytes| bytes.len() as u64 * 8).sum();
+        // A stride without a common factor visits every bit once before any twice.
+        let stride = (bits / 3) | 1;
+        for turn in start..start + count {
+            let mut bit = ((turn as u128 * stride as u128) % bits as u128) as u64;
+            let mut files = self.content.iter();
+            let (name, bytes) = loop {
+                let (name, bytes) = files.next().expect("a bit of a file");
+                match bit.checked_sub(bytes.len() as u64 * 8) {
+                    Some(left) => bit = left,
+                    None => break (name, bytes),
+                }
+            };
+            let at = bit as usize / 8;
+            disk.poke(name, at, &[bytes[at] ^ (1 << (bit % 8))]);
+            self.judge(&disk, turn % 16 == 0, &format!("bit {bit} of {name}"))?;
+            disk.poke(name, at, &bytes[at..=at]);
+        }
+        Ok(count)
+    }
+
+    /// Flips `count` bits drawn by `seed` in the logs of the collection as it was before it was
+    /// closed: damage in the middle must not pass for the torn end of a crash.
+    pub fn flip_unclosed(&self, seed: u64, count: u64) -> Result<u64, Violation> {
+        let mut random = SplitMix(seed);
+        for _ in 0..count {
+            let mut content = self.unclosed.clone();
+            let logs = content.iter_mut().filter(|(name, _)| name.starts_with("log-"));
+            let (name, bytes) = logs.last().expect("a log");
+            let bit = random.below(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let what = format!("bit {bit} of {name}, not closed");
+            if let Ok(engine) = open(&Disk::holding(&content, 0)) {
+                if check::lsn_of(&engine) < self.sure {
+                    let (lsn, sure) = (check::lsn_of(&engine), self.sure);
+                    let what = format!("{what}: it opens with {lsn} writes, {sure} were sure");
+                    return Err(Violation::new(Breach::Undetected, what));
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Cuts, extends, zeroes, swaps, exchanges and removes: `count` changes drawn by `seed`.
+    pub fn mangle(&self, seed: u64, count: u64) -> Result<u64, Violation> {
+        let mut random = SplitMix(seed);
+        let mut done = 0;
+        while done < count {
+            let mut content = self.content.clone();
+            let names: Vec<String> = content.keys().cloned().collect();
+            let name = &names[random.below(names.len())];
+            let what = self.change(&mut content, name, &mut random);
+            if content == self.content {
+                continue;
+            }
+            self.judge(&Disk::holding(&content, 0), true, &format!("{what} of {name}"))?;
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    fn change(&self, content: &mut Content, name: &str, random: &mut SplitMix) -> &'static str {
+        let bytes = content.get_mut(name).expect("a file of it");
+        let length = bytes.len();
+        let block = (1 + random.below(512)).min(length);
+        let at = random.below(length - block + 1);
+        match random.below(8) {
+            0 => {
+                bytes.truncate(random.below(length));
+                "a cut"
+            }
+            1 => {
+                bytes.extend((0..block).map(|_| random.next() as u8));
+                "bytes at the end"
+            }
+            2 => {
+                bytes[at..at + block].fill(0);
+                "zeros inside"
+            }
+            3 => {
+                bytes[at..at + block].iter_mut().for_each(|byte| *byte = random.next() as u8);
+                "noise inside"
+            }
+            4 => {
+                let other = random.below(length - block + 1);
+                bytes.copy_within(other..other + block, at);
+                "a misplaced block"
+            }
+            5 => {
+                bytes.drain(at..at + block);
+                "a missing block"
+            }
+            6 => {
+                content.remove(name);
+                "the absence"
+            }
+            _ => {
+                if let Some(foreign) = self.foreign.get(name) {
+                    *bytes = foreign.clone();
+                }
+                "another collection's"
+            }
+        }
+    }
+
+    fn judge(&self, disk: &Disk, opens: bool, what: &str) -> Result<(), Violation> {
+        let verified = verify_store(&store(disk));
+        if verified.is_ok_and(|verified| verified.findings.is_empty()) {
+            return Err(Violation::new(Breach::Undetected, what));
+        }
+        if opens {
+            let copy = Disk::holding(&disk.content(), 0);
+            if let Ok(engine) = open(&copy) {
+                if rows_of(&engine).as_ref() != Ok(&self.rows) {
+                    let what = format!("{what}: it opens with other rows");
+                    return Err(Violation::new(Breach::Undetected, what));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! A simulated disk: files in memory, faults on demand, and a trace of everything that was done.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vstream_store::{Access, Buffer, Files, InFile, OutFile};
+use vstream_vector::SplitMix;
+
+/// Names and contents.
+pub type Content = BTreeMap<String, Vec<u8>>;
+/// Number of a file, whatever its name.
+pub type Inode = usize;
+
+/// A step of input and output, or a mark of the workload.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A new file got a name.
+    Create(String, Inode),
+    /// Bytes were written at an offset.
+    Write(Inode, u64, Vec<u8>),
+    /// A file was cut.
+    Cut(Inode, u64),
+    /// A file's bytes were forced to the disk.
+    Sync(Inode),
+    /// Forcing failed: what was pending is lost, though it can still be read.
+    SyncFailed(Inode),
+    /// A file changed its name.
+    Rename(String, String),
+    /// A name was removed.
+    Remove(String),
+    /// Names were forced to the disk.
+    SyncNames,
+    /// The collection was made: from here on it must open.
+    Made,
+    /// Writes up to this LSN were given to the engine.
+    Issued(u64),
+    /// The engine has promised that writes up to this LSN are durable.
+    Acked(u64),
+    /// The engine was opened again and had writes up to this LSN; later ones never were.
+    Recovered(u64),
+}
+
+/// Faults to come.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Syncs until one fails, once, with EIO.
+    pub sync_fails_in: Option<u32>,
+    /// Bytes that still fit on the disk.
+    pub room: Option<usize>,
+    /// Reads and writes do a part, or are interrupted, now and then.
+    pub short: bool,
+}
+
+struct World {
+    names: BTreeMap<String, Inode>,
+    contents: Vec<Vec<u8>>,
+    trace: Vec<Event>,
+    faults: Faults,
+    /// The process is dead: what it still tries does not happen.
+    dead: bool,
+    random: SplitMix,
+}
+
+/// A disk. Clones are the same one.
+#[derive(Clone)]
+pub struct Disk(Arc<Mutex<World>>);
+
+impl Disk {
+    /// A disk that holds `content`; its trace is empty, and inode n is the n-th file by name.
+    pub fn holding(content: &Content, seed: u64) -> Disk {
+        let names = content.keys().cloned().zip(0..).collect();
+        let contents = content.values().cloned().collect();
+        let (faults, random) = (Faults::default(), SplitMix(seed));
+        let (trace, dead) = (Vec::new(), false);
+        Disk(Arc::new(Mutex::new(World { names, contents, trace, faults, dead, random })))
+    }
+
+    /// Changes what will go wrong.
+    pub fn set_faults(&self, faults: Faults) {
+        self.world().faults = faults;
+    }
+
+    /// What will go wrong.
+    pub fn faults(&self) -> Faults {
+        self.world().faults.clone()
+    }
+
+    /// Runs `end`, the end of a process that was killed: nothing of it reaches the disk. What was
+    /// written before stays readable, synced or not.
+    pub fn kill(&self, end: impl FnOnce()) {
+        self.world().dead = true;
+        end();
+        let mut world = self.world();
+        (world.dead, world.faults) = (false, Faults::default());
+    }
+
+    /// Changes bytes of a file at rest.
+    pub fn poke(&self, name: &str, offset: usize, bytes: &[u8]) {
+        let mut world = self.world();
+        let inode = world.names[name];
+        world.contents[inode][offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Puts a mark into the trace.
+    pub fn mark(&self, event: Event) {
+        self.world().trace.push(event);
+    }
+
+    /// What was done so far.
+    pub fn trace(&self) -> Vec<Event> {
+        self.world().trace.clone()
+    }
+
+    /// What a reader sees.
+    pub fn content(&self) -> Content {
+        let world = self.world();
+        let entries = world.names.iter();
+        entries.map(|(name, &inode)| (name.clone(), world.contents[inode].clone())).collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl World {
+    fn alive(&self) -> io::Result<()> {
+        if self.dead {
+            return Err(io::Error::other("the process is dead"));
+        }
+        Ok(())
+    }
+
+    fn inode(&self, name: &str) -> io::Result<Inode> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// How much of `bytes` is done this time.
+    fn part(&mut self, bytes: usize) -> io::Result<usize> {
+        if !self.faults.short || bytes == 0 {
+            return Ok(bytes);
+        }
+        match self.random.below(4) {
+            0 => Err(io::ErrorKind::Interrupted.into()),
+            1 => Ok(1 + self.random.below(bytes)),
+            _ => Ok(bytes),
+        }
+    }
+}
+
+impl Files for Disk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        let mut world = self.world();
+        world.alive()?;
+        let inode = world.contents.len();
+        world.contents.push(Vec::new());
+        world.names.insert(name.to_owned(), inode);
+        world.trace.push(Event::Create(name.to_owned(), inode));
+        Ok(Box::new(Open { disk: self.clone(), inode }))
+    }
+
+    fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        Ok(Box::new(Open { disk: self.clone(), inode: self.world().inode(name)? }))
+    }
+
+    fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn InFile>> {
+        Ok(Arc::new(Open { disk: self.clone(), inode: self.world().inode(name)? }))
+    }
+
+    fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        let mut world = self.world();
+        world.alive()?;
+        if !replace && world.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = world.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        world.names.insert(to.to_owned(), inode);
+        world.trace.push(Event::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut world = self.world();
+        world.alive()?;
+        world.inode(name)?;
+        world.names.remove(name);
+        world.trace.push(Event::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        let mut world = self.world();
+        world.alive()?;
+        world.trace.push(Event::SyncNames);
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let world = self.world();
+        let length = |inode: &Inode| world.contents[*inode].len() as u64;
+        Ok(world.names.iter().map(|(name, inode)| (name.clone(), length(inode))).collect())
+    }
+}
+
+struct Open {
+    disk: Disk,
+    inode: Inode,
+}
+
+impl OutFile for Open {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut world = self.disk.world();
+        world.alive()?;
+        let mut part = world.part(bytes.len())?;
+        if let Some(room) = &mut world.faults.room {
+            // A disk fills up in the middle of a write.
+            part = part.min(*room);
+            *room -= part;
+            if part == 0 && !bytes.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
+        let offset = world.contents[self.inode].len() as u64;
+        world.contents[self.inode].extend_from_slice(&bytes[..part]);
+        world.trace.push(Event::Write(self.inode, offset, bytes[..part].to_vec()));
+        Ok(part)
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut world = self.disk.world();
+        world.alive()?;
+        let start = offset as usize;
+        world.contents[self.inode][start..start + bytes.len()].copy_from_slice(bytes);
+        world.trace.push(Event::Write(self.inode, offset, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        let mut world = self.disk.world();
+        world.alive()?;
+        world.contents[self.inode].truncate(bytes as usize);
+        world.trace.push(Event::Cut(self.inode, bytes));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut world = self.disk.world();
+        world.alive()?;
+        let fails = world.faults.sync_fails_in == Some(0);
+        world.faults.sync_fails_in = match world.faults.sync_fails_in {
+            Some(0) | None => None,
+            Some(left) => Some(left - 1),
+        };
+        if fails {
+            world.trace.push(Event::SyncFailed(self.inode));
+            return Err(io::Error::other("EIO of the simulation"));
+        }
+        world.trace.push(Event::Sync(self.inode));
+        Ok(())
+    }
+}
+
+impl InFile for Open {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.disk.world().contents[self.inode].len() as u64)
+    }
+
+    fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
+        let mut world = self.disk.world();
+        let part = world.part(bytes)?;
+        let content = &world.contents[self.inode];
+        let start = (offset as usize).min(content.len());
+        Ok(Buffer::from(content[start..(start + part).min(content.len())].to_vec()))
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,15 @@
+//! The crash lab: a durable engine on disks that fail, against an oracle that does not.
+//!
+//! [`simulation`] runs the real engine on a simulated disk ([`disk`]), crashes it after every step
+//! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
+//! changes bytes at rest. [`kill`] kills a real process. Everything is a function of a seed.
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod crash;
+pub mod damage;
+pub mod disk;
+pub mod kill;
+pub mod ledger;
+pub mod script;
+pub mod simulation;
