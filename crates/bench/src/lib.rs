@@ -4,9 +4,11 @@
 //! `f32`, little-endian), `base.words.txt` and `query.words.txt` where rows have names (line = row),
 //! and `meta.json`, which is written last: a folder with it is complete.
 //!
-//! A runbook says which rows come, go and change, and when to search: see [`runbook`].
+//! A runbook says which rows come, go and change, and when to search: see [`runbook`]. [`storage`] measures codecs and
+//! segments.
 
 #![forbid(unsafe_code)]
 
 pub mod dataset;
 pub mod runbook;
+pub mod storage;
