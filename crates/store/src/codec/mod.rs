@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-/// The bits of a number: `u32` for [`Kind::F32`], `u16` for [`Kind::Half`], `u8` for the others.
+/// The bits of a number: `f32` or `u32` for [`Kind::F32`], `u16` for [`Kind::Half`], `u8` for the others.
 pub trait Bits: Copy + Default + private::Sealed {
     /// Bytes of a number.
     const BYTES: usize;
@@ -112,6 +112,19 @@ macro_rules! bits {
     )*};
 }
 bits!(u8, u16, u32);
+
+impl private::Sealed for f32 {}
+impl Bits for f32 {
+    const BYTES: usize = 4;
+    #[inline]
+    fn to_word(self) -> u32 {
+        self.to_bits()
+    }
+    #[inline]
+    fn from_word(word: u32) -> f32 {
+        f32::from_bits(word)
+    }
+}
 
 /// What the rows of a block are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

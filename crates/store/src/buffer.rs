@@ -1,0 +1,56 @@
+//! Bytes that were read, at an address that direct input and output accepts.
+
+use std::ops::Deref;
+
+/// Offsets, lengths and addresses of direct reads are multiples of this.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// Bytes that were read. Dereferences to a slice; cheap to move, never copied.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// A buffer of `len` zeros whose address is a multiple of 4,096.
+    pub(crate) fn aligned(len: usize) -> Buffer {
+        let bytes = vec![0; len + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        Buffer { bytes, start, len }
+    }
+
+    /// The bytes, to be filled.
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+
+    /// Keeps `len` bytes from `skip` on. Both lie within the buffer.
+    pub(crate) fn narrow(mut self, skip: usize, len: usize) -> Buffer {
+        assert!(skip + len <= self.len, "a part of the buffer");
+        self.start += skip;
+        self.len = len;
+        self
+    }
+
+    /// Memory that it holds.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Buffer {
+        let len = bytes.len();
+        Buffer { bytes, start: 0, len }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}

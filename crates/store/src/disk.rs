@@ -1,0 +1,160 @@
+//! A directory of the operating system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{renameat_with, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::buffer::{Buffer, ALIGNMENT};
+use crate::files::{Access, Files, InFile, OutFile};
+
+/// Files of one directory. New directories are readable by their owner alone, and so are files.
+pub struct Disk {
+    root: PathBuf,
+}
+
+impl Disk {
+    /// The directory `root`, which is made if need be. Errors: those of the operating system.
+    pub fn create(root: &Path) -> io::Result<Disk> {
+        let missing: Vec<&Path> = root.ancestors().take_while(|path| !path.exists()).collect();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+        for parent in missing.iter().filter_map(|path| path.parent()) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(Disk { root: root.to_owned() })
+    }
+
+    /// The directory `root`, which must be there. Errors: those of the operating system.
+    pub fn open(root: &Path) -> io::Result<Disk> {
+        fs::read_dir(root)?;
+        Ok(Disk { root: root.to_owned() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+}
+
+impl Files for Disk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600);
+        Ok(Box::new(DiskWriter(file.open(self.path(name))?)))
+    }
+
+    fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        Ok(Box::new(DiskWriter(OpenOptions::new().append(true).open(self.path(name))?)))
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
+        let path = self.path(name);
+        let cached = File::open(&path)?;
+        let direct = match access {
+            Access::Cached => None,
+            Access::Direct => open_direct(&path)?,
+        };
+        Ok(Arc::new(DiskReader { cached, direct }))
+    }
+
+    fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        let (from, to) = (self.path(from), self.path(to));
+        if replace {
+            return fs::rename(from, to);
+        }
+        let directory = File::open(&self.root)?;
+        match renameat_with(&directory, &from, &directory, &to, RenameFlags::NOREPLACE) {
+            // Not every file system knows the flag. One process at a time writes to a directory,
+            // so looking first is as good there.
+            Err(Errno::INVAL | Errno::NOSYS) if to.exists() => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+            done => Ok(done?),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.root)?.sync_all()
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            // Links are not followed: a file that is none of ours must not become one.
+            if entry.file_type()?.is_file() {
+                found.push((name, entry.metadata()?.len()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+/// The file past the page cache, or nothing where the file system cannot.
+fn open_direct(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::DIRECT.bits() as i32;
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+struct DiskWriter(File);
+
+impl OutFile for DiskWriter {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        use std::io::Seek;
+        self.0.set_len(bytes)?;
+        self.0.seek(io::SeekFrom::Start(bytes)).map(|_| ())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+struct DiskReader {
+    cached: File,
+    direct: Option<File>,
+}
+
+impl InFile for DiskReader {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.cached.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
+        let Some(direct) = &self.direct else {
+            let mut buffer = Buffer::from(vec![0; bytes]);
+            let read = self.cached.read_at(buffer.as_mut(), offset)?;
+            return Ok(buffer.narrow(0, read));
+        };
+        let skip = (offset % ALIGNMENT as u64) as usize;
+        let mut buffer = Buffer::aligned((skip + bytes).next_multiple_of(ALIGNMENT));
+        let read = direct.read_at(buffer.as_mut(), offset - skip as u64)?;
+        Ok(buffer.narrow(skip.min(read), read.saturating_sub(skip).min(bytes)))
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,385 @@
+//! The store over a directory: files are written under a partial name, synced, then renamed.
+//!
+//! 1. `create`: bytes go to `NAME.partial`. `finish` syncs the file, renames it unless `NAME` is
+//!    there, and syncs the directory.
+//! 2. `replace`: the same with a rename that replaces.
+//! 3. A sync that fails poisons the store: the kernel may have dropped what it could not write,
+//!    and a second sync would report success (measured; see docs/design/format.md).
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::disk::Disk;
+use crate::error::{Error, ErrorKind};
+use crate::files::{Access, Files, InFile, OutFile};
+use crate::log::LogFile;
+use crate::pool::Pool;
+use crate::store::{Entry, FileWriter, Range, ReadAt, Store};
+
+const PARTIAL: &str = ".partial";
+const NAME_BYTES_MAX: usize = 128;
+/// Bytes of a streamed file that are gathered before they are written.
+const WRITE_BYTES: usize = 1 << 16;
+
+/// Whether files must outlive a loss of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syncing {
+    /// Files and names are forced to the disk before they count.
+    Full,
+    /// Everything is left to the operating system: for files that are copied elsewhere at once.
+    Off,
+}
+
+/// Files of one directory. Clones are the same store.
+#[derive(Clone)]
+pub struct FileStore {
+    disk: Arc<Shared>,
+}
+
+/// What the store and its open files share.
+pub(crate) struct Shared {
+    pub(crate) files: Arc<dyn Files>,
+    syncing: Syncing,
+    poisoned: AtomicBool,
+}
+
+impl FileStore {
+    /// A store over any directory of files.
+    pub fn new(files: Arc<dyn Files>, syncing: Syncing) -> FileStore {
+        let poisoned = AtomicBool::new(false);
+        FileStore { disk: Arc::new(Shared { files, syncing, poisoned }) }
+    }
+
+    /// A store over a directory of the operating system, which is made if need be. Errors: `Io`.
+    pub fn create_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {
+        let disk = Disk::create(path).map_err(|e| io_error(path, "create the directory", &e))?;
+        Ok(FileStore::new(Arc::new(disk), syncing))
+    }
+
+    /// A store over a directory of the operating system. Errors: `NotFound`, `Io`.
+    pub fn open_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {
+        let disk = Disk::open(path).map_err(|e| io_error(path, "open the directory", &e))?;
+        Ok(FileStore::new(Arc::new(disk), syncing))
+    }
+
+    /// A new log, visible and durable at once though it is empty. Errors: `Exists`, `Full`, `Io`.
+    pub fn create_log(&self, name: &str) -> Result<LogFile, Error> {
+        self.disk.check(name)?;
+        let listed = self.list(name)?;
+        if listed.iter().any(|entry| entry.name == name) {
+            return Err(self.disk.error(name, "create", &io::ErrorKind::AlreadyExists.into()));
+        }
+        let created = self.disk.files.create(name);
+        let file = created.map_err(|e| self.disk.error(name, "create", &e))?;
+        self.disk.sync_names()?;
+        Ok(LogFile::new(self.disk.clone(), name, file, 0))
+    }
+
+    /// A log that is continued after its first `bytes` bytes. What follows them is cut off, and
+    /// the rest is synced: a crash of the process may have left it in the page cache alone.
+    pub fn reopen_log(&self, name: &str, bytes: u64) -> Result<LogFile, Error> {
+        self.disk.check(name)?;
+        let reopened = self.disk.files.reopen(name);
+        let file = reopened.map_err(|e| self.disk.error(name, "open", &e))?;
+        let mut log = LogFile::new(self.disk.clone(), name, file, bytes);
+        log.cut()?;
+        log.sync()?;
+        Ok(log)
+    }
+
+    /// Removes what a crash left of files that were being written.
+    pub fn sweep(&self) -> Result<(), Error> {
+        let listed = self.disk.files.list().map_err(|e| self.disk.error("", "list", &e))?;
+        for (name, _) in listed.iter().filter(|(name, _)| name.ends_with(PARTIAL)) {
+            self.delete(name)?;
+        }
+        Ok(())
+    }
+
+    /// True if a sync failed: nothing can be changed any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.disk.poisoned.load(Ordering::Acquire)
+    }
+}
+
+fn io_error(path: &Path, doing: &str, error: &io::Error) -> Error {
+    Error::io(path.display().to_string(), doing, error)
+}
+
+impl Shared {
+    pub(crate) fn error(&self, name: &str, doing: &str, error: &io::Error) -> Error {
+        Error::io(self.files.describe(name), doing, error)
+    }
+
+    /// Refuses names that are not ours to write, and any change after a failed sync.
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        let fits = (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(plain)
+            && !name.starts_with('.')
+            && !name.ends_with(PARTIAL);
+        if !fits {
+            let what = "a file name has 1 to 128 letters, digits, '.', '_' or '-', does not begin \
+                        with '.' and does not end in '.partial'";
+            return Err(Error::new(ErrorKind::Invalid, name, what));
+        }
+        self.check_poison(name)
+    }
+
+    pub(crate) fn check_poison(&self, name: &str) -> Result<(), Error> {
+        if self.poisoned.load(Ordering::Acquire) {
+            let what = "an earlier sync failed, so what the disk holds is not known: open the \
+                        directory again to recover what was saved";
+            return Err(Error::new(ErrorKind::Poisoned, self.files.describe(name), what));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// Appends all of `bytes`.
+    pub(crate) fn append(
+        &self,
+        name: &str,
+        file: &mut dyn OutFile,
+        mut bytes: &[u8],
+    ) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            match file.append(bytes) {
+                Ok(0) => return Err(self.error(name, "write", &io::ErrorKind::WriteZero.into())),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error(name, "write", &error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self, name: &str, file: &mut dyn OutFile) -> Result<(), Error> {
+        if self.syncing == Syncing::Off {
+            return Ok(());
+        }
+        file.sync().map_err(|error| {
+            self.poison();
+            self.error(name, "sync", &error)
+        })
+    }
+
+    fn sync_names(&self) -> Result<(), Error> {
+        if self.syncing == Syncing::Off {
+            return Ok(());
+        }
+        self.files.sync_names().map_err(|error| {
+            self.poison();
+            self.error("", "sync the directory", &error)
+        })
+    }
+
+    /// Syncs a partial file and gives it its name.
+    fn publish(&self, name: &str, file: &mut dyn OutFile, replace: bool) -> Result<(), Error> {
+        self.sync(name, file)?;
+        let partial = format!("{name}{PARTIAL}");
+        let renamed = self.files.rename(&partial, name, replace);
+        renamed.map_err(|e| self.error(name, "rename to", &e))?;
+        self.sync_names()
+    }
+}
+
+impl Store for FileStore {
+    fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, Error> {
+        self.disk.check(name)?;
+        let created = self.disk.files.create(&format!("{name}{PARTIAL}"));
+        let file = created.map_err(|e| self.disk.error(name, "create", &e))?;
+        Ok(Box::new(Writer {
+            disk: self.disk.clone(),
+            name: name.to_owned(),
+            file,
+            gathered: Vec::new(),
+            bytes: 0,
+            state: State::Growing,
+        }))
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.disk.check(name)?;
+        let partial = format!("{name}{PARTIAL}");
+        let created = self.disk.files.create(&partial);
+        let mut file = created.map_err(|e| self.disk.error(name, "create", &e))?;
+        let done = self.disk.append(name, &mut *file, bytes);
+        let done = done.and_then(|()| self.disk.publish(name, &mut *file, true));
+        if done.is_err() {
+            // Best effort: what stays is swept when the directory is opened again.
+            let _ = self.disk.files.remove(&partial);
+        }
+        done
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn ReadAt>, Error> {
+        let file = self.disk.files.open(name, access);
+        let file = file.map_err(|e| self.disk.error(name, "open", &e))?;
+        let bytes = file.bytes().map_err(|e| self.disk.error(name, "look at", &e))?;
+        let waits = file.waits();
+        let read = Arc::new(Read { file, name: self.disk.files.describe(name), bytes });
+        Ok(Arc::new(Reader { read, waits }))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Entry>, Error> {
+        let listed = self.disk.files.list().map_err(|e| self.disk.error("", "list", &e))?;
+        let whole = |name: &str| name.starts_with(prefix) && !name.ends_with(PARTIAL);
+        let found = listed.into_iter().filter(|(name, _)| whole(name));
+        let mut found: Vec<Entry> = found.map(|(name, bytes)| Entry { name, bytes }).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), Error> {
+        self.disk.check_poison(name)?;
+        match self.disk.files.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.disk.error(name, "remove", &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.disk.files.describe(name)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Growing,
+    Failed,
+    Finished,
+}
+
+/// A file on its way to its name.
+struct Writer {
+    disk: Arc<Shared>,
+    name: String,
+    file: Box<dyn OutFile>,
+    gathered: Vec<u8>,
+    bytes: u64,
+    state: State,
+}
+
+impl Writer {
+    fn write_gathered(&mut self) -> Result<(), Error> {
+        let written = self.disk.append(&self.name, &mut *self.file, &self.gathered);
+        self.gathered.clear();
+        if written.is_err() {
+            self.state = State::Failed;
+        }
+        written
+    }
+
+    fn check_whole(&self) -> Result<(), Error> {
+        if self.state == State::Failed {
+            let what = "an earlier write of this file failed: write it again from the start";
+            return Err(Error::new(ErrorKind::Io, self.disk.files.describe(&self.name), what));
+        }
+        self.disk.check_poison(&self.name)
+    }
+}
+
+impl FileWriter for Writer {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.check_whole()?;
+        self.gathered.extend_from_slice(bytes);
+        self.bytes += bytes.len() as u64;
+        if self.gathered.len() >= WRITE_BYTES {
+            self.write_gathered()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, Error> {
+        self.check_whole()?;
+        self.write_gathered()?;
+        self.disk.publish(&self.name, &mut *self.file, false)?;
+        self.state = State::Finished;
+        Ok(self.bytes)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.state != State::Finished {
+            // Best effort: what stays is swept when the directory is opened again.
+            let _ = self.disk.files.remove(&format!("{}{PARTIAL}", self.name));
+        }
+    }
+}
+
+struct Reader {
+    read: Arc<Read>,
+    waits: bool,
+}
+
+struct Read {
+    file: Arc<dyn InFile>,
+    name: String,
+    bytes: u64,
+}
+
+impl Read {
+    fn read(&self, range: Range) -> Result<Buffer, Error> {
+        let end = range.offset.checked_add(range.bytes as u64);
+        if end.is_none_or(|end| end > self.bytes) {
+            let what = format!("{} bytes are missing: the file is too short", range.bytes);
+            return Err(Error::corrupt(&self.name, range.offset, what));
+        }
+        let first = self.part(range.offset, range.bytes)?;
+        if first.len() == range.bytes {
+            return Ok(first);
+        }
+        let mut whole = first.to_vec();
+        while whole.len() < range.bytes {
+            let offset = range.offset + whole.len() as u64;
+            let part = self.part(offset, range.bytes - whole.len())?;
+            if part.is_empty() {
+                return Err(Error::corrupt(&self.name, offset, "the file became shorter"));
+            }
+            whole.extend_from_slice(&part);
+        }
+        Ok(Buffer::from(whole))
+    }
+
+    fn part(&self, offset: u64, bytes: usize) -> Result<Buffer, Error> {
+        loop {
+            match self.file.read(offset, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done.map_err(|e| Error::io(&self.name, "read", &e).at(offset)),
+            }
+        }
+    }
+}
+
+impl ReadAt for Reader {
+    fn name(&self) -> &str {
+        &self.read.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.read.bytes
+    }
+
+    fn read(&self, range: Range) -> Result<Buffer, Error> {
+        self.read.read(range)
+    }
+
+    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
+        if !self.waits || ranges.len() < 2 {
+            return ranges.iter().map(|&range| self.read.read(range)).collect();
+        }
+        let (read, wanted) = (self.read.clone(), ranges.to_vec());
+        let job = move |at: usize| read.read(wanted[at]);
+        Pool::shared().run(ranges.len(), job).into_iter().collect()
+    }
+}
