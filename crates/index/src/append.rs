@@ -7,15 +7,21 @@
 //! Protocol: elements below `len` never change again. The writer fills above `len`, then stores
 //! `len` with Release; a reader loads `len` with Acquire and looks only below it.
 
-use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::mem::{align_of, size_of};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::slab::Block;
 
 /// A buffer that grows at its end. Whoever holds it may read; only its [`Pen`] can write.
 pub(crate) struct Cells<T> {
-    cells: Box<[UnsafeCell<T>]>,
+    block: Block,
+    capacity: usize,
     len: AtomicUsize,
     /// Matches the one pen of this buffer.
     number: u64,
+    elements: PhantomData<T>,
 }
 
 /// The right to append to one buffer. Not `Clone`, and pushing needs `&mut`: one writer.
@@ -23,18 +29,20 @@ pub(crate) struct Pen {
     number: u64,
 }
 
-// SAFETY: cells below `len` are never written again, and cells at or above it are touched only
-// through the one `Pen`, so no cell is written while another thread can read it.
+// SAFETY: elements below `len` are never written again, and memory above it is touched only
+// through the one `Pen`, so nothing is written while another thread can read it.
 unsafe impl<T: Copy + Send + Sync> Sync for Cells<T> {}
 // SAFETY: the buffer owns plain `Copy` data.
 unsafe impl<T: Copy + Send> Send for Cells<T> {}
 
 /// A buffer for `capacity` elements, allocated now, and its pen.
-pub(crate) fn append_buffer<T: Copy + Default>(capacity: usize) -> (Pen, Cells<T>) {
+pub(crate) fn append_buffer<T: Copy>(capacity: usize) -> (Pen, Cells<T>) {
+    const { assert!(align_of::<T>() <= 64, "blocks begin at cache lines") };
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let cells = (0..capacity).map(|_| UnsafeCell::new(T::default())).collect();
-    (Pen { number }, Cells { cells, len: AtomicUsize::new(0), number })
+    let block = Block::new(capacity * size_of::<T>());
+    let cells = Cells { block, capacity, len: AtomicUsize::new(0), number, elements: PhantomData };
+    (Pen { number }, cells)
 }
 
 impl<T: Copy> Cells<T> {
@@ -44,11 +52,12 @@ impl<T: Copy> Cells<T> {
         assert_eq!(pen.number, self.number, "the pen of another buffer");
         let len = self.len.load(Ordering::Relaxed);
         let end = len + items.len();
-        assert!(end <= self.cells.len(), "append buffer is full");
-        for (cell, item) in self.cells[len..end].iter().zip(items) {
-            // SAFETY: this cell lies at or above the published length, so no reader looks at it,
-            // and `&mut` of the buffer's only pen excludes another writer.
-            unsafe { *cell.get() = *item };
+        assert!(end <= self.capacity, "append buffer is full");
+        // SAFETY: the room from `len` to `end` lies in the block and above the published length, so
+        // no reader looks at it, and `&mut` of the buffer's only pen excludes another writer.
+        unsafe {
+            let free = self.start().add(len).as_ptr();
+            std::ptr::copy_nonoverlapping(items.as_ptr(), free, items.len());
         }
         self.len.store(end, Ordering::Release);
     }
@@ -60,17 +69,20 @@ impl<T: Copy> Cells<T> {
 
     /// Elements that fit.
     pub(crate) fn capacity(&self) -> usize {
-        self.cells.len()
+        self.capacity
+    }
+
+    fn start(&self) -> NonNull<T> {
+        self.block.start().cast()
     }
 
     /// `count` elements from `start`, which must have been published: panics otherwise.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         assert!(start + count <= self.len(), "reading above what was published");
-        let cells = &self.cells[start..start + count];
-        // SAFETY: `UnsafeCell<T>` has the layout of `T`; all cells of the range lie below the
-        // length that was loaded with Acquire, hence are initialised and never written again.
-        unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<T>(), cells.len()) }
+        // SAFETY: the range lies below the length that was loaded with Acquire, hence inside the
+        // block, was written and is never written again.
+        unsafe { std::slice::from_raw_parts(self.start().add(start).as_ptr(), count) }
     }
 }
 

@@ -24,6 +24,8 @@ mod publish;
 mod rows;
 mod scratch;
 mod search;
+#[expect(unsafe_code, reason = "blocks of huge pages; what is in them is up to their owners")]
+mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::append::{append_buffer, Cells, Pen};
+use crate::slab::Slots;
 
 /// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.
 pub(crate) type Sequence = u64;
@@ -70,7 +71,7 @@ enum Vectors {
 pub(crate) struct RowChunk {
     vectors: Vectors,
     dimension: usize,
-    metas: Box<[RowMeta]>,
+    metas: Slots<RowMeta>,
 }
 
 /// The writing end of a chunk.
@@ -93,16 +94,14 @@ impl RowWriter {
                 (pen, Vectors::U8(cells))
             }
         };
-        let metas = (0..capacity)
-            .map(|_| RowMeta {
-                id: AtomicU64::new(0),
-                version: AtomicU64::new(0),
-                code: AtomicU64::new(0),
-                inserted: AtomicU64::new(NEVER),
-                deleted: AtomicU64::new(NEVER),
-                shard: AtomicU16::new(0),
-            })
-            .collect();
+        let metas = Slots::new(capacity, || RowMeta {
+            id: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            code: AtomicU64::new(0),
+            inserted: AtomicU64::new(NEVER),
+            deleted: AtomicU64::new(NEVER),
+            shard: AtomicU16::new(0),
+        });
         let chunk = Arc::new(RowChunk { vectors, dimension, metas });
         RowWriter { chunk, pen, len: 0 }
     }

@@ -17,7 +17,7 @@ use crate::rows::RowChunk;
 /// Each run is twice as long as the one before: a leaf is small as a rule, and when many rows
 /// arrive before it can be split it still has room for 130,000.
 const RUNS: usize = 10;
-const FIRST_RUN: usize = 4;
+const FIRST_RUN: usize = 12;
 /// Factors of a block: `add` of all lanes, then `scale` of all lanes.
 const BLOCK_FACTORS: usize = 2 * BLOCK;
 /// Bytes of codes that are asked for ahead; the rest follows in order and comes by itself.

@@ -1,0 +1,99 @@
+use super::{pool, Block, Slots, BLOCK_MAX, PAGE, SLAB};
+use vstream_vector::SplitMix;
+
+fn fill(block: &Block, bytes: usize, with: u8) {
+    // SAFETY: the block has `bytes` bytes and no other owner.
+    unsafe { block.start().write_bytes(with, bytes) };
+}
+
+fn is_filled(block: &Block, bytes: usize, with: u8) -> bool {
+    // SAFETY: `fill` wrote all of them.
+    let content = unsafe { std::slice::from_raw_parts(block.start().as_ptr(), bytes) };
+    content.iter().all(|&byte| byte == with)
+}
+
+/// Slabs of a size, and blocks of them that are in use.
+fn count(bytes: usize) -> (usize, usize) {
+    let pool = pool();
+    let Some(class) = pool.classes.get(&bytes) else { return (0, 0) };
+    let slabs = class.slabs.iter().flatten();
+    (slabs.clone().count(), slabs.map(|slab| slab.live).sum())
+}
+
+/// Every block keeps what its owner wrote, whatever happens to its neighbours.
+#[test]
+fn blocks_keep_their_content_while_others_come_and_go() {
+    let seed = 7;
+    println!("seed {seed}");
+    let mut random = SplitMix(seed);
+    let sizes = [192, 1_536, 12_800, BLOCK_MAX, BLOCK_MAX + 64];
+    let mut held: Vec<(Block, usize, u8)> = Vec::new();
+    for round in 0..6_000u32 {
+        let growing = round / 1_000 % 2 == 0;
+        if held.is_empty() || random.next() % 10 < if growing { 7 } else { 3 } {
+            let bytes = sizes[random.next() as usize % sizes.len()];
+            let (block, with) = (Block::new(bytes), random.next() as u8);
+            assert_eq!(block.start().as_ptr() as usize % 64, 0);
+            fill(&block, bytes, with);
+            held.push((block, bytes, with));
+        } else {
+            let at = random.next() as usize % held.len();
+            let (block, bytes, with) = held.swap_remove(at);
+            assert!(is_filled(&block, bytes, with), "round {round}: {bytes} bytes");
+        }
+    }
+    assert!(held.iter().all(|(block, bytes, with)| is_filled(block, *bytes, *with)));
+}
+
+#[test]
+fn empty_slabs_are_unmapped_and_sparse_ones_are_used_first() {
+    // A size that no other test uses: the pool is that of the process.
+    let bytes = 20_032;
+    let per_slab = SLAB / bytes;
+    let mut blocks: Vec<Block> = (0..4 * per_slab).map(|_| Block::new(bytes)).collect();
+    assert_eq!(count(bytes), (4, 4 * per_slab));
+    blocks.truncate(per_slab / 4);
+    assert_eq!(count(bytes), (1, per_slab / 4), "one slab holds what is left");
+    let again = Block::new(bytes);
+    fill(&again, bytes, 3);
+    assert!(is_filled(&again, bytes, 3));
+    assert_eq!(count(bytes), (1, per_slab / 4 + 1));
+    drop((again, blocks));
+    assert_eq!(count(bytes), (1, 0), "one spare slab stays");
+}
+
+/// Pages that were given back read as zeros when they are next used.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_slab_with_few_blocks_gives_its_pages_back() {
+    let bytes = 20_096;
+    let per_slab = SLAB / bytes;
+    let mut blocks: Vec<Block> = (0..3 * per_slab).map(|_| Block::new(bytes)).collect();
+    blocks.iter().for_each(|block| fill(block, bytes, 1));
+    // One in ten stays, spread over all slabs.
+    let mut at = 0;
+    blocks.retain(|_| {
+        at += 1;
+        at % 10 == 0
+    });
+    assert!(blocks.iter().all(|block| is_filled(block, bytes, 1)));
+    let again: Vec<Block> = (0..per_slab / 2).map(|_| Block::new(bytes)).collect();
+    for block in &again {
+        let inner = bytes - 2 * PAGE;
+        // SAFETY: the block's own memory, which the kernel made zeros or its last owner filled.
+        let content =
+            unsafe { std::slice::from_raw_parts(block.start().as_ptr().add(PAGE), inner) };
+        assert!(content.iter().all(|&byte| byte == 0), "a free block kept its pages");
+    }
+    assert!(blocks.iter().all(|block| is_filled(block, bytes, 1)));
+}
+
+#[test]
+fn slots_hold_what_they_were_made_with() {
+    let slots = Slots::new(33, || std::sync::atomic::AtomicU64::new(5));
+    assert_eq!(slots.len(), 33);
+    slots[32].store(6, std::sync::atomic::Ordering::Relaxed);
+    let values: Vec<u64> =
+        slots.iter().map(|x| x.load(std::sync::atomic::Ordering::Relaxed)).collect();
+    assert_eq!((values[0], values[31], values[32]), (5, 5, 6));
+}
