@@ -56,6 +56,20 @@ impl Error {
     }
 }
 
+impl From<vstream_store::Error> for Error {
+    fn from(error: vstream_store::Error) -> Error {
+        use vstream_store::ErrorKind as Kind;
+        let kind = match error.kind() {
+            Kind::Invalid | Kind::Exists => ErrorKind::Invalid,
+            Kind::Corrupt => ErrorKind::Corrupt,
+            Kind::Unsupported => ErrorKind::Unsupported,
+            Kind::Unavailable => ErrorKind::Unavailable,
+            Kind::NotFound | Kind::Full | Kind::Poisoned | Kind::Io => ErrorKind::Io,
+        };
+        Error { kind, message: error.to_string() }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod guard;
 mod reader;
+pub mod segment;
 mod settings;
 mod snapshot;
 

@@ -234,7 +234,7 @@ impl RowChunk {
 
 /// Distance of a query to a stored vector: the metric's formula on the stored bytes.
 #[inline]
-pub(crate) fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
+pub fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
     match (metric, row) {
         (Metric::L2, VectorRef::F32(row)) => kernels::l2_squared(query, row),
         (Metric::L2, VectorRef::U8(row)) => kernels::l2_squared_u8(query, row),

@@ -46,7 +46,7 @@ pub(super) fn is_file_name(path: &Path) -> bool {
 }
 
 /// Hash of a row's identity; a state's digest is the sum over its rows, mod 2^128.
-pub(super) fn row_digest(id: u64, version: u64) -> u128 {
+pub(crate) fn row_digest(id: u64, version: u64) -> u128 {
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&id.to_le_bytes());
     bytes[8..].copy_from_slice(&version.to_le_bytes());

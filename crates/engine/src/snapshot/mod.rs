@@ -5,6 +5,8 @@
 
 mod format;
 
+pub(crate) use self::format::row_digest;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};

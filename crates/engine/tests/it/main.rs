@@ -1,7 +1,8 @@
-//! The engine as its users see it: input checks, answers, snapshots, the recall guard.
+//! The engine as its users see it: input checks, answers, snapshots, segments, the recall guard.
 
 mod bad_input;
 mod guard;
+mod segment;
 mod snapshot;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};

@@ -1,0 +1,195 @@
+//! A sealed segment answers as an index does: the contract suite, with every write that is not a
+//! delete sealing the rows of an index anew, and deletes as marks over the sealed rows.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use vstream_engine::segment::{
+    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
+    SegmentSettings,
+};
+use vstream_index::contract::{check, Contract};
+use vstream_index::{
+    Applied, Cluster, ClusterSettings, Effort, IndexSettings, IndexStats, Insert, PinnedRows,
+    Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
+};
+use vstream_store::codec::{Policy, Tier};
+use vstream_store::{Cache, FileStore, Store};
+use vstream_vector::{Neighbor, TopK};
+
+use super::{memory, on_demand, open, resident};
+
+struct Sealed {
+    index: Cluster,
+    settings: SegmentSettings,
+    options: fn() -> OpenOptions,
+    store: FileStore,
+    segment: Option<Arc<Segment>>,
+    deletes: Arc<Deletes>,
+    sequence: u64,
+    scratch: SegmentScratch,
+}
+
+struct Shared(Arc<Mutex<Sealed>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Sealed> {
+        self.0.lock().expect("no test panicked before")
+    }
+
+    fn make(
+        index: IndexSettings,
+        kind: SegmentKind,
+        tier: Tier,
+        options: fn() -> OpenOptions,
+    ) -> Box<dyn Insert> {
+        let settings = SegmentSettings {
+            dimension: index.dimension,
+            metric: index.metric,
+            element: index.element,
+            kind,
+            seed: index.seed,
+            identity: 0,
+            policy: Policy::Best(tier),
+        };
+        Box::new(Shared(Arc::new(Mutex::new(Sealed {
+            index: Cluster::new(index, ClusterSettings::default()),
+            settings,
+            options,
+            store: memory(),
+            segment: None,
+            deletes: Arc::new(Deletes::none(0)),
+            sequence: 0,
+            scratch: SegmentScratch::new(),
+        }))))
+    }
+}
+
+impl Sealed {
+    /// The segment of the rows as they are now.
+    fn segment(&mut self) -> Arc<Segment> {
+        if let Some(segment) = &self.segment {
+            return segment.clone();
+        }
+        self.settings.identity += 1;
+        let name = format!("{}.seg", self.settings.identity);
+        let rows = self.index.reader().pin();
+        write_pinned(&self.store, &name, self.settings, &*rows).unwrap();
+        let segment = Arc::new(open(&self.store, &name, (self.options)()));
+        assert_eq!(segment.rows(), self.index.stats().live);
+        self.store.delete(&name).unwrap();
+        self.deletes = Arc::new(Deletes::none(segment.rows() as u32));
+        self.segment = Some(segment.clone());
+        segment
+    }
+}
+
+impl Insert for Shared {
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        let mut sealed = self.lock();
+        let applied = sealed.index.upsert(key, vector);
+        if applied != Applied::Stale {
+            sealed.segment = None;
+        }
+        applied
+    }
+
+    fn delete(&mut self, id: u64, version: u64) -> bool {
+        let mut sealed = self.lock();
+        let died = sealed.index.delete(id, version);
+        if let (true, Some(segment)) = (died, sealed.segment.clone()) {
+            let (row, held) = segment.find(id).unwrap().expect("a row that was sealed");
+            assert!(held <= version);
+            sealed.sequence += 1;
+            assert!(sealed.deletes.mark(row, sealed.sequence), "a row dies once");
+        }
+        died
+    }
+
+    fn reader(&self) -> Arc<dyn Search> {
+        Arc::new(Shared(self.0.clone()))
+    }
+
+    fn stats(&self) -> IndexStats {
+        self.lock().index.stats()
+    }
+}
+
+impl Search for Shared {
+    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
+        segment.at(deletes, *sequence).search(probe, scratch, out).unwrap()
+    }
+
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        segment.at(&sealed.deletes, sealed.sequence).within(vector, radius, out).unwrap()
+    }
+
+    fn audit(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK, reach: &mut Vec<Reach>) {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
+        segment.at(deletes, *sequence).audit(probe, scratch, out, reach).unwrap();
+    }
+
+    fn pin(&self) -> Box<dyn PinnedRows> {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence })
+    }
+
+    fn leaves(&self) -> usize {
+        self.lock().segment().leaves()
+    }
+}
+
+struct Pinned {
+    segment: Arc<Segment>,
+    deletes: Arc<Deletes>,
+    pin: u64,
+}
+
+impl PinnedRows for Pinned {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.segment.at(&self.deletes, self.pin).for_each_row(visit).unwrap();
+    }
+}
+
+#[test]
+fn a_hot_cluster_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster segment, hot, codes resident",
+        make: |index| Shared::make(index, SegmentKind::Cluster, Tier::Hot, resident),
+        effort: Effort::Approximate { probes: 16, refine: 160 },
+        recall_floor: 0.95,
+    });
+}
+
+#[test]
+fn a_cold_cluster_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster segment, cold, codes on demand",
+        make: |index| Shared::make(index, SegmentKind::Cluster, Tier::Cold, on_demand),
+        effort: Effort::Approximate { probes: 16, refine: 160 },
+        recall_floor: 0.95,
+    });
+}
+
+#[test]
+fn a_flat_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "flat segment",
+        make: |index| {
+            let options = || OpenOptions {
+                cache: Some(Arc::new(Cache::new(1 << 16))),
+                codes: Codes::Resident,
+            };
+            Shared::make(index, SegmentKind::Flat, Tier::Hot, options)
+        },
+        effort: Effort::Approximate { probes: 1, refine: 10 },
+        recall_floor: 1.0,
+    });
+}
