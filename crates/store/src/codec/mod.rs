@@ -242,14 +242,13 @@ impl Encoder {
         assert!((1..=BLOCK_ROWS).contains(&n), "a block has 1 to {BLOCK_ROWS} rows");
         self.best.clear();
         let mut codec = Codec { form: Form::Word, coder: Coder::Raw, decimals: 0 };
-        let longest = HEAD + std::mem::size_of_val(rows);
-        let mut least = longest;
+        let mut least = HEAD + std::mem::size_of_val(rows);
         for &form in forms(policy) {
             let Some(words) = form::apply(form, shape.kind, rows, shape.dimension) else {
                 continue;
             };
             for &coder in coders(policy) {
-                if !self.write(shape, n, &words, coder) || self.trial.len() >= least {
+                if !self.write(shape, n, &words, coder, least) || self.trial.len() >= least {
                     continue;
                 }
                 std::mem::swap(&mut self.best, &mut self.trial);
@@ -268,17 +267,26 @@ impl Encoder {
         codec
     }
 
-    /// Writes a block to `trial`; false if the coder cannot take the words.
-    fn write(&mut self, shape: Shape, rows: usize, words: &Words, coder: Coder) -> bool {
+    /// Writes a block to `trial`; false if the coder cannot take the words, or knows before that
+    /// it needs more than `longest` bytes.
+    fn write(
+        &mut self,
+        shape: Shape,
+        rows: usize,
+        words: &Words,
+        coder: Coder,
+        longest: usize,
+    ) -> bool {
         let out = &mut self.trial;
         out.clear();
         out.extend_from_slice(&[words.form.tag(), coder.tag(), rows as u8, words.decimals]);
         words.write_head(out);
+        let limit = longest.saturating_sub(out.len());
         let float = matches!(words.form, Form::F16 | Form::Bf16 | Form::Rotated);
         match coder {
-            Coder::Packed => packed::encode(&words.words, shape.dimension, out),
+            Coder::Packed => return packed::encode(&words.words, shape.dimension, limit, out),
             Coder::Split if float => {
-                return split::encode(&words.words, shape.dimension, words.bits, out);
+                return split::encode(&words.words, shape.dimension, words.bits, limit, out);
             }
             Coder::Planes => self.planes.encode(&words.words, out),
             Coder::Xor => xor::encode(&words.words, shape.dimension, words.bits, out),

@@ -14,6 +14,8 @@ const UNIFORM: u8 = 0;
 const PER_DIMENSION: u8 = 1;
 /// Bits that hold a width from 0 to 32.
 const WIDTH_BITS: u32 = 6;
+/// Layout, least word and a width.
+const BODY_HEAD: usize = 1 + 4 + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
@@ -25,23 +27,35 @@ fn width_of(range: u32) -> u32 {
     u32::BITS - range.leading_zeros()
 }
 
-fn field(words: impl Iterator<Item = u32>) -> Field {
-    let (least, most) = words.fold((u32::MAX, 0), |(l, m), word| (l.min(word), m.max(word)));
-    Field { least, width: width_of(most.saturating_sub(least)) }
+/// The fields of each dimension.
+fn fields(words: &[u32], dimension: usize) -> Vec<Field> {
+    let mut extremes = vec![(u32::MAX, 0u32); dimension];
+    for row in words.chunks_exact(dimension) {
+        for ((least, most), &word) in extremes.iter_mut().zip(row) {
+            (*least, *most) = ((*least).min(word), (*most).max(word));
+        }
+    }
+    let field = |(least, most): (u32, u32)| Field { least, width: width_of(most - least) };
+    extremes.into_iter().map(field).collect()
 }
 
-/// Appends the words of whole rows, in the shorter of the two layouts.
-pub(super) fn encode(words: &[u32], dimension: usize, out: &mut Vec<u8>) {
+/// Appends the words of whole rows, in the shorter of the two layouts; false, and nothing appended,
+/// if they take `limit` bytes or more.
+pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Vec<u8>) -> bool {
     let rows = words.len() / dimension;
-    let block = field(words.iter().copied());
-    let fields: Vec<Field> =
-        (0..dimension).map(|d| field(words[d..].iter().step_by(dimension).copied())).collect();
+    let (least, most) =
+        words.iter().fold((u32::MAX, 0), |(l, m), &word| (l.min(word), m.max(word)));
+    let block = Field { least, width: width_of(most - least) };
+    let fields = fields(words, dimension);
     let spread = fields.iter().map(|field| field.least).max().unwrap_or(0) - block.least;
     let least_width = width_of(spread);
     let row_bits: usize = fields.iter().map(|field| field.width as usize).sum();
     let uniform = (words.len() * block.width as usize).div_ceil(8);
     let head = (dimension * (least_width + WIDTH_BITS) as usize).div_ceil(8);
     let per_dimension = head + (rows * row_bits).div_ceil(8);
+    if BODY_HEAD + uniform.min(per_dimension) >= limit {
+        return false;
+    }
     let tag = if uniform <= per_dimension { UNIFORM } else { PER_DIMENSION };
     out.push(tag);
     out.extend_from_slice(&block.least.to_le_bytes());
@@ -50,7 +64,7 @@ pub(super) fn encode(words: &[u32], dimension: usize, out: &mut Vec<u8>) {
         let mut bits = BitWriter::new(out);
         words.iter().for_each(|&word| bits.put(word - block.least, block.width));
         bits.finish();
-        return;
+        return true;
     }
     out.push(least_width as u8);
     let mut bits = BitWriter::new(out);
@@ -61,11 +75,11 @@ pub(super) fn encode(words: &[u32], dimension: usize, out: &mut Vec<u8>) {
     bits.finish();
     let mut bits = BitWriter::new(out);
     for row in words.chunks_exact(dimension) {
-        row.iter()
-            .zip(&fields)
-            .for_each(|(&word, field)| bits.put(word - field.least, field.width));
+        let fields = row.iter().zip(&fields);
+        fields.for_each(|(&word, field)| bits.put(word - field.least, field.width));
     }
     bits.finish();
+    true
 }
 
 /// A packed body, checked.

@@ -13,9 +13,15 @@ use super::CodecError;
 
 const CODE_BITS_MAX: u32 = 4;
 
-/// Appends the words of whole rows, `bits` wide; false, nothing useful appended, if a row has more
-/// than 255 rare words.
-pub(super) fn encode(words: &[u32], dimension: usize, bits: u32, out: &mut Vec<u8>) -> bool {
+/// Appends the words of whole rows, `bits` wide; false, and nothing useful appended, if they take
+/// `limit` bytes or more or a row has more than 255 rare words.
+pub(super) fn encode(
+    words: &[u32],
+    dimension: usize,
+    bits: u32,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> bool {
     let lower = bits - 8;
     let mut counts = [0u32; 256];
     words.iter().for_each(|word| counts[(word >> lower) as usize] += 1);
@@ -27,6 +33,10 @@ pub(super) fn encode(words: &[u32], dimension: usize, bits: u32, out: &mut Vec<u
     let code_bits = (1..=CODE_BITS_MAX)
         .min_by_key(|&c| words.len() * c as usize + 8 * (rare(c) + (1 << c)))
         .expect("a range that is not empty");
+    let stream = (words.len() * (code_bits + lower) as usize).div_ceil(8);
+    if (1 << code_bits) + words.len() / dimension + stream + rare(code_bits) >= limit {
+        return false;
+    }
     let common = &common[..(1 << code_bits) - 1];
     let escape = common.len() as u8;
     let mut codes = [escape; 256];
