@@ -6,7 +6,7 @@
 use divan::counter::ItemsCount;
 use divan::{black_box, Bencher};
 use vstream_quantize::rabitq::{
-    block_bytes, encode, pack_lane, BlockView, Form, QueryTable, Rotation, BLOCK,
+    block_bytes, encode, pack_lane, Factors, Form, QueryTable, Rotation, BLOCK,
 };
 use vstream_quantize::scalar8::{Centroids, ScanScratch};
 use vstream_vector::kernels;
@@ -85,7 +85,7 @@ fn rabitq_encode_and_pack(bencher: Bencher, padded: usize) {
     let mut block = vec![0; block_bytes(padded)];
     bencher.counter(ItemsCount::new(1usize)).bench_local(|| {
         let factors = encode(Form::L2, black_box(&row[..padded]), &centroid, &mut bits);
-        pack_lane(&mut block, padded, 3, &bits);
+        pack_lane(&mut block, padded, 3, &bits, Factors { add: 1.0, scale: 1.0, error: 0.0 });
         factors
     });
 }
@@ -112,16 +112,21 @@ fn rabitq_query_table(bencher: Bencher, padded: usize) {
 fn rabitq_scan(bencher: Bencher, padded: usize) {
     let mut random = SplitMix(SEED);
     let blocks = ROWS / BLOCK;
-    let codes: Vec<u8> = (0..blocks * block_bytes(padded)).map(|_| random.next() as u8).collect();
-    let (add, scale) = ([1.0; BLOCK], [-0.5; BLOCK]);
+    let mut codes = vec![0; blocks * block_bytes(padded)];
+    let mut bits = vec![0; padded / 8];
+    for block in codes.chunks_exact_mut(block_bytes(padded)) {
+        for lane in 0..BLOCK {
+            bits.fill_with(|| random.next() as u8);
+            pack_lane(block, padded, lane, &bits, Factors { add: 1.0, scale: -0.5, error: 0.0 });
+        }
+    }
     let mut table = QueryTable::new();
     table.build(&normals(padded));
     let mut out = [0.0; BLOCK];
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         let mut below = 0;
-        for codes in codes.chunks_exact(block_bytes(padded)) {
-            let block = BlockView { codes, add: &add, scale: &scale };
-            below += table.scan_block_below(&block, 1.0, black_box(-50.0), &mut out).count_ones();
+        for block in codes.chunks_exact(block_bytes(padded)) {
+            below += table.scan_block_below(block, 1.0, black_box(-50.0), &mut out).count_ones();
         }
         below
     });

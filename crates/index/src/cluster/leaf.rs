@@ -1,14 +1,14 @@
 //! A leaf: a few hundred near rows, in chunks of 32 with their codes.
 //!
-//! Chunks come in runs. The codes and factors of a run's full chunks follow one another in memory,
-//! so that a scan reads them as one stream; those of the chunk that still fills are a block of
+//! Chunks come in runs. The code blocks of a run's full chunks follow one another in memory, so
+//! that a scan reads them as one stream; those of the chunk that still fills are a block of
 //! their own, replaced whole for every batch of rows and copied to the run when it is full.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
-use vstream_quantize::rabitq::{block_bytes, pack_lane, BlockView, Factors, BLOCK};
+use vstream_quantize::rabitq::{block_bytes, clear, pack_lane, Factors, BLOCK};
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen};
@@ -18,8 +18,6 @@ use crate::rows::RowChunk;
 /// arrive before it can be split it still has room for 130,000.
 const RUNS: usize = 10;
 const FIRST_RUN: usize = 12;
-/// Factors of a block: `add` of all lanes, then `scale` of all lanes.
-const BLOCK_FACTORS: usize = 2 * BLOCK;
 /// Bytes of codes that are asked for ahead; the rest follows in order and comes by itself.
 const PREFETCH_BYTES: usize = 1024;
 
@@ -42,15 +40,8 @@ pub(crate) struct Leaf {
 /// Chunks, and the codes of the full ones among them, which are the first.
 struct Run {
     chunks: Box<[OnceLock<LeafChunk>]>,
-    /// Published after `factors`: its length says how many chunks are full.
+    /// Blocks of codes; its length says how many chunks are full.
     codes: Cells<u8>,
-    factors: Cells<f32>,
-}
-
-/// The right to add full chunks to a leaf's newest run.
-pub(crate) struct RunPens {
-    codes: Pen,
-    factors: Pen,
 }
 
 /// 32 rows; the codes as long as the chunk is not full.
@@ -59,36 +50,25 @@ pub(crate) struct LeafChunk {
     filling: ArcSwapOption<CodeBlock>,
 }
 
-/// Codes of up to 32 rows in FastScan order, with their factors.
+/// Codes of up to 32 rows.
 #[derive(Clone)]
 pub(crate) struct CodeBlock {
     pub(crate) len: usize,
     codes: Box<[u8]>,
-    add: [f32; BLOCK],
-    scale: [f32; BLOCK],
 }
 
 impl CodeBlock {
-    /// No rows; the factors of empty lanes make their estimate infinite.
+    /// No rows.
     pub(crate) fn empty(padded: usize) -> CodeBlock {
-        CodeBlock {
-            len: 0,
-            codes: vec![0; block_bytes(padded)].into_boxed_slice(),
-            add: [f32::INFINITY; BLOCK],
-            scale: [0.0; BLOCK],
-        }
+        let mut codes = vec![0; block_bytes(padded)].into_boxed_slice();
+        clear(&mut codes);
+        CodeBlock { len: 0, codes }
     }
 
     /// Adds one row's code in the next lane.
     pub(crate) fn push(&mut self, padded: usize, bits: &[u8], factors: Factors) {
-        pack_lane(&mut self.codes, padded, self.len, bits);
-        self.add[self.len] = factors.add;
-        self.scale[self.len] = factors.scale;
+        pack_lane(&mut self.codes, padded, self.len, bits, factors);
         self.len += 1;
-    }
-
-    fn view(&self) -> BlockView<'_> {
-        BlockView { codes: &self.codes, add: &self.add, scale: &self.scale }
     }
 }
 
@@ -110,26 +90,14 @@ impl LeafChunk {
 }
 
 impl Run {
-    fn new(chunks: usize, block_bytes: usize) -> (Run, RunPens) {
-        let (codes_pen, codes) = append_buffer(chunks * block_bytes);
-        let (factors_pen, factors) = append_buffer(chunks * BLOCK_FACTORS);
+    fn new(chunks: usize, block_bytes: usize) -> (Run, Pen) {
+        let (pen, codes) = append_buffer(chunks * block_bytes);
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
-        (Run { chunks, codes, factors }, RunPens { codes: codes_pen, factors: factors_pen })
+        (Run { chunks, codes }, pen)
     }
 
     fn full_chunks(&self, block_bytes: usize) -> usize {
         self.codes.len() / block_bytes
-    }
-
-    /// The codes of a full chunk.
-    fn view(&self, at: usize, block_bytes: usize) -> BlockView<'_> {
-        let factors = self.factors.slice(at * BLOCK_FACTORS, BLOCK_FACTORS);
-        let (add, scale) = factors.split_at(BLOCK);
-        BlockView {
-            codes: self.codes.slice(at * block_bytes, block_bytes),
-            add: add.try_into().expect("one factor per lane"),
-            scale: scale.try_into().expect("one factor per lane"),
-        }
     }
 
     /// Shows the codes of every chunk that has any; false if there may be more in the next run.
@@ -137,7 +105,7 @@ impl Run {
         &self,
         first: usize,
         block_bytes: usize,
-        visit: &mut impl FnMut(usize, &LeafChunk, &BlockView<'_>, usize),
+        visit: &mut impl FnMut(usize, &LeafChunk, &[u8], usize),
     ) -> bool {
         let mut full = self.full_chunks(block_bytes);
         for (at, slot) in self.chunks.iter().enumerate() {
@@ -145,7 +113,7 @@ impl Run {
             if at >= full {
                 let filling = chunk.filling.load();
                 if let Some(block) = filling.as_deref() {
-                    visit(first + at, chunk, &block.view(), block.len);
+                    visit(first + at, chunk, &block.codes, block.len);
                     continue;
                 }
                 // Empty still, or filled up since the run was looked at.
@@ -154,7 +122,8 @@ impl Run {
                     return true;
                 }
             }
-            visit(first + at, chunk, &self.view(at, block_bytes), BLOCK);
+            let codes = self.codes.slice(at * block_bytes, block_bytes);
+            visit(first + at, chunk, codes, BLOCK);
         }
         false
     }
@@ -176,28 +145,26 @@ impl Leaf {
         f32::from_bits(self.reach.load(Ordering::Relaxed))
     }
 
-    /// Opens the next chunk; returns the pens of a run that begins with it. Only the writer calls.
-    pub(crate) fn add_chunk(&self, at: usize, chunk: LeafChunk) -> Option<RunPens> {
+    /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls.
+    pub(crate) fn add_chunk(&self, at: usize, chunk: LeafChunk) -> Option<Pen> {
         let (run, offset) = run_of(at);
-        let mut pens = None;
+        let mut pen = None;
         let run = self.runs[run].get_or_init(|| {
             let (run, new) = Run::new(FIRST_RUN << run, self.block_bytes());
-            pens = Some(new);
+            pen = Some(new);
             run
         });
         let added = run.chunks[offset].set(chunk).is_ok();
         assert!(added, "a chunk is opened once");
-        pens
+        pen
     }
 
     /// Publishes the codes of a chunk that is now full, after those before it.
-    pub(crate) fn seal(&self, at: usize, block: &CodeBlock, pens: &mut RunPens) {
+    pub(crate) fn seal(&self, at: usize, block: &CodeBlock, pen: &mut Pen) {
         let (run, offset) = run_of(at);
         let run = self.runs[run].get().expect("the run of an open chunk");
         assert_eq!(run.full_chunks(self.block_bytes()), offset, "chunks fill in order");
-        run.factors.push(&mut pens.factors, &block.add);
-        run.factors.push(&mut pens.factors, &block.scale);
-        run.codes.push(&mut pens.codes, &block.codes);
+        run.codes.push(pen, &block.codes);
         self.chunk(at).filling.store(None);
     }
 
@@ -216,10 +183,7 @@ impl Leaf {
 
     /// Shows each chunk that has codes: position, chunk, codes, rows.
     #[inline]
-    pub(crate) fn for_each_block(
-        &self,
-        mut visit: impl FnMut(usize, &LeafChunk, &BlockView<'_>, usize),
-    ) {
+    pub(crate) fn for_each_block(&self, mut visit: impl FnMut(usize, &LeafChunk, &[u8], usize)) {
         let mut first = 0;
         for run in self.runs.iter().map_while(OnceLock::get) {
             if run.for_each_block(first, self.block_bytes(), &mut visit) {
@@ -241,8 +205,6 @@ impl Leaf {
         for run in self.runs.iter().map_while(OnceLock::get) {
             let bytes = run.codes.len().min(PREFETCH_BYTES);
             kernels::prefetch(run.codes.slice(0, bytes));
-            let factors = run.factors.len().min(BLOCK_FACTORS);
-            kernels::prefetch(run.factors.slice(0, factors));
             kernels::prefetch(&run.chunks);
         }
     }
@@ -251,11 +213,7 @@ impl Leaf {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let runs = self.runs.iter().map_while(OnceLock::get);
         let runs: usize = runs
-            .map(|run| {
-                run.codes.capacity()
-                    + run.factors.capacity() * size_of::<f32>()
-                    + run.chunks.len() * size_of::<OnceLock<LeafChunk>>()
-            })
+            .map(|run| run.codes.capacity() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
         let own = (self.center.len() + self.centroid.len()) * size_of::<f32>() + size_of::<Leaf>();
         let rows: u64 = self.chunks().map(|chunk| chunk.rows.memory_bytes()).sum();

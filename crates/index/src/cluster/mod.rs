@@ -22,9 +22,10 @@ use std::sync::Arc;
 use vstream_quantize::rabitq::{Form, Rotation};
 use vstream_vector::Metric;
 
-use self::leaf::{Leaf, LeafId, RunPens};
+use self::leaf::{Leaf, LeafId};
 pub(crate) use self::search::ClusterScratch;
 use self::tree::{Root, Tree};
+use crate::append::Pen;
 use crate::places::ById;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
@@ -88,7 +89,8 @@ struct LeafState {
     node: u32,
     /// The chunk that still has room, if any.
     open: Option<RowWriter>,
-    pens: Option<RunPens>,
+    /// Of the newest run.
+    pen: Option<Pen>,
     chunks: usize,
     rows: usize,
     dead: usize,

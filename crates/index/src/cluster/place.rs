@@ -117,7 +117,7 @@ impl Cluster {
             leaf: Arc::new(leaf),
             node,
             open: None,
-            pens: None,
+            pen: None,
             chunks: 0,
             rows: 0,
             dead: 0,
@@ -155,8 +155,8 @@ impl Cluster {
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");
-                let pens = state.pens.as_mut().expect("the pens of the newest run");
-                state.leaf.seal(chunk, &full, pens);
+                let pen = state.pen.as_mut().expect("the pen of the newest run");
+                state.leaf.seal(chunk, &full, pen);
                 state.open = None;
             }
         }
@@ -171,9 +171,9 @@ impl Cluster {
 /// Opens the next chunk of a leaf.
 fn open_chunk(shared: &Shared, state: &mut LeafState) {
     let rows = RowWriter::new(shared.index.element, shared.index.dimension, BLOCK);
-    let pens = state.leaf.add_chunk(state.chunks, LeafChunk::new(rows.chunk().clone()));
-    if pens.is_some() {
-        state.pens = pens;
+    let pen = state.leaf.add_chunk(state.chunks, LeafChunk::new(rows.chunk().clone()));
+    if pen.is_some() {
+        state.pen = pen;
     }
     state.chunks += 1;
     state.open = Some(rows);

@@ -5,7 +5,7 @@
 //! 2. [`encode`]: a row `x` is kept as the signs `s` of its residual `r = x − c` to its centroid,
 //!    with [`Factors`] that make the estimate below unbiased.
 //! 3. [`pack_lane`]: the signs of [`BLOCK`] rows are interleaved, so that one shuffle instruction
-//!    looks up four dimensions of 16 rows or more.
+//!    looks up four dimensions of 16 rows or more; their factors follow.
 //! 4. [`QueryTable`]: once per query, sums of every four of its dimensions under all 16 sign
 //!    patterns, as bytes; a scan adds up bytes and finishes with one multiply-add per row.
 //!
@@ -32,7 +32,7 @@ mod rotation;
 mod tests;
 
 pub use crate::Form;
-pub use block::{block_bytes, pack_lane, unpack_lane, BLOCK};
+pub use block::{block_bytes, clear, pack_lane, unpack_lane, BLOCK};
 pub use encode::{encode, Factors};
-pub use query::{BlockView, QueryTable};
+pub use query::QueryTable;
 pub use rotation::Rotation;

@@ -25,17 +25,6 @@ pub struct QueryTable {
     pub(super) bias: f32,
 }
 
-/// The 32 codes of a block and their factors.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockView<'a> {
-    /// [`block_bytes`] bytes.
-    pub codes: &'a [u8],
-    /// [`super::Factors::add`] of each lane.
-    pub add: &'a [f32; BLOCK],
-    /// [`super::Factors::scale`] of each lane.
-    pub scale: &'a [f32; BLOCK],
-}
-
 impl QueryTable {
     /// An empty table, to be built before it is used.
     pub fn new() -> QueryTable {
@@ -55,12 +44,13 @@ impl QueryTable {
 
     /// Estimates the distances of a block's 32 rows.
     ///
+    /// * `block`: [`block_bytes`] bytes, filled by [`super::clear`] and [`super::pack_lane`].
     /// * `base`: [`crate::Form::base`] of the query and the block's centroid.
-    /// * `out`: one estimate per lane; what a lane without a row gets is meaningless.
+    /// * `out`: one estimate per lane; infinite for a lane without a row.
     ///
-    /// Cost: about `D / 128` ns per row in cache. Panics if `codes` is of another dimension.
+    /// Cost: about `D / 128` ns per row in cache. Panics if `block` is of another dimension.
     #[inline]
-    pub fn scan_block(&self, block: &BlockView, base: f32, out: &mut [f32; BLOCK]) {
+    pub fn scan_block(&self, block: &[u8], base: f32, out: &mut [f32; BLOCK]) {
         self.scan_block_below(block, base, f32::INFINITY, out);
     }
 
@@ -68,20 +58,14 @@ impl QueryTable {
     #[inline]
     pub fn scan_block_below(
         &self,
-        block: &BlockView,
+        block: &[u8],
         base: f32,
         threshold: f32,
         out: &mut [f32; BLOCK],
     ) -> u32 {
-        assert_eq!(block.codes.len(), block_bytes(self.padded), "block of another dimension");
-        let scan = Scan {
-            lines: &self.lines,
-            block: *block,
-            step: self.step,
-            bias: self.bias,
-            base,
-            threshold,
-        };
+        assert_eq!(block.len(), block_bytes(self.padded), "block of another dimension");
+        let scan =
+            Scan { lines: &self.lines, block, step: self.step, bias: self.bias, base, threshold };
         kernels::scan(&scan, out)
     }
 

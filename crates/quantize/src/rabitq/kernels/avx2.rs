@@ -62,8 +62,9 @@ fn hadamard_8(x: &mut [f32]) {
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut sums = [_mm256_setzero_si256(); 4];
-    let codes = scan.block.codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
-    for (codes, lines) in codes.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
+    let (codes, factors) = scan.parts();
+    let parts = codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
+    for (codes, lines) in parts.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
         for (sum, rows) in sums.iter_mut().zip(sum_lines(codes, lines)) {
             *sum = _mm256_add_epi32(*sum, _mm256_cvtepu16_epi32(rows));
         }
@@ -73,21 +74,31 @@ pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut below = 0;
     for (quarter, sums) in sums.into_iter().enumerate() {
         let from = 8 * quarter;
-        // SAFETY: `add`, `scale` and `out` hold 32 floats, and `from + 8 <= 32`.
+        // SAFETY: `factors` holds 64 numbers of 16 bits, and `from + 8 <= 32`.
         let (add, scale) = unsafe {
-            (
-                _mm256_loadu_ps(scan.block.add.as_ptr().add(from)),
-                _mm256_loadu_ps(scan.block.scale.as_ptr().add(from)),
-            )
+            let add = factors.as_ptr().cast::<u16>().add(from);
+            (load_bf16(add), load_bf16(add.add(BLOCK)))
         };
         let product = _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sums), step), bias);
         let estimate = _mm256_add_ps(_mm256_mul_ps(product, scale), _mm256_add_ps(base, add));
-        // SAFETY: as above.
+        // SAFETY: `out` holds 32 floats.
         unsafe { _mm256_storeu_ps(out.as_mut_ptr().add(from), estimate) };
         let mask = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(estimate, threshold));
         below |= (mask as u32) << from;
     }
     below
+}
+
+/// Eight numbers of 16 bits as floats.
+///
+/// # Safety
+/// 16 bytes can be read from `from`, however aligned.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_bf16(from: *const u16) -> __m256 {
+    // SAFETY: the caller vouches for the bytes.
+    let bits = unsafe { _mm_loadu_si128(from.cast()) };
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
 }
 
 /// Sums of the 32 rows over at most `GROUPS_PER_FLUSH` groups, 16 bits each, 8 rows at a time.

@@ -64,8 +64,9 @@ fn hadamard_16(x: &mut [f32]) {
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut sums = [_mm512_setzero_si512(); 2];
-    let codes = scan.block.codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
-    for (codes, lines) in codes.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
+    let (codes, factors) = scan.parts();
+    let parts = codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
+    for (codes, lines) in parts.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
         let rows = sum_lines(codes, lines);
         let (low, high) = (_mm512_castsi512_si256(rows), _mm512_extracti64x4_epi64::<1>(rows));
         sums[0] = _mm512_add_epi32(sums[0], _mm512_cvtepu16_epi32(low));
@@ -76,21 +77,31 @@ pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut below = 0;
     for (half, sums) in sums.into_iter().enumerate() {
         let from = 16 * half;
-        // SAFETY: `add`, `scale` and `out` hold 32 floats, and `from + 16 <= 32`.
+        // SAFETY: `factors` holds 64 numbers of 16 bits, and `from + 16 <= 32`.
         let (add, scale) = unsafe {
-            (
-                _mm512_loadu_ps(scan.block.add.as_ptr().add(from)),
-                _mm512_loadu_ps(scan.block.scale.as_ptr().add(from)),
-            )
+            let add = factors.as_ptr().cast::<u16>().add(from);
+            (load_bf16(add), load_bf16(add.add(BLOCK)))
         };
         let product = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), step), bias);
         let estimate = _mm512_add_ps(_mm512_mul_ps(product, scale), _mm512_add_ps(base, add));
-        // SAFETY: as above.
+        // SAFETY: `out` holds 32 floats.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr().add(from), estimate) };
         let mask = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(estimate, threshold);
         below |= u32::from(mask) << from;
     }
     below
+}
+
+/// Sixteen numbers of 16 bits as floats.
+///
+/// # Safety
+/// 32 bytes can be read from `from`, however aligned.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load_bf16(from: *const u16) -> __m512 {
+    // SAFETY: the caller vouches for the bytes.
+    let bits = unsafe { _mm256_loadu_si256(from.cast()) };
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bits)))
 }
 
 /// Sums of the 32 rows over at most `GROUPS_PER_FLUSH` groups, 16 bits each, in order.

@@ -14,9 +14,9 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-use super::block::BLOCK;
+use super::block::{BLOCK, FACTOR_BYTES};
 use super::encode::Sums;
-use super::query::{BlockView, Line};
+use super::query::Line;
 use super::rotation::Round;
 use std::sync::OnceLock;
 use vstream_vector::kernels::Level;
@@ -27,14 +27,22 @@ const GROUPS_PER_FLUSH: usize = 256;
 
 /// Everything a scan of one block reads.
 ///
-/// `lines` and `block.codes` must cover the same dimensions: every form relies on it.
+/// `lines` and the codes of `block` must cover the same dimensions: every form relies on it.
 pub(super) struct Scan<'a> {
     pub(super) lines: &'a [Line],
-    pub(super) block: BlockView<'a>,
+    pub(super) block: &'a [u8],
     pub(super) step: f32,
     pub(super) bias: f32,
     pub(super) base: f32,
     pub(super) threshold: f32,
+}
+
+impl<'a> Scan<'a> {
+    /// The codes and the factors of the block.
+    #[inline(always)]
+    fn parts(&self) -> (&'a [u8], &'a [u8; FACTOR_BYTES]) {
+        self.block.split_last_chunk().expect("a block has factors")
+    }
 }
 
 /// All forms of one level. Calling one is sound only where `level` is available.

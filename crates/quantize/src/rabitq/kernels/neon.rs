@@ -28,8 +28,9 @@ pub(super) fn build(query: &[f32], lines: &mut [Line]) -> (f32, f32) {
 #[target_feature(enable = "neon")]
 pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut sums = [vdupq_n_u32(0); 8];
-    let codes = scan.block.codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
-    for (codes, lines) in codes.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
+    let (codes, factors) = scan.parts();
+    let parts = codes.chunks(GROUPS_PER_FLUSH * GROUP_BYTES);
+    for (codes, lines) in parts.zip(scan.lines.chunks(GROUPS_PER_FLUSH / 4)) {
         for (sums, rows) in sums.chunks_exact_mut(2).zip(sum_lines(codes, lines)) {
             sums[0] = vaddq_u32(sums[0], vmovl_u16(vget_low_u16(rows)));
             sums[1] = vaddq_u32(sums[1], vmovl_u16(vget_high_u16(rows)));
@@ -38,21 +39,31 @@ pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let (step, bias) = (vdupq_n_f32(scan.step), vdupq_n_f32(scan.bias));
     for (eighth, sums) in sums.into_iter().enumerate() {
         let from = 4 * eighth;
-        // SAFETY: `add`, `scale` and `out` hold 32 floats, and `from + 4 <= 32`.
+        // SAFETY: `factors` holds 64 numbers of 16 bits, and `from + 4 <= 32`.
         let (add, scale) = unsafe {
-            (
-                vld1q_f32(scan.block.add.as_ptr().add(from)),
-                vld1q_f32(scan.block.scale.as_ptr().add(from)),
-            )
+            let add = factors.as_ptr().add(2 * from);
+            (load_bf16(add), load_bf16(add.add(2 * BLOCK)))
         };
         let product = vaddq_f32(vmulq_f32(vcvtq_f32_u32(sums), step), bias);
         let constant = vaddq_f32(vdupq_n_f32(scan.base), add);
         let estimate = vaddq_f32(vmulq_f32(product, scale), constant);
-        // SAFETY: as above.
+        // SAFETY: `out` holds 32 floats.
         unsafe { vst1q_f32(out.as_mut_ptr().add(from), estimate) };
     }
     let lanes = out.iter().enumerate();
     lanes.fold(0, |below, (lane, &x)| below | u32::from(x < scan.threshold) << lane)
+}
+
+/// Four numbers of 16 bits as floats.
+///
+/// # Safety
+/// 8 bytes can be read from `from`, however aligned.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load_bf16(from: *const u8) -> float32x4_t {
+    // SAFETY: the caller vouches for the bytes.
+    let bits = vreinterpret_u16_u8(unsafe { vld1_u8(from) });
+    vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(bits)))
 }
 
 /// Sums of the 32 rows over at most `GROUPS_PER_FLUSH` groups, 16 bits each, 8 rows at a time.

@@ -1,6 +1,6 @@
 //! The reference forms, for any target.
 
-use super::super::block::{place, BLOCK, GROUP_BYTES};
+use super::super::block::{factor, place, BLOCK, GROUP_BYTES};
 use super::super::encode::Sums;
 use super::super::query::Line;
 use super::super::rotation::Round;
@@ -22,9 +22,10 @@ pub(super) fn build(query: &[f32], lines: &mut [Line]) -> (f32, f32) {
 }
 
 pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
+    let (codes, factors) = scan.parts();
     let mut sums = [0u32; BLOCK];
     let tables = scan.lines.iter().flat_map(|line| line.0.chunks_exact(16));
-    for (group, table) in scan.block.codes.chunks_exact(GROUP_BYTES).zip(tables) {
+    for (group, table) in codes.chunks_exact(GROUP_BYTES).zip(tables) {
         for (lane, sum) in sums.iter_mut().enumerate() {
             let (at, shift) = place(lane);
             *sum += u32::from(table[usize::from(group[at] >> shift & 15)]);
@@ -33,8 +34,8 @@ pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let mut below = 0;
     for lane in 0..BLOCK {
         let product = sums[lane] as f32 * scan.step + scan.bias;
-        let constant = scan.base + scan.block.add[lane];
-        out[lane] = product * scan.block.scale[lane] + constant;
+        let constant = scan.base + factor(factors, 0, lane);
+        out[lane] = product * factor(factors, 1, lane) + constant;
         below |= u32::from(out[lane] < scan.threshold) << lane;
     }
     below

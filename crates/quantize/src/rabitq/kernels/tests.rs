@@ -1,7 +1,8 @@
 //! Every level gives the scalar form's bits.
 
+use super::super::block::code_bytes;
 use super::super::query::QueryTable;
-use super::super::{block_bytes, Rotation};
+use super::super::{pack_lane, unpack_lane, Factors, Rotation};
 use super::*;
 use vstream_vector::SplitMix;
 
@@ -20,6 +21,24 @@ fn sets() -> Vec<&'static KernelSet> {
 
 fn normals(random: &mut SplitMix, n: usize) -> Vec<f32> {
     (0..n).map(|_| random.normal()).collect()
+}
+
+/// Random codes with these factors in every lane.
+fn block(
+    random: &mut SplitMix,
+    padded: usize,
+    factors: impl Fn(&mut SplitMix) -> Factors,
+) -> Vec<u8> {
+    let mut block = vec![0; code_bytes(padded) + FACTOR_BYTES];
+    let mut bits = vec![0; padded / 8];
+    for lane in 0..BLOCK {
+        bits.fill_with(|| random.next() as u8);
+        pack_lane(&mut block, padded, lane, &bits, factors(random));
+        let mut back = vec![0; padded / 8];
+        unpack_lane(&block, padded, lane, &mut back);
+        assert_eq!(back, bits);
+    }
+    block
 }
 
 fn bits_of(x: &[f32]) -> Vec<u32> {
@@ -89,16 +108,16 @@ fn tables_are_bit_equal() {
 fn sums_are_exact_and_equal() {
     let mut random = SplitMix(SEED);
     for padded in PADDED {
-        let codes: Vec<u8> = (0..block_bytes(padded)).map(|_| random.next() as u8).collect();
+        let unit = |_: &mut SplitMix| Factors { add: 0.0, scale: 1.0, error: 0.0 };
+        let block = block(&mut random, padded, unit);
         let varied = (0..padded / 16)
             .map(|_| Line(std::array::from_fn(|_| random.next() as u8)))
             .collect::<Vec<_>>();
         let full = vec![Line([255; 64]); padded / 16];
         for lines in [&varied, &full] {
-            let block = BlockView { codes: &codes, add: &[0.0; BLOCK], scale: &[1.0; BLOCK] };
             let threshold = (padded / 4 * 128) as f32;
             let (step, bias, base) = (1.0, 0.0, 0.0);
-            let input = Scan { lines, block, step, bias, base, threshold };
+            let input = Scan { lines, block: &block, step, bias, base, threshold };
             let mut expected = [0.0; BLOCK];
             let expected_below = scalar::scan(&input, &mut expected);
             if lines == &full {
@@ -119,14 +138,17 @@ fn sums_are_exact_and_equal() {
 fn estimates_are_bit_equal() {
     let mut random = SplitMix(SEED);
     for padded in PADDED {
-        let codes: Vec<u8> = (0..block_bytes(padded)).map(|_| random.next() as u8).collect();
-        let add: [f32; BLOCK] = std::array::from_fn(|_| random.normal() * 10.0);
-        let scale: [f32; BLOCK] = std::array::from_fn(|_| -random.unit());
+        let factors = |random: &mut SplitMix| Factors {
+            add: random.normal() * 10.0,
+            scale: -random.unit(),
+            error: 0.0,
+        };
+        let block = block(&mut random, padded, factors);
         let mut table = QueryTable::new();
         table.build(&normals(&mut random, padded));
         let input = Scan {
             lines: table.lines(),
-            block: BlockView { codes: &codes, add: &add, scale: &scale },
+            block: &block,
             step: table.step,
             bias: table.bias,
             base: 3.5,
