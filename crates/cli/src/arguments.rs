@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Check(JobArguments),
     /// Search a snapshot that a job left.
     Search(SearchArguments),
-    /// Describe a snapshot that a job left.
+    /// Describe a snapshot that a job left, or a segment.
     Inspect(InspectArguments),
 }
 
@@ -92,9 +92,13 @@ pub(crate) struct Wanted {
 
 #[derive(Args)]
 pub(crate) struct InspectArguments {
-    /// Folder of a snapshot: of one partition, or of a job with its partitions below.
+    /// Folder of a snapshot, of one partition or of a job with its partitions below; or the file of
+    /// a segment.
     pub(crate) snapshot: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Of a segment: also print how each block is stored.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) blocks: bool,
 }

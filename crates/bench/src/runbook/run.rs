@@ -255,7 +255,7 @@ impl Following<'_> {
         }
         let recall = |engine: &Engine, probes: usize| {
             let (answers, rows) = ask(engine, scored, Effort::Probes(probes))?;
-            Ok((self.mean_score(scored, truth, &answers).recall, rows))
+            Ok::<_, vstream_engine::Error>((self.mean_score(scored, truth, &answers).recall, rows))
         };
         let (live_recall, live_rows) = recall(live, probes)?;
         let (fresh_recall, fresh_rows) = recall(&fresh, probes)?;
@@ -307,7 +307,7 @@ fn ask(
         let mut out = Vec::with_capacity(K);
         let stats = reader.search(&Query { vector, k: K, effort }, &mut scratch, &mut out)?;
         rows += stats.rows;
-        Ok(out)
+        Ok::<_, vstream_engine::Error>(out)
     };
     let answers = queries.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
     Ok((answers, rows as f64 / queries.len() as f64))

@@ -160,7 +160,7 @@ impl Header {
 
     /// Bytes of 32 codes with their factors.
     pub(super) fn posting_block_bytes(&self) -> usize {
-        block_bytes(self.padded()) + 2 * BLOCK * size_of::<f32>()
+        block_bytes(self.padded())
     }
 
     /// Bytes of a row block at most, with its checksum.

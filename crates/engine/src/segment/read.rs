@@ -1,13 +1,16 @@
 //! Opens a segment and reads its blocks.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use vstream_quantize::rabitq::{Rotation, BLOCK};
+use vstream_quantize::rabitq::Rotation;
 use vstream_quantize::scalar8::Centroids;
 use vstream_store::blocks::{unseal, Address, Block, BlockReader, Place, CHECKSUM_BYTES};
 use vstream_store::codec::{Shape, BLOCK_ROWS};
-use vstream_store::{Buffer, Cache, Error as StoreError, ErrorKind, Range, ReadAt};
+use vstream_store::{
+    Access, Buffer, Cache, Error as StoreError, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
+};
 use vstream_vector::{kernels, Element, Metric};
 
 use super::format::{
@@ -23,7 +26,7 @@ pub(super) const BLOCKS_AHEAD: usize = 128;
 /// Where the codes of an open segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codes {
-    /// In memory, read once: `padded / 8 + 8` bytes per row.
+    /// In memory, read once: `padded / 8 + 4` bytes per row.
     Resident,
     /// In the file: the postings of the leaves that a query visits are read for it.
     OnDemand,
@@ -112,13 +115,6 @@ pub(super) struct LeafPlace {
     pub(super) length: f32,
 }
 
-/// Codes of the whole segment, block by block as the row blocks are.
-pub(super) struct ResidentCodes {
-    pub(super) codes: Vec<u8>,
-    /// Per block: `add` of 32 rows, then `scale` of 32 rows.
-    pub(super) factors: Vec<f32>,
-}
-
 /// An open segment: immutable, shared by any number of readers.
 pub struct Segment {
     pub(super) header: Header,
@@ -135,7 +131,8 @@ pub struct Segment {
     rows: u64,
     digest: u128,
     codes: (u64, u64),
-    pub(super) resident: Option<ResidentCodes>,
+    /// Codes and factors of the whole segment, block by block as the row blocks are.
+    pub(super) resident: Option<Vec<u8>>,
     /// Through the cache.
     pub(super) blocks: BlockReader,
     /// Past the cache, for walks over everything.
@@ -186,6 +183,19 @@ impl Segment {
         Ok(segment)
     }
 
+    /// Opens the segment in a file of the operating system. Errors: as [`Segment::open`].
+    pub fn open_file(path: &Path, options: OpenOptions) -> Result<Segment, Error> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            Error::invalid(format!("{} is no name of a segment: give a file", path.display()))
+        })?;
+        let store = FileStore::open_dir(folder, Syncing::Off)?;
+        Segment::open(store.open(name, Access::Cached)?, options)
+    }
+
     /// Lays out the areas; returns the offset after the last.
     fn place(&mut self, meta: &Meta) -> u64 {
         let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
@@ -233,27 +243,16 @@ impl Segment {
     }
 
     /// All postings, in one walk over the index area.
-    fn read_codes(&self) -> Result<ResidentCodes, Error> {
-        let block_bytes = self.header.posting_block_bytes();
-        let codes_bytes = block_bytes - 2 * BLOCK * size_of::<f32>();
-        let blocks = self.row_blocks.len() - 1;
-        let mut resident = ResidentCodes {
-            codes: Vec::with_capacity(blocks * codes_bytes),
-            factors: Vec::with_capacity(blocks * 2 * BLOCK),
-        };
+    fn read_codes(&self) -> Result<Vec<u8>, Error> {
+        let mut codes = Vec::with_capacity(self.row_blocks() * self.header.posting_block_bytes());
         let all: Vec<u32> = (0..self.leaves.len() as u32).collect();
         for leaves in all.chunks(BLOCKS_AHEAD) {
             let addresses: Vec<Address> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();
             for posting in self.passing.read_many(&addresses)? {
-                for block in posting.chunks_exact(block_bytes) {
-                    let (codes, factors) = block.split_at(codes_bytes);
-                    resident.codes.extend_from_slice(codes);
-                    let (factors, _) = factors.as_chunks::<4>();
-                    resident.factors.extend(factors.iter().map(|&x| f32::from_le_bytes(x)));
-                }
+                codes.extend_from_slice(&posting);
             }
         }
-        Ok(resident)
+        Ok(codes)
     }
 
     /// Rows, dead ones included.
@@ -321,10 +320,7 @@ impl Segment {
             + ranked
             + size_of_val(&*self.row_blocks)
             + size_of_val(&*self.ids);
-        let codes = self
-            .resident
-            .as_ref()
-            .map_or(0, |codes| codes.codes.len() + size_of_val(&*codes.factors));
+        let codes = self.resident.as_ref().map_or(0, |codes| codes.capacity());
         SegmentMemory { directory: directory as u64, codes: codes as u64 }
     }
 

@@ -6,7 +6,7 @@
 //! 4. Decode those rows and take their exact distances.
 
 use vstream_index::{distance, Effort, Probe, Reach, SearchStats, CODE_RANK_MAX};
-use vstream_quantize::rabitq::{BlockView, QueryTable, BLOCK};
+use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
@@ -194,7 +194,6 @@ impl SegmentView<'_> {
         candidates.clear();
         let mut best = Best { keep, threshold: f32::INFINITY, candidates };
         let block_bytes = segment.header.posting_block_bytes();
-        let codes_bytes = block_bytes - 2 * BLOCK * size_of::<f32>();
         let ahead = BLOCKS_AHEAD.max(ranked.len().min(8 * BLOCKS_AHEAD));
         for (group, leaves) in ranked.chunks(ahead).enumerate() {
             let postings = match segment.resident {
@@ -216,27 +215,11 @@ impl SegmentView<'_> {
                     let first_row = place.first_row + (block * BLOCK) as u32;
                     let rows = (place.rows as usize - block * BLOCK).min(BLOCK) as u32;
                     let from = Scanned { rank, base: leaf.base, block: number, first_row, rows };
-                    match &segment.resident {
-                        Some(resident) => {
-                            let at = number as usize;
-                            let factors = &resident.factors[at * 2 * BLOCK..][..2 * BLOCK];
-                            let (add, scale) = factors.split_at(BLOCK);
-                            let view = BlockView {
-                                codes: &resident.codes[at * codes_bytes..][..codes_bytes],
-                                add: add.try_into().expect("one factor per row"),
-                                scale: scale.try_into().expect("one factor per row"),
-                            };
-                            best.take(table, &view, from, self);
-                        }
-                        None => {
-                            let bytes = &postings[at][block * block_bytes..][..block_bytes];
-                            let (codes, factors) = bytes.split_at(codes_bytes);
-                            let (add, scale) = factors.split_at(factors.len() / 2);
-                            let (add, scale) = (floats(add), floats(scale));
-                            let view = BlockView { codes, add: &add, scale: &scale };
-                            best.take(table, &view, from, self);
-                        }
-                    }
+                    let codes = match &segment.resident {
+                        Some(codes) => &codes[number as usize * block_bytes..],
+                        None => &postings[at][block * block_bytes..],
+                    };
+                    best.take(table, &codes[..block_bytes], from, self);
                 }
             }
         }
@@ -320,15 +303,9 @@ struct Best<'a> {
 }
 
 impl Best<'_> {
-    fn take(
-        &mut self,
-        table: &QueryTable,
-        view: &BlockView<'_>,
-        from: Scanned,
-        of: &SegmentView<'_>,
-    ) {
+    fn take(&mut self, table: &QueryTable, codes: &[u8], from: Scanned, of: &SegmentView<'_>) {
         let mut estimates = [0.0f32; BLOCK];
-        let mut mask = table.scan_block_below(view, from.base, self.threshold, &mut estimates);
+        let mut mask = table.scan_block_below(codes, from.base, self.threshold, &mut estimates);
         while mask != 0 {
             let lane = mask.trailing_zeros();
             mask &= mask - 1;
@@ -343,11 +320,6 @@ impl Best<'_> {
             self.threshold = keep_nearest(self.candidates, self.keep);
         }
     }
-}
-
-fn floats(bytes: &[u8]) -> [f32; BLOCK] {
-    let (words, _) = bytes.as_chunks::<4>();
-    std::array::from_fn(|lane| f32::from_le_bytes(words[lane]))
 }
 
 /// Keeps the `keep` least estimates, in no order; returns the largest of them.

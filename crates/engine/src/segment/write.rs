@@ -5,12 +5,12 @@
 //! 2. Its row blocks go to the file at once; its posting and its ids wait for their areas.
 //! 3. At the end: postings, ids in order, meta, footer.
 //!
-//! Memory: postings (`padded / 8 + 8` bytes per row) and ids (24 bytes per row), not the vectors.
+//! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors.
 
 use std::collections::BTreeMap;
 
 use vstream_index::{PinnedRows, RowKey};
-use vstream_quantize::rabitq::{encode, pack_lane, Factors, Rotation, BLOCK};
+use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_quantize::Form;
 use vstream_store::blocks::{seal, Place, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS};
@@ -256,22 +256,16 @@ impl SegmentWriter {
         entry.centroid(&mut centroid);
         let form = form_of(self.header.metric);
         let block_bytes = self.header.posting_block_bytes();
-        let codes_bytes = block_bytes - 2 * BLOCK * size_of::<f32>();
-        let mut posting = Vec::with_capacity(rows.len().div_ceil(BLOCK) * block_bytes);
+        let mut posting = vec![0u8; rows.len().div_ceil(BLOCK) * block_bytes];
         let mut bits = vec![0u8; padded / 8];
-        for block in rotated.chunks(BLOCK * padded) {
-            let mut codes = vec![0u8; codes_bytes];
-            // Lanes without a row get an infinite estimate.
-            let empty = Factors { add: f32::INFINITY, scale: 0.0, error: 0.0 };
-            let mut factors = [empty; BLOCK];
+        let blocks = posting.chunks_exact_mut(block_bytes).zip(rotated.chunks(BLOCK * padded));
+        for (codes, block) in blocks {
+            clear(codes);
             for (lane, row) in block.chunks_exact(padded).enumerate() {
-                factors[lane] = encode(form, row, &centroid, &mut bits);
-                pack_lane(&mut codes, padded, lane, &bits);
+                let factors = encode(form, row, &centroid, &mut bits);
+                pack_lane(codes, padded, lane, &bits, factors);
                 entry.reach = entry.reach.max(kernels::l2_squared(row, &centroid).sqrt());
             }
-            posting.extend_from_slice(&codes);
-            factors.iter().for_each(|f| posting.extend_from_slice(&f.add.to_le_bytes()));
-            factors.iter().for_each(|f| posting.extend_from_slice(&f.scale.to_le_bytes()));
         }
         self.postings.push(posting);
         entry

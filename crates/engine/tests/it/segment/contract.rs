@@ -1,5 +1,6 @@
-//! A sealed segment answers as an index does: the contract suite, with every write that is not a
-//! delete sealing the rows of an index anew, and deletes as marks over the sealed rows.
+//! A sealed segment answers as an index does: the contract suite. New rows wait in a head that is
+//! scanned; a few hundred of them are sealed with all others into a new segment. Rows of a segment
+//! that are deleted or replaced are marks over it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,7 +10,7 @@ use vstream_engine::segment::{
 };
 use vstream_index::contract::{check, Contract};
 use vstream_index::{
-    Applied, Cluster, ClusterSettings, Effort, IndexSettings, IndexStats, Insert, PinnedRows,
+    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
     Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
 };
 use vstream_store::codec::{Policy, Tier};
@@ -18,8 +19,15 @@ use vstream_vector::{Neighbor, TopK};
 
 use super::{memory, on_demand, open, resident};
 
+/// Rows of the head before all are sealed anew.
+const HEAD_ROWS: u64 = 300;
+
 struct Sealed {
+    /// Every row: where segments are made from.
     index: Cluster,
+    /// Rows that came after the segment.
+    head: Flat,
+    head_settings: IndexSettings,
     settings: SegmentSettings,
     options: fn() -> OpenOptions,
     store: FileStore,
@@ -53,6 +61,8 @@ impl Shared {
         };
         Box::new(Shared(Arc::new(Mutex::new(Sealed {
             index: Cluster::new(index, ClusterSettings::default()),
+            head: Flat::new(index),
+            head_settings: index,
             settings,
             options,
             store: memory(),
@@ -78,8 +88,23 @@ impl Sealed {
         assert_eq!(segment.rows(), self.index.stats().live);
         self.store.delete(&name).unwrap();
         self.deletes = Arc::new(Deletes::none(segment.rows() as u32));
+        self.head = Flat::new(self.head_settings);
         self.segment = Some(segment.clone());
         segment
+    }
+}
+
+impl Sealed {
+    /// Marks the row of an id in the segment; false if it has none that lives.
+    fn kill(&mut self, id: u64, version: u64) -> bool {
+        let segment = self.segment();
+        let Some((row, held)) = segment.find(id).unwrap() else { return false };
+        if !self.deletes.is_visible(row, self.sequence) {
+            return false;
+        }
+        assert!(held <= version);
+        self.sequence += 1;
+        self.deletes.mark(row, self.sequence)
     }
 }
 
@@ -87,8 +112,12 @@ impl Insert for Shared {
     fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
         let mut sealed = self.lock();
         let applied = sealed.index.upsert(key, vector);
-        if applied != Applied::Stale {
-            sealed.segment = None;
+        if applied != Applied::Stale && sealed.segment.is_some() {
+            sealed.kill(key.id, key.version);
+            sealed.head.upsert(key, vector);
+            if sealed.head.stats().live >= HEAD_ROWS {
+                sealed.segment = None;
+            }
         }
         applied
     }
@@ -96,11 +125,10 @@ impl Insert for Shared {
     fn delete(&mut self, id: u64, version: u64) -> bool {
         let mut sealed = self.lock();
         let died = sealed.index.delete(id, version);
-        if let (true, Some(segment)) = (died, sealed.segment.clone()) {
-            let (row, held) = segment.find(id).unwrap().expect("a row that was sealed");
-            assert!(held <= version);
-            sealed.sequence += 1;
-            assert!(sealed.deletes.mark(row, sealed.sequence), "a row dies once");
+        if died && sealed.segment.is_some() {
+            let killed = sealed.kill(id, version);
+            let deleted = sealed.head.delete(id, version);
+            assert!(killed != deleted, "a row is in the segment or in the head");
         }
         died
     }
@@ -115,9 +143,10 @@ impl Insert for Shared {
 }
 
 impl Search for Shared {
-    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
+    fn search(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK) -> SearchStats {
         let mut sealed = self.lock();
         let segment = sealed.segment();
+        sealed.head.reader().search(probe, head, out);
         let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
         segment.at(deletes, *sequence).search(probe, scratch, out).unwrap()
     }
@@ -125,20 +154,26 @@ impl Search for Shared {
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
         let mut sealed = self.lock();
         let segment = sealed.segment();
+        sealed.head.reader().within(vector, radius, out);
         segment.at(&sealed.deletes, sealed.sequence).within(vector, radius, out).unwrap()
     }
 
-    fn audit(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK, reach: &mut Vec<Reach>) {
+    fn audit(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK, reach: &mut Vec<Reach>) {
         let mut sealed = self.lock();
         let segment = sealed.segment();
+        sealed.head.reader().search(probe, head, out);
+        let from_head: Vec<u64> = out.rows().iter().map(|row| row.id).collect();
         let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
         segment.at(deletes, *sequence).audit(probe, scratch, out, reach).unwrap();
+        let kept = out.rows().iter().filter(|row| from_head.contains(&row.id));
+        reach.extend(kept.map(|row| Reach { id: row.id, leaf: None, code: None }));
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
         let mut sealed = self.lock();
         let segment = sealed.segment();
-        Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence })
+        let head = sealed.head.reader().pin();
+        Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence, head })
     }
 
     fn leaves(&self) -> usize {
@@ -150,10 +185,12 @@ struct Pinned {
     segment: Arc<Segment>,
     deletes: Arc<Deletes>,
     pin: u64,
+    head: Box<dyn PinnedRows>,
 }
 
 impl PinnedRows for Pinned {
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.head.for_each_row(visit);
         self.segment.at(&self.deletes, self.pin).for_each_row(visit).unwrap();
     }
 }
