@@ -228,7 +228,9 @@ impl SegmentView<'_> {
             segment.centroid(leaf, &mut centroid);
             let gap = vstream_vector::kernels::l2_squared(&rotated, &centroid).sqrt();
             let reach = segment.leaves[leaf as usize].reach;
-            gap - reach - 1e-3 * (gap + reach) <= radius.max(0.0).sqrt()
+            let least = gap - reach - 1e-3 * (gap + reach);
+            // Not a number if something overflowed: nothing is proved then.
+            least.is_nan() || reach == f32::MAX || least <= radius.max(0.0).sqrt()
         };
         all.filter(near).collect()
     }

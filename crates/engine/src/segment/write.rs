@@ -264,7 +264,8 @@ impl SegmentWriter {
             for (lane, row) in block.chunks_exact(padded).enumerate() {
                 let factors = encode(form, row, &centroid, &mut bits);
                 pack_lane(codes, padded, lane, &bits, factors);
-                entry.reach = entry.reach.max(kernels::l2_squared(row, &centroid).sqrt());
+                let reach = kernels::l2_squared(row, &centroid).sqrt();
+                entry.reach = entry.reach.max(reach.min(f32::MAX));
             }
         }
         self.postings.push(posting);
@@ -287,6 +288,9 @@ impl LeafEntry {
         let high = mean.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let step = (high - low) / 255.0;
         let step = if step.is_normal() { step } else { 0.0 };
+        // Numbers near the largest overflow when they are rotated. Any centroid is right then,
+        // only none is good.
+        let low = if low.is_finite() { low } else { 0.0 };
         let to_steps = |x: f32| if step > 0.0 { ((x - low) / step).round() as u8 } else { 0 };
         let steps = mean.iter().map(|&x| to_steps(x)).collect();
         LeafEntry { rows: 0, reach: 0.0, low, step, steps }

@@ -115,3 +115,23 @@ fn bad_rows_are_refused_and_leave_no_file() {
     let error = store.open("a.seg", vstream_store::Access::Cached).err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
 }
+
+/// Numbers near the largest overflow in sums: the segment must still open and be exact.
+#[test]
+fn huge_numbers_are_kept() {
+    let store = memory();
+    let huge = |id: u64| -> Vec<f32> {
+        (0..16).map(|d| if (id + d) % 2 == 0 { 3e38 } else { -3e38 }).collect()
+    };
+    let row = |id: u64| if id % 3 == 0 { huge(id) } else { row(id) };
+    write(&store, "a.seg", settings(16, SegmentKind::Cluster, Tier::Hot), &[0..40, 40..90], &row);
+    let segment = open(&store, "a.seg", resident());
+    segment.verify().unwrap();
+    let deletes = Deletes::none(90);
+    let view = segment.at(&deletes, 0);
+    assert_eq!(nearest(view, &row(50), Effort::Exact)[0], 50);
+    let mut near = Vec::new();
+    view.within(&row(50), 0.0, &mut near).unwrap();
+    assert!(near.iter().any(|row| row.id == 50));
+    nearest(view, &huge(0), Effort::Approximate { probes: 2, refine: 90 });
+}
