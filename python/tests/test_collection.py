@@ -73,10 +73,14 @@ def test_ties_come_by_id():
     assert c.search([1], 3)[0].tolist() == [3, 6, 9]
 
 
+NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": np.float32, "u8": np.uint8, "i8": np.int8}
+
+
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_collection_of_bytes(metric, rng):
-    rows = rng.integers(1, 256, (300, 16), dtype=np.uint8)
-    c = Collection.create(16, metric, "u8")
+@pytest.mark.parametrize("element", NUMPY)
+def test_a_collection_of_any_element(element, metric, rng):
+    rows = rng.integers(1, 128, (300, 16)).astype(NUMPY[element])
+    c = Collection.create(16, metric, element)
     c.upsert(np.arange(300), rows)
     live = dict(enumerate(rows))
     check(c, live, rows[5], c.search(rows[5], 20, exact=True), complete=True)
@@ -159,6 +163,18 @@ def test_the_recall_target_of_a_search_is_the_collections_at_most():
     assert c.search_batch([[1]], 1, recall_target=0.5)[0].tolist() == [[1]]
     with pytest.raises(vstream.Unsupported, match=r"above the 0\.9 .* exact=True"):
         c.search([1], recall_target=0.95)
+
+
+def test_narrow_rows_take_less_memory(rng):
+    rows = rng.integers(0, 128, (5000, 64))
+    taken = {}
+    for element in NUMPY:
+        c = Collection.create(64, element=element)
+        c.upsert(np.arange(5000), rows)
+        taken[element] = c.stats().memory_bytes
+    saved = 5000 * 64
+    assert max(taken["f16"], taken["bf16"]) <= taken["f32"] - 2 * saved
+    assert max(taken["u8"], taken["i8"]) <= taken["f32"] - 3 * saved
 
 
 def test_stats_count(rng):

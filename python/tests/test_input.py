@@ -19,6 +19,10 @@ FORMS = {
     "float16": ROWS.astype(np.float16),
     "longdouble": ROWS.astype(np.longdouble),
     "uint8": ROWS.astype(np.uint8),
+    "int8": ROWS.astype(np.int8),
+    "uint16": ROWS.astype(np.uint16),
+    "float16 stored by columns": np.asfortranarray(ROWS.astype(np.float16)),
+    "float16 of other byte order": ROWS.astype(">f2"),
     "int64": ROWS.astype(np.int64),
     "list": ROWS.tolist(),
     "tuple of arrays": tuple(ROWS),
@@ -76,13 +80,18 @@ def test_packed_arrays_are_read_in_place(rng):
     rows = rng.standard_normal((4096, 64), dtype=np.float32)
     ids = np.arange(4096)
     c = Collection.create(64)
-    u8 = Collection.create(64, element="u8")
-    small = np.abs(rows).astype(np.uint8)
+    narrow = {
+        "u8": np.abs(rows).astype(np.uint8),
+        "i8": rows.astype(np.int8),
+        "f16": rows.astype(np.float16),
+    }
+    collections = {element: Collection.create(64, element=element) for element in narrow}
     tracemalloc.start()
     try:
         c.upsert(ids, rows)
         c.upsert(ids.astype(np.uint64), rows)
-        u8.upsert(ids, small)
+        for element, matrix in narrow.items():
+            collections[element].upsert(ids, matrix)
         assert tracemalloc.get_traced_memory()[1] < rows.nbytes / 8
     finally:
         tracemalloc.stop()
@@ -240,13 +249,39 @@ def test_cosine_refuses_a_vector_without_direction(vector):
             call()
 
 
-@pytest.mark.parametrize("value", [-1, 256, 0.5])
-def test_a_collection_of_bytes_refuses_other_numbers(value):
-    c = Collection.create(2, element="u8")
-    for call in (lambda: c.upsert(1, [0, value]), lambda: c.upsert([1], [[0, value]])):
-        with pytest.raises(InvalidInput, match="whole numbers from 0 to 255"):
-            call()
-    assert c.search([0, value])[0].shape == (0,)
+REFUSED = {
+    "u8": ([-1, 256, 0.5], "element u8 takes whole numbers from 0 to 255"),
+    "i8": ([-129, 128, 0.5], "element i8 takes whole numbers from -128 to 127"),
+    "f16": ([65_520, -1e30], "element f16 takes numbers from -65504 to 65504"),
+    "bf16": ([3.4e38, -3.4e38], "element bf16 takes numbers from -3.38e38 to 3.38e38"),
+}
+
+
+@pytest.mark.parametrize("element", REFUSED)
+def test_what_an_element_cannot_hold_is_refused(element):
+    c = Collection.create(2, element=element)
+    values, message = REFUSED[element]
+    for value in values:
+        with pytest.raises(InvalidInput, match=f"at position 1: {message}"):
+            c.upsert(1, [0, value])
+        with pytest.raises(InvalidInput, match=f"at position 1: {message}"):
+            c.upsert([1], [[0, value]])
+        assert c.search([0, value])[0].shape == (0,)
+
+
+def test_values_are_rounded_to_the_element():
+    third = np.float32(1) / np.float32(3)
+    for element, kept in (("f16", np.float16(third)), ("bf16", np.float32(0.333984375))):
+        c = Collection.create(1, element=element)
+        c.upsert(1, [third])
+        c.upsert([2], np.array([[third]], np.float32))
+        assert c.search([np.float32(kept)])[1].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "uint8", "int8"])
+def test_elements_have_the_names_of_numpy_too(name):
+    short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8", "int8": "i8"}
+    assert Collection.create(1, element=name).element == short[name]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +327,7 @@ def test_bad_search_arguments_are_refused(arguments, message):
         ({"dimension": "2"}, "str"),
         ({"metric": "manhattan"}, "l2, cosine, inner_product"),
         ({"metric": None}, "NoneType"),
-        ({"element": "f64"}, "f32, u8"),
+        ({"element": "f64"}, "f32, f16, bf16, u8, i8"),
         ({"element": np.float32}, "type"),
         ({"recall_target": 0.4}, "0.5 to 0.999"),
         ({"recall_target": 1}, "0.5 to 0.999"),

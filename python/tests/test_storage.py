@@ -17,10 +17,10 @@ import vstream
 from vstream import Collection
 
 
-@pytest.mark.parametrize("element", ["f32", "u8"])
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "u8", "i8"])
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_snapshot_brings_everything_back(tmp_path, metric, element, rng):
-    rows = rng.integers(1, 256, (3000, 12)).astype(np.float32)
+    rows = rng.integers(1, 128, (3000, 12)).astype(np.float32)
     c = Collection.create(12, metric, element)
     c.upsert(np.arange(3000), rows)
     c.delete(np.arange(0, 3000, 3))

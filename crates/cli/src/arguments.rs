@@ -64,7 +64,7 @@ pub(crate) struct SearchArguments {
     /// Look at every row.
     #[arg(long)]
     pub(crate) exact: bool,
-    /// File with the query vectors for --query-id (.fbin or .u8bin).
+    /// File with the query vectors for --query-id (.fbin, .u8bin or .i8bin).
     #[arg(long, value_name = "FILE", default_value = "data/glove100/query.fbin")]
     pub(crate) queries: PathBuf,
     /// Text file with the name of each id, one a line, to be shown beside the ids.

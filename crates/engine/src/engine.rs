@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use vstream_index::{Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorRef};
+use vstream_index::{
+    Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorBuffer, VectorRef,
+};
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::error::Error;
@@ -24,7 +26,8 @@ pub struct Row<'a> {
     pub code: u64,
     /// Virtual partition, an opaque key.
     pub shard: u16,
-    /// `dimension` finite values; not all zero under cosine; whole numbers 0..=255 for `u8`.
+    /// `dimension` finite values that the element accepts ([`Element::accepts`]); not all zero under
+    /// cosine.
     pub vector: &'a [f32],
 }
 
@@ -45,9 +48,10 @@ pub struct Engine {
     index: Box<dyn Insert>,
     search: Arc<dyn Search>,
     guard: Arc<Guard>,
-    /// Where a row is normalised or narrowed before it is stored.
-    narrowed: Vec<u8>,
+    /// Where a row is normalised before it is stored.
     normalised: Vec<f32>,
+    /// Where it is narrowed then; `None` if rows are held as `f32`.
+    narrowed: Option<VectorBuffer>,
 }
 
 impl Engine {
@@ -62,7 +66,9 @@ impl Engine {
         };
         let search = index.reader();
         let guard = Guard::start(&settings, &search);
-        Ok(Engine { settings, index, search, guard, narrowed: Vec::new(), normalised: Vec::new() })
+        let stored = settings.index_settings().element;
+        let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
+        Ok(Engine { settings, index, search, guard, normalised: Vec::new(), narrowed })
     }
 
     /// The settings it was created with.
@@ -76,41 +82,33 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
-        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
+        let mut vector = row.vector;
         if self.settings.metric == Metric::Cosine {
             normalise(row.vector, &mut self.normalised)?;
-            return Ok(self.index.upsert(key, VectorRef::F32(&self.normalised)));
+            vector = &self.normalised;
         }
-        if self.settings.element == Element::U8 {
-            self.narrowed.clear();
-            self.narrowed.extend(row.vector.iter().map(|&x| x as u8));
-            return Ok(self.index.upsert(key, VectorRef::U8(&self.narrowed)));
-        }
-        Ok(self.index.upsert(key, VectorRef::F32(row.vector)))
+        Ok(self.index.upsert(key(row), stored(&mut self.narrowed, vector)))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
     /// batch before it writes any of it. Errors: as `upsert`.
     pub fn check(&self, vector: &[f32]) -> Result<(), Error> {
         check_finite(vector, self.settings.dimension)?;
-        if self.settings.element == Element::U8 {
-            check_bytes(vector)?;
-        }
+        check_element(vector, self.settings.element)?;
         if self.settings.metric == Metric::Cosine {
             norm(vector)?;
         }
         Ok(())
     }
 
-    /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already,
-    /// whatever the collection's element.
+    /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already, and
+    /// normalising it again would change it.
     fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
         if self.settings.metric != Metric::Cosine {
             return self.upsert(row).map(|_| ());
         }
         check_finite(row.vector, self.settings.dimension)?;
-        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
-        self.index.upsert(key, VectorRef::F32(row.vector));
+        self.index.upsert(key(row), stored(&mut self.narrowed, row.vector));
         Ok(())
     }
 
@@ -182,15 +180,26 @@ pub(crate) fn check_finite(vector: &[f32], dimension: usize) -> Result<(), Error
     }
 }
 
-fn check_bytes(vector: &[f32]) -> Result<(), Error> {
-    let fits = |x: f32| (0.0..=255.0).contains(&x) && x.fract() == 0.0;
-    match vector.iter().position(|&x| !fits(x)) {
+fn check_element(vector: &[f32], element: Element) -> Result<(), Error> {
+    match vector.iter().position(|&x| !element.accepts(x)) {
         Some(at) => Err(Error::invalid(format!(
-            "the vector holds {} at position {at}: a u8 collection takes whole numbers from 0 to \
-             255",
-            vector[at]
+            "the vector holds {} at position {at}: element {element} takes {}",
+            vector[at],
+            element.range()
         ))),
         None => Ok(()),
+    }
+}
+
+fn key(row: &Row<'_>) -> RowKey {
+    RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard }
+}
+
+/// A vector as the index holds it.
+fn stored<'a>(narrowed: &'a mut Option<VectorBuffer>, vector: &'a [f32]) -> VectorRef<'a> {
+    match narrowed {
+        Some(buffer) => buffer.narrow(vector),
+        None => VectorRef::F32(vector),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Settings {
     pub dimension: usize,
     /// Formula of the distance.
     pub metric: Metric,
-    /// Type of the stored numbers. `u8` takes whole numbers 0..=255.
+    /// Type of the stored numbers, which says what a vector may hold ([`Element::range`]).
     pub element: Element,
     /// Index kind.
     pub index: IndexKind,
@@ -82,9 +82,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Rows under cosine are normalised when they are accepted, so they are held as `f32`.
+    /// Rows under cosine are normalised when they are accepted: an integer element cannot hold a
+    /// direction, so they are held as `f32` then.
     pub(crate) fn index_settings(&self) -> IndexSettings {
-        let element = if self.metric == Metric::Cosine { Element::F32 } else { self.element };
+        let direction = self.metric == Metric::Cosine && self.element.is_integer();
+        let element = if direction { Element::F32 } else { self.element };
         IndexSettings { dimension: self.dimension, metric: self.metric, element, seed: self.seed }
     }
 }

@@ -4,6 +4,8 @@
 //! not be copied when a row is appended beside them, which no safe type of the standard library
 //! offers: `OnceLock` per row costs one allocation and one more cache miss per distance.
 //!
+//! A buffer may come in parts that are allocated when they are first written to.
+//!
 //! Protocol: elements below `len` never change again. The writer fills above `len`, then stores
 //! `len` with Release; a reader loads `len` with Acquire and looks only below it.
 
@@ -11,12 +13,18 @@ use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use crate::slab::Block;
 
+/// Parts of a buffer at most.
+pub(crate) const PARTS: usize = 4;
+
 /// A buffer that grows at its end. Whoever holds it may read; only its [`Pen`] can write.
 pub(crate) struct Cells<T> {
-    block: Block,
+    parts: [OnceLock<Block>; PARTS],
+    /// Elements of a part.
+    part: usize,
     capacity: usize,
     len: AtomicUsize,
     /// Matches the one pen of this buffer.
@@ -35,14 +43,15 @@ unsafe impl<T: Copy + Send + Sync> Sync for Cells<T> {}
 // SAFETY: the buffer owns plain `Copy` data.
 unsafe impl<T: Copy + Send> Send for Cells<T> {}
 
-/// A buffer for `capacity` elements, allocated now, and its pen.
-pub(crate) fn append_buffer<T: Copy>(capacity: usize) -> (Pen, Cells<T>) {
+/// A buffer for `capacity` elements in parts of `part` elements, [`PARTS`] at most, and its pen.
+/// What is pushed at a time must not cross from one part to the next.
+pub(crate) fn append_buffer<T: Copy>(capacity: usize, part: usize) -> (Pen, Cells<T>) {
     const { assert!(align_of::<T>() <= 64, "blocks begin at cache lines") };
+    assert!(capacity.div_ceil(part) <= PARTS, "a buffer of too many parts");
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let block = Block::new(capacity * size_of::<T>());
-    let cells = Cells { block, capacity, len: AtomicUsize::new(0), number, elements: PhantomData };
-    (Pen { number }, cells)
+    let (parts, len) = (Default::default(), AtomicUsize::new(0));
+    (Pen { number }, Cells { parts, part, capacity, len, number, elements: PhantomData })
 }
 
 impl<T: Copy> Cells<T> {
@@ -53,10 +62,12 @@ impl<T: Copy> Cells<T> {
         let len = self.len.load(Ordering::Relaxed);
         let end = len + items.len();
         assert!(end <= self.capacity, "append buffer is full");
-        // SAFETY: the room from `len` to `end` lies in the block and above the published length, so
-        // no reader looks at it, and `&mut` of the buffer's only pen excludes another writer.
+        let (part, offset) = self.split(len, items.len());
+        let block = self.parts[part].get_or_init(|| Block::new(self.part * size_of::<T>()));
+        // SAFETY: the room from `offset` on lies in the part and above the published length, so no
+        // reader looks at it, and `&mut` of the buffer's only pen excludes another writer.
         unsafe {
-            let free = self.start().add(len).as_ptr();
+            let free = block.start().cast::<T>().add(offset).as_ptr();
             std::ptr::copy_nonoverlapping(items.as_ptr(), free, items.len());
         }
         self.len.store(end, Ordering::Release);
@@ -67,22 +78,33 @@ impl<T: Copy> Cells<T> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Elements that fit.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+    /// Bytes of the parts there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts.iter().filter_map(OnceLock::get).count() * self.part * size_of::<T>()
     }
 
-    fn start(&self) -> NonNull<T> {
-        self.block.start().cast()
+    /// Part, and offset in it, of `count` elements from `start`.
+    #[inline]
+    fn split(&self, start: usize, count: usize) -> (usize, usize) {
+        let (part, offset) =
+            if start < self.part { (0, start) } else { (start / self.part, start % self.part) };
+        assert!(offset + count <= self.part, "across the parts of a buffer");
+        (part, offset)
     }
 
     /// `count` elements from `start`, which must have been published: panics otherwise.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         assert!(start + count <= self.len(), "reading above what was published");
-        // SAFETY: the range lies below the length that was loaded with Acquire, hence inside the
-        // block, was written and is never written again.
-        unsafe { std::slice::from_raw_parts(self.start().add(start).as_ptr(), count) }
+        let (part, offset) = self.split(start, count);
+        let first = match self.parts[part].get() {
+            // SAFETY: the offset lies in the part.
+            Some(block) => unsafe { block.start().cast::<T>().add(offset) },
+            None => NonNull::dangling(),
+        };
+        // SAFETY: the range lies below the length that was loaded with Acquire, hence in a part that
+        // is there unless it is empty, was written and is never written again.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), count) }
     }
 }
 
@@ -92,14 +114,15 @@ mod tests {
 
     #[test]
     fn readers_see_a_growing_prefix_while_the_writer_appends() {
-        let (mut pen, cells) = append_buffer::<u64>(4_000);
+        let (mut pen, cells) = append_buffer::<u64>(4_000, 1_000);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut seen = 0;
                 while seen < 4_000 {
                     seen = cells.len();
-                    for (i, &x) in cells.slice(0, seen).iter().enumerate() {
-                        assert_eq!(x, i as u64 * 7);
+                    for i in (0..seen).step_by(4) {
+                        let expected = [0, 7, 14, 21].map(|x| i as u64 * 7 + x);
+                        assert_eq!(cells.slice(i, 4), expected);
                     }
                     std::thread::yield_now();
                 }
@@ -113,15 +136,33 @@ mod tests {
     #[test]
     #[should_panic(expected = "append buffer is full")]
     fn a_full_buffer_refuses() {
-        let (mut pen, cells) = append_buffer::<u8>(3);
+        let (mut pen, cells) = append_buffer::<u8>(3, 3);
         cells.push(&mut pen, &[1, 2]);
         cells.push(&mut pen, &[3, 4]);
     }
 
     #[test]
+    #[should_panic(expected = "across the parts")]
+    fn elements_pushed_together_stay_together() {
+        let (mut pen, cells) = append_buffer::<u8>(8, 4);
+        cells.push(&mut pen, &[1, 2, 3]);
+        cells.push(&mut pen, &[4, 5]);
+    }
+
+    #[test]
+    fn a_part_is_allocated_when_it_is_needed() {
+        let (mut pen, cells) = append_buffer::<u32>(400, 100);
+        assert_eq!((cells.bytes(), cells.slice(0, 0)), (0, [].as_slice()));
+        cells.push(&mut pen, &[7; 100]);
+        assert_eq!(cells.bytes(), 400);
+        cells.push(&mut pen, &[8; 10]);
+        assert_eq!((cells.bytes(), cells.slice(105, 3)), (800, [8; 3].as_slice()));
+    }
+
+    #[test]
     #[should_panic(expected = "above what was published")]
     fn the_unpublished_part_cannot_be_read() {
-        let (mut pen, cells) = append_buffer::<u8>(3);
+        let (mut pen, cells) = append_buffer::<u8>(3, 3);
         cells.push(&mut pen, &[1]);
         cells.slice(0, 2);
     }
@@ -129,8 +170,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "pen of another buffer")]
     fn a_pen_writes_to_its_own_buffer_only() {
-        let (_own, cells) = append_buffer::<u8>(3);
-        let (mut other, _) = append_buffer::<u8>(3);
+        let (_own, cells) = append_buffer::<u8>(3, 3);
+        let (mut other, _) = append_buffer::<u8>(3, 3);
         cells.push(&mut other, &[1]);
     }
 }

@@ -29,7 +29,7 @@ pub struct Flat {
     shared: Arc<Shared>,
     chunks: Chunks,
     open: RowWriter,
-    places: ById<(u32, u32)>,
+    places: ById,
     sequence: Sequence,
     dead: usize,
     rewrites: u64,
@@ -85,7 +85,7 @@ impl Flat {
 impl Insert for Flat {
     fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
         let chunks_before = self.chunks.len();
-        let old = self.places.get(&key.id).copied();
+        let old = self.places.get(key.id);
         if let Some(place) = old {
             if self.chunks[place.0 as usize].key(place.1 as usize).version > key.version {
                 return Applied::Stale;
@@ -101,12 +101,12 @@ impl Insert for Flat {
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(&place) = self.places.get(&id) else { return false };
+        let Some(place) = self.places.get(id) else { return false };
         if self.chunks[place.0 as usize].key(place.1 as usize).version > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(&id);
+        self.places.remove(id);
         self.mark(place, self.sequence);
         self.settle(self.chunks.len());
         true
@@ -121,7 +121,7 @@ impl Insert for Flat {
         IndexStats {
             live: self.places.len() as u64,
             dead: self.dead as u64,
-            memory_bytes: rows + self.places.capacity() as u64 * 17,
+            memory_bytes: rows + self.places.memory_bytes(),
             rewrites: self.rewrites,
             ..IndexStats::default()
         }

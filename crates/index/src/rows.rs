@@ -1,12 +1,18 @@
 //! A chunk of rows: vectors with id, version, place and life span, filled by the one writer.
 
+mod vector;
+
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{kernels, Element};
 
-use crate::append::{append_buffer, Cells, Pen};
+use self::vector::Vectors;
+use crate::append::Pen;
 use crate::slab::Slots;
+
+pub use self::vector::distance;
+pub use self::vector::{VectorBuffer, VectorRef};
 
 /// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.
 pub(crate) type Sequence = u64;
@@ -27,25 +33,6 @@ pub struct RowKey {
     pub shard: u16,
 }
 
-/// The vector of a row, in the element type of its collection.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum VectorRef<'a> {
-    /// Single precision.
-    F32(&'a [f32]),
-    /// Bytes.
-    U8(&'a [u8]),
-}
-
-impl VectorRef<'_> {
-    /// Copies the vector as `f32` into `out`, which has its dimension.
-    pub fn read(&self, out: &mut [f32]) {
-        match self {
-            VectorRef::F32(row) => out.copy_from_slice(row),
-            VectorRef::U8(row) => out.iter_mut().zip(*row).for_each(|(x, &b)| *x = f32::from(b)),
-        }
-    }
-}
-
 /// Which rows a search may see: inserted at or before `inserted`, not deleted at or before `deleted`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
@@ -56,15 +43,15 @@ pub(crate) struct Visible {
 struct RowMeta {
     id: AtomicU64,
     version: AtomicU64,
-    code: AtomicU64,
     inserted: AtomicU64,
     deleted: AtomicU64,
-    shard: AtomicU16,
 }
 
-enum Vectors {
-    F32(Cells<f32>),
-    U8(Cells<u8>),
+/// Where a record was routed; all zeros in a collection that is not partitioned.
+#[derive(Default)]
+struct Routing {
+    code: AtomicU64,
+    shard: AtomicU16,
 }
 
 /// Rows of one chunk, as readers see them. Lanes are numbered in the order of arrival.
@@ -72,6 +59,8 @@ pub(crate) struct RowChunk {
     vectors: Vectors,
     dimension: usize,
     metas: Slots<RowMeta>,
+    /// There as soon as a row of the chunk has anything but zeros.
+    routings: OnceLock<Slots<Routing>>,
 }
 
 /// The writing end of a chunk.
@@ -84,25 +73,14 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
-        let (pen, vectors) = match element {
-            Element::F32 => {
-                let (pen, cells) = append_buffer(capacity * dimension);
-                (pen, Vectors::F32(cells))
-            }
-            Element::U8 => {
-                let (pen, cells) = append_buffer(capacity * dimension);
-                (pen, Vectors::U8(cells))
-            }
-        };
+        let (pen, vectors) = Vectors::new(element, dimension, capacity);
         let metas = Slots::new(capacity, || RowMeta {
             id: AtomicU64::new(0),
             version: AtomicU64::new(0),
-            code: AtomicU64::new(0),
             inserted: AtomicU64::new(NEVER),
             deleted: AtomicU64::new(NEVER),
-            shard: AtomicU16::new(0),
         });
-        let chunk = Arc::new(RowChunk { vectors, dimension, metas });
+        let chunk = Arc::new(RowChunk { vectors, dimension, metas, routings: OnceLock::new() });
         RowWriter { chunk, pen, len: 0 }
     }
 
@@ -128,14 +106,15 @@ impl RowWriter {
         // Relaxed is enough: the push of the vector below publishes the lane with Release.
         meta.id.store(key.id, Ordering::Relaxed);
         meta.version.store(key.version, Ordering::Relaxed);
-        meta.code.store(key.code, Ordering::Relaxed);
-        meta.shard.store(key.shard, Ordering::Relaxed);
-        meta.inserted.store(inserted, Ordering::Relaxed);
-        match (&self.chunk.vectors, vector) {
-            (Vectors::F32(cells), VectorRef::F32(row)) => cells.push(&mut self.pen, row),
-            (Vectors::U8(cells), VectorRef::U8(row)) => cells.push(&mut self.pen, row),
-            _ => panic!("a row of another element type than its collection"),
+        if (key.code, key.shard) != (0, 0) {
+            let capacity = self.chunk.metas.len();
+            let routings =
+                self.chunk.routings.get_or_init(|| Slots::new(capacity, Routing::default));
+            routings[lane].code.store(key.code, Ordering::Relaxed);
+            routings[lane].shard.store(key.shard, Ordering::Relaxed);
         }
+        meta.inserted.store(inserted, Ordering::Relaxed);
+        self.chunk.vectors.push(&mut self.pen, vector);
         self.len += 1;
         lane
     }
@@ -144,20 +123,18 @@ impl RowWriter {
 impl RowChunk {
     /// Rows published so far.
     pub(crate) fn len(&self) -> usize {
-        match &self.vectors {
-            Vectors::F32(rows) => rows.len() / self.dimension,
-            Vectors::U8(rows) => rows.len() / self.dimension,
-        }
+        self.vectors.len() / self.dimension
     }
 
     /// Id, version, code and shard of a published row.
     pub(crate) fn key(&self, lane: usize) -> RowKey {
         let meta = &self.metas[lane];
+        let routing = self.routings.get().map(|routings| &routings[lane]);
         RowKey {
             id: meta.id.load(Ordering::Relaxed),
             version: meta.version.load(Ordering::Relaxed),
-            code: meta.code.load(Ordering::Relaxed),
-            shard: meta.shard.load(Ordering::Relaxed),
+            code: routing.map_or(0, |routing| routing.code.load(Ordering::Relaxed)),
+            shard: routing.map_or(0, |routing| routing.shard.load(Ordering::Relaxed)),
         }
     }
 
@@ -188,11 +165,7 @@ impl RowChunk {
     /// The vector of a published row.
     #[inline]
     pub(crate) fn vector(&self, lane: usize) -> VectorRef<'_> {
-        let start = lane * self.dimension;
-        match &self.vectors {
-            Vectors::F32(rows) => VectorRef::F32(rows.slice(start, self.dimension)),
-            Vectors::U8(rows) => VectorRef::U8(rows.slice(start, self.dimension)),
-        }
+        self.vectors.slice(lane * self.dimension, self.dimension)
     }
 
     /// Starts loading what leads to the rows.
@@ -205,10 +178,7 @@ impl RowChunk {
     #[inline]
     pub(crate) fn prefetch(&self, lane: usize) {
         kernels::prefetch(std::slice::from_ref(&self.metas[lane]));
-        match self.vector(lane) {
-            VectorRef::F32(row) => kernels::prefetch(row),
-            VectorRef::U8(row) => kernels::prefetch(row),
-        }
+        self.vector(lane).prefetch();
     }
 
     /// Shows every visible row to `visit`.
@@ -224,23 +194,7 @@ impl RowChunk {
 
     /// Bytes held: vectors and the rest, reserved capacity included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let vectors = match &self.vectors {
-            Vectors::F32(rows) => rows.capacity() * 4,
-            Vectors::U8(rows) => rows.capacity(),
-        };
-        (vectors + self.metas.len() * std::mem::size_of::<RowMeta>()) as u64
-    }
-}
-
-/// Distance of a query to a stored vector: the metric's formula on the stored bytes.
-#[inline]
-pub fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
-    match (metric, row) {
-        (Metric::L2, VectorRef::F32(row)) => kernels::l2_squared(query, row),
-        (Metric::L2, VectorRef::U8(row)) => kernels::l2_squared_u8(query, row),
-        (Metric::Cosine, VectorRef::F32(row)) => 1.0 - kernels::inner_product(query, row),
-        (Metric::Cosine, VectorRef::U8(row)) => 1.0 - kernels::inner_product_u8(query, row),
-        (Metric::InnerProduct, VectorRef::F32(row)) => -kernels::inner_product(query, row),
-        (Metric::InnerProduct, VectorRef::U8(row)) => -kernels::inner_product_u8(query, row),
+        let routings = self.routings.get().map_or(0, |slots| slots.len() * size_of::<Routing>());
+        (self.vectors.bytes() + self.metas.len() * size_of::<RowMeta>() + routings) as u64
     }
 }

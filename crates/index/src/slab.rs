@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{align_of, needs_drop, size_of};
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -247,6 +247,13 @@ impl<T> Deref for Slots<T> {
     }
 }
 
+impl<T> DerefMut for Slots<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and `&mut self` excludes any other reference.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start.as_ptr().cast::<T>(), self.len) }
+    }
+}
+
 #[cfg(test)]
-#[path = "slab/tests.rs"]
 mod tests;

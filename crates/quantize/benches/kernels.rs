@@ -5,12 +5,13 @@
 
 use divan::counter::ItemsCount;
 use divan::{black_box, Bencher};
+use vstream_quantize::rabitq::extended::{self, ExtendedFactors, ExtendedQuery};
 use vstream_quantize::rabitq::{
     block_bytes, encode, pack_lane, Factors, Form, QueryTable, Rotation, BLOCK,
 };
 use vstream_quantize::scalar8::{Centroids, ScanScratch};
 use vstream_vector::kernels;
-use vstream_vector::{KMeans, KMeansSettings, SplitMix};
+use vstream_vector::{Bf16, KMeans, KMeansSettings, Number, SplitMix, F16};
 
 const ROWS: usize = 256;
 const SEED: u64 = 1;
@@ -25,12 +26,46 @@ fn normals(n: usize) -> Vec<f32> {
     (0..n).map(|_| random.normal()).collect()
 }
 
-#[divan::bench(args = [100, 128, 768])]
-fn l2_f32(bencher: Bencher, dimension: usize) {
-    let (query, rows) = (normals(dimension), normals(ROWS * dimension));
+#[divan::bench(types = [f32, F16, Bf16, u8, i8], args = [100, 128, 768])]
+fn l2<N: Number>(bencher: Bencher, dimension: usize) {
+    rows_one_by_one::<N>(bencher, dimension, kernels::l2_squared);
+}
+
+#[divan::bench(types = [f32, F16, Bf16, u8, i8], args = [100, 128, 768])]
+fn inner_product<N: Number>(bencher: Bencher, dimension: usize) {
+    rows_one_by_one::<N>(bencher, dimension, kernels::inner_product);
+}
+
+fn rows_one_by_one<N: Number>(
+    bencher: Bencher,
+    dimension: usize,
+    kernel: impl Fn(&[f32], &[N]) -> f32,
+) {
+    let query = normals(dimension);
+    let rows: Vec<N> = (0..ROWS * dimension).map(|i| N::narrow((i % 100) as f32)).collect();
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         let query = black_box(&query);
-        rows.chunks_exact(dimension).map(|row| kernels::l2_squared(query, row)).sum::<f32>()
+        rows.chunks_exact(dimension).map(|row| kernel(query, row)).sum::<f32>()
+    });
+}
+
+/// What an insert pays to become narrow; items are numbers.
+#[divan::bench(types = [F16, Bf16, i8], args = [128])]
+fn narrow<N: Number>(bencher: Bencher, dimension: usize) {
+    let (row, mut out) = (normals(dimension), Vec::new());
+    bencher.counter(ItemsCount::new(dimension)).bench_local(|| {
+        out.clear();
+        out.extend(black_box(&row).iter().map(|&x| N::narrow(x)));
+    });
+}
+
+/// What placing a narrow row pays to become `f32` again; items are numbers.
+#[divan::bench(types = [F16, Bf16, i8], args = [128])]
+fn widen<N: Number>(bencher: Bencher, dimension: usize) {
+    let row: Vec<N> = normals(dimension).into_iter().map(N::narrow).collect();
+    let mut out = vec![0.0; dimension];
+    bencher.counter(ItemsCount::new(dimension)).bench_local(|| {
+        out.iter_mut().zip(black_box(&row)).for_each(|(x, number)| *x = number.widen());
     });
 }
 
@@ -41,16 +76,6 @@ fn l2_f32_batch(bencher: Bencher, dimension: usize) {
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         kernels::l2_squared_batch(black_box(&query), &rows, &mut out);
         out[0]
-    });
-}
-
-#[divan::bench(args = [100, 128, 768])]
-fn l2_u8(bencher: Bencher, dimension: usize) {
-    let query = normals(dimension);
-    let rows: Vec<u8> = (0..ROWS * dimension).map(|i| (i * 7) as u8).collect();
-    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
-        let query = black_box(&query);
-        rows.chunks_exact(dimension).map(|row| kernels::l2_squared_u8(query, row)).sum::<f32>()
     });
 }
 
@@ -129,6 +154,38 @@ fn rabitq_scan(bencher: Bencher, padded: usize) {
             below += table.scan_block_below(block, 1.0, black_box(-50.0), &mut out).count_ones();
         }
         below
+    });
+}
+
+#[divan::bench(args = [128, 768])]
+fn extended_encode(bencher: Bencher, padded: usize) {
+    let (rows, centroid) = (normals(ROWS * padded), vec![0.1; padded]);
+    let mut code = vec![0; extended::code_bytes(padded)];
+    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
+        let rows = black_box(&rows).chunks_exact(padded);
+        rows.map(|row| extended::encode(Form::L2, row, &centroid, &mut code).scale).sum::<f32>()
+    });
+}
+
+#[divan::bench(args = [128, 768])]
+fn extended_query(bencher: Bencher, padded: usize) {
+    let values = normals(padded);
+    let mut query = ExtendedQuery::new();
+    bencher.counter(ItemsCount::new(1usize)).bench_local(|| query.build(black_box(&values)));
+}
+
+/// Rows follow one another, so this is the price of a row that was asked for ahead.
+#[divan::bench(args = [64, 128, 768, 1536])]
+fn extended_estimate(bencher: Bencher, padded: usize) {
+    let mut random = SplitMix(SEED);
+    let code_bytes = extended::code_bytes(padded);
+    let codes: Vec<u8> = (0..ROWS * code_bytes).map(|_| random.next() as u8).collect();
+    let factors = ExtendedFactors { add: 1.0, scale: -0.5 };
+    let mut query = ExtendedQuery::new();
+    query.build(&normals(padded));
+    bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
+        let rows = black_box(&codes).chunks_exact(code_bytes);
+        rows.map(|code| query.estimate(code, factors, 1.0)).fold(f32::INFINITY, f32::min)
     });
 }
 

@@ -20,6 +20,12 @@ pub(crate) fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
             lanes[lane] += term(a[lane], b[lane]);
         }
     }
+    fold(lanes)
+}
+
+/// The sum of all lanes, halves first.
+#[inline(always)]
+pub(crate) fn fold(lanes: [f32; LANES]) -> f32 {
     // Out of sight of the loop, else the compiler cuts that into pairs to suit these sums.
     let mut lanes = std::hint::black_box(lanes);
     let mut width = LANES / 2;

@@ -181,7 +181,13 @@ const ENCODERS: &[(&str, EncoderKind)] =
 const METRICS: &[(&str, Metric)] =
     &[("l2", Metric::L2), ("cosine", Metric::Cosine), ("inner_product", Metric::InnerProduct)];
 
-const ELEMENTS: &[(&str, Element)] = &[("f32", Element::F32), ("u8", Element::U8)];
+const ELEMENTS: &[(&str, Element)] = &[
+    ("f32", Element::F32),
+    ("f16", Element::F16),
+    ("bf16", Element::Bf16),
+    ("u8", Element::U8),
+    ("i8", Element::I8),
+];
 
 const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
 

@@ -4,20 +4,22 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use vstream_vector::Element;
+
 use crate::collection::DIMENSION_MAX;
 use crate::error::SettingsError;
 use crate::job::JobSettings;
 use crate::stream::{QuerySource, ResultSink, VectorSource};
 
-/// What the first eight bytes of a `.fbin` or `.u8bin` file say, checked against its length.
+/// What the first eight bytes of a matrix file say, checked against its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixHeader {
     /// Vectors in the file.
     pub rows: u64,
     /// Numbers per vector.
     pub dimension: usize,
-    /// Bytes per number: 4 (`.fbin`) or 1 (`.u8bin`).
-    pub element_bytes: u64,
+    /// What its numbers are: `f32` (`.fbin`), `u8` (`.u8bin`) or `i8` (`.i8bin`).
+    pub element: Element,
 }
 
 /// Reads the header of a matrix file: `u32 rows, u32 dimension`, then the rows, all little-endian.
@@ -25,10 +27,15 @@ pub struct MatrixHeader {
 /// Errors: a full sentence if the file is absent, of another kind, empty or cut short.
 pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
     let shown = path.display();
-    let element_bytes = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("fbin") => 4,
-        Some("u8bin") => 1,
-        _ => return Err(format!("{shown} ends neither in .fbin nor in .u8bin. Give such a file.")),
+    let element = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("fbin") => Element::F32,
+        Some("u8bin") => Element::U8,
+        Some("i8bin") => Element::I8,
+        _ => {
+            return Err(format!(
+                "{shown} ends in none of .fbin, .u8bin and .i8bin. Give such a file."
+            ))
+        }
     };
     let mut file = open(path)?;
     let mut header = [0u8; 8];
@@ -44,14 +51,14 @@ pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
              used. Give a file with at least one vector of dimension 1 to {DIMENSION_MAX}."
         ));
     }
-    let expected = 8 + rows * dimension * element_bytes;
+    let expected = 8 + rows * dimension * element.bytes() as u64;
     if length != expected {
         return Err(format!(
             "{shown} has {length} bytes, but {rows} vectors of dimension {dimension} need \
              {expected}. The file is cut short or damaged: create it again."
         ));
     }
-    Ok(MatrixHeader { rows, dimension: dimension as usize, element_bytes })
+    Ok(MatrixHeader { rows, dimension: dimension as usize, element })
 }
 
 pub(crate) fn validate(job: &JobSettings) -> Result<(), SettingsError> {

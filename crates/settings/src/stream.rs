@@ -25,7 +25,7 @@ const RECORDS_MAX: u64 = 1 << 48;
 pub enum VectorSource {
     /// Rows of a matrix file, at a set rate and mix.
     Generator {
-        /// A `.fbin` or `.u8bin` file.
+        /// A `.fbin`, `.u8bin` or `.i8bin` file.
         path: PathBuf,
         /// Rows inserted at full speed before the measured phase.
         preload: u64,
@@ -45,7 +45,7 @@ pub enum VectorSource {
 pub enum QuerySource {
     /// Rows of a matrix file, over and over.
     Generator {
-        /// A `.fbin` or `.u8bin` file.
+        /// A `.fbin`, `.u8bin` or `.i8bin` file.
         path: PathBuf,
         /// Neighbours per answer, 1..=1000.
         k: u32,

@@ -4,14 +4,18 @@
 
 #![deny(unsafe_code)]
 
+mod element;
 #[expect(unsafe_code, reason = "SIMD forms load through pointers and are called after detection")]
 pub mod kernels;
 mod kmeans;
 mod metric;
 mod neighbor;
+mod number;
 mod random;
 
+pub use element::Element;
 pub use kmeans::{mean, KMeans, KMeansSettings};
-pub use metric::{Element, Metric, MetricError};
+pub use metric::{Metric, MetricError};
 pub use neighbor::{Neighbor, TopK};
+pub use number::{Bf16, Number, F16};
 pub use random::SplitMix;

@@ -51,9 +51,9 @@ impl fmt::Display for Metric {
 /// A name that is no metric or element type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricError {
-    what: &'static str,
-    name: String,
-    choices: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) name: String,
+    pub(crate) choices: &'static str,
 }
 
 impl fmt::Display for MetricError {
@@ -78,66 +78,6 @@ impl FromStr for Metric {
                 name: name.to_owned(),
                 choices: "l2, cosine, inner_product",
             }),
-        }
-    }
-}
-
-/// How one dimension of a stored vector is held. Queries are always `f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
-    /// IEEE single precision, 4 bytes.
-    F32,
-    /// Unsigned byte, 1 byte: SIFT-like integer data.
-    U8,
-}
-
-impl Element {
-    /// Name used in settings and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Element::F32 => "f32",
-            Element::U8 => "u8",
-        }
-    }
-
-    /// Bytes of one dimension.
-    pub fn bytes(self) -> usize {
-        match self {
-            Element::F32 => 4,
-            Element::U8 => 1,
-        }
-    }
-
-    /// Persisted tag; never reused.
-    pub fn tag(self) -> u8 {
-        match self {
-            Element::F32 => 0,
-            Element::U8 => 3,
-        }
-    }
-
-    /// The element type of a persisted tag.
-    pub fn from_tag(tag: u8) -> Option<Element> {
-        [Element::F32, Element::U8].into_iter().find(|e| e.tag() == tag)
-    }
-}
-
-impl fmt::Display for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Element {
-    type Err = MetricError;
-
-    fn from_str(name: &str) -> Result<Element, MetricError> {
-        match name {
-            "f32" | "float32" | "float" => Ok(Element::F32),
-            "u8" | "uint8" => Ok(Element::U8),
-            _ => {
-                Err(MetricError { what: "element type", name: name.to_owned(), choices: "f32, u8" })
-            }
         }
     }
 }

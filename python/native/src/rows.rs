@@ -5,7 +5,8 @@ use numpy::{
     PyReadonlyArray2, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
-use vstream_engine::{Element, Metric, Settings};
+use vstream_engine::{Metric, Settings};
+use vstream_vector::{Number, F16};
 
 use crate::failure::Failure;
 
@@ -16,20 +17,32 @@ const ID_MAX: &str = "2**63 - 1";
 #[derive(Clone, Copy)]
 pub(crate) enum Values<'a> {
     F32(&'a [f32]),
+    /// Half precision, as its bits.
+    F16(&'a [u16]),
     U8(&'a [u8]),
+    I8(&'a [i8]),
 }
 
 /// A matrix of vectors as numpy holds it.
 pub(crate) enum Matrix<'py> {
     F32(PyReadonlyArray2<'py, f32>),
+    /// A float16 array, seen as uint16: so it comes from Python.
+    F16(PyReadonlyArray2<'py, u16>),
     U8(PyReadonlyArray2<'py, u8>),
+    I8(PyReadonlyArray2<'py, i8>),
 }
 
 impl<'py> Matrix<'py> {
-    /// Errors: `TypeError` if it is no 2-d array of float32 or uint8.
+    /// Errors: `TypeError` if it is no 2-d array of a type that is read in place.
     pub(crate) fn from_python(vectors: &Bound<'py, PyAny>) -> PyResult<Matrix<'py>> {
         if let Ok(bytes) = vectors.cast::<PyArray2<u8>>() {
             return Ok(Matrix::U8(bytes.try_readonly()?));
+        }
+        if let Ok(bytes) = vectors.cast::<PyArray2<i8>>() {
+            return Ok(Matrix::I8(bytes.try_readonly()?));
+        }
+        if let Ok(halves) = vectors.cast::<PyArray2<u16>>() {
+            return Ok(Matrix::F16(halves.try_readonly()?));
         }
         Ok(Matrix::F32(vectors.extract()?))
     }
@@ -38,7 +51,9 @@ impl<'py> Matrix<'py> {
     pub(crate) fn rows(&self, dimension: usize) -> Result<Rows<'_>, Failure> {
         let shape = match self {
             Matrix::F32(array) => array.shape(),
+            Matrix::F16(array) => array.shape(),
             Matrix::U8(array) => array.shape(),
+            Matrix::I8(array) => array.shape(),
         };
         if shape[1] != dimension {
             return Err(Failure::invalid(format!(
@@ -48,7 +63,9 @@ impl<'py> Matrix<'py> {
         }
         let values = match self {
             Matrix::F32(array) => Values::F32(slice2(array)?),
+            Matrix::F16(array) => Values::F16(slice2(array)?),
             Matrix::U8(array) => Values::U8(slice2(array)?),
+            Matrix::I8(array) => Values::I8(slice2(array)?),
         };
         Ok(Rows { values, dimension, count: shape[0] })
     }
@@ -76,11 +93,9 @@ impl<'a> Rows<'a> {
         let range = at * self.dimension..(at + 1) * self.dimension;
         match self.values {
             Values::F32(values) => &values[range],
-            Values::U8(values) => {
-                buffer.clear();
-                buffer.extend(values[range].iter().map(|&x| f32::from(x)));
-                buffer
-            }
+            Values::F16(values) => widened(&values[range], |&bits| F16(bits).widen(), buffer),
+            Values::U8(values) => widened(&values[range], |&x| f32::from(x), buffer),
+            Values::I8(values) => widened(&values[range], |&x| f32::from(x), buffer),
         }
     }
 
@@ -96,19 +111,22 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// A row as `f32`, written to `buffer`.
+fn widened<'b, T>(row: &[T], widen: impl Fn(&T) -> f32, buffer: &'b mut Vec<f32>) -> &'b [f32] {
+    buffer.clear();
+    buffer.extend(row.iter().map(widen));
+    buffer
+}
+
 fn check_row(row: &[f32], settings: &Settings) -> Result<(), String> {
     if let Some(at) = row.iter().position(|x| !x.is_finite()) {
         let value = row[at];
         return Err(format!("holds {value} at position {at}: every value must be finite"));
     }
-    let fits = |x: f32| (0.0..=255.0).contains(&x) && x.fract() == 0.0;
-    if settings.element == Element::U8 {
-        if let Some(at) = row.iter().position(|&x| !fits(x)) {
-            let value = row[at];
-            return Err(format!(
-                "holds {value} at position {at}: a u8 collection takes whole numbers from 0 to 255"
-            ));
-        }
+    let element = settings.element;
+    if let Some(at) = row.iter().position(|&x| !element.accepts(x)) {
+        let (value, range) = (row[at], element.range());
+        return Err(format!("holds {value} at position {at}: element {element} takes {range}"));
     }
     if settings.metric == Metric::Cosine {
         let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32;

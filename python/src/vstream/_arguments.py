@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     F32Array = NDArray[np.float32]
-    VectorArray = NDArray[np.float32] | NDArray[np.uint8]
+    # Halves go to the native half as their bits.
+    VectorArray = NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8] | NDArray[np.int8]
     I64Array = NDArray[np.int64]
 
 _F32 = np.dtype(np.float32)
+_F16 = np.dtype(np.float16)
 _U8 = np.dtype(np.uint8)
+_I8 = np.dtype(np.int8)
 _I64 = np.dtype(np.int64)
 _U64 = np.dtype(np.uint64)
 
@@ -104,18 +107,29 @@ def vector(what: str, values: object, *, many: str) -> F32Array:
 
 
 def matrix(what: str, values: object) -> VectorArray:
-    """Return a packed 2-d array, a vector per row, of float32 or of uint8 where it is that."""
-    array = _numbers(what, values)
-    if array.ndim != 2:
-        raise InvalidInput(f"{what} have {array.ndim} axes: pass a matrix with a vector per row")
-    if array.dtype == _U8:
-        return _packed(array, _U8)
+    """Return a packed 2-d array, a vector per row, in the type that it has or else of float32.
+
+    Types that stay are uint8, int8 and float16, which is seen as uint16.
+    """
+    array = _two_axes(what, values)
+    if array.dtype in (_U8, _I8):
+        return _packed(array, array.dtype)
+    if array.dtype == _F16:
+        return _packed(array, _F16).view(np.uint16)
     return _as_f32(what, array)
 
 
 def f32_matrix(what: str, values: object) -> F32Array:
     """Return a packed 2-d float32 array, a vector per row."""
-    return _as_f32(what, matrix(what, values))
+    return _as_f32(what, _two_axes(what, values))
+
+
+def _two_axes(what: str, values: object) -> NDArray[Any]:
+    """Return an array of real numbers with a vector per row."""
+    array = _numbers(what, values)
+    if array.ndim != 2:
+        raise InvalidInput(f"{what} have {array.ndim} axes: pass a matrix with a vector per row")
+    return array
 
 
 def _index(what: str, value: object) -> int:

@@ -6,6 +6,10 @@ from numpy.typing import NDArray
 
 __all__ = ["VERSION", "Collection"]
 
+# A matrix of halves comes as their bits, in uint16.
+_Vectors: TypeAlias = (
+    NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8] | NDArray[np.int8]
+)
 # Recall target, probes, exact.
 _Effort: TypeAlias = tuple[float | None, int | None, bool]
 
@@ -18,9 +22,7 @@ class Collection:
     @staticmethod
     def restore(directory: str | Path, recall_target: float) -> Collection: ...
     def upsert_one(self, one: int, vector: NDArray[np.float32]) -> None: ...
-    def upsert_many(
-        self, ids: NDArray[np.int64], vectors: NDArray[np.float32] | NDArray[np.uint8]
-    ) -> None: ...
+    def upsert_many(self, ids: NDArray[np.int64], vectors: _Vectors) -> None: ...
     def delete(self, ids: NDArray[np.int64]) -> int: ...
     def search(
         self,

@@ -33,8 +33,8 @@ class Collection:
     *Threads.* Every method may be called from any thread and runs without the interpreter lock.
     Writers take turns; searches wait for nobody. Do not change an array while a call reads it.
 
-    *Arrays.* Packed float32 arrays (and uint8 matrices in `upsert`) are read in place, other
-    numbers are converted with one copy. Ids are whole numbers from 0 to 2**63 - 1.
+    *Arrays.* Packed float32 arrays (and matrices of float16, uint8 and int8 in `upsert`) are read
+    in place, other numbers are converted with one copy. Ids are whole numbers from 0 to 2**63 - 1.
 
     *Distances.* Smaller is closer: `l2` is the squared Euclidean distance, `cosine` is
     1 - cos(a, b), `inner_product` is the negated product.
@@ -80,7 +80,11 @@ class Collection:
         metric
             `l2`, `cosine` or `inner_product`.
         element
-            How the numbers are kept: `f32`, or `u8` for whole numbers from 0 to 255.
+            How the numbers are kept: `f32`; `f16` or `bf16`, which take half the memory and round
+            to 11 or 8 significant bits (`f16` refuses what is beyond 65504, `bf16` has the range
+            of `f32`); `u8` or `i8` for whole numbers from 0 to 255 or from -128 to 127. Vectors
+            for `bf16` are given as float32. Under `cosine` the directions of whole numbers are
+            kept as `f32`.
         path
             A directory to keep the rows in, which must not hold a collection yet. **The rows are
             written there only by `flush` and `close`**: what was written after the last of them
@@ -197,7 +201,7 @@ class Collection:
             One id, or one per vector.
         vectors
             One vector, or a matrix with a vector per row; finite values, not all zero under
-            `cosine`, whole numbers from 0 to 255 in a `u8` collection.
+            `cosine`, and such as the element takes.
 
         Raises
         ------
@@ -431,7 +435,7 @@ class Collection:
 
     @property
     def element(self) -> str:
-        """How the numbers are kept: `f32` or `u8`."""
+        """How the numbers are kept: `f32`, `f16`, `bf16`, `u8` or `i8`."""
         return self._native.element
 
     @property

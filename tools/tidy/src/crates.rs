@@ -24,8 +24,11 @@ struct Row {
 const UNSAFE: &[&str] = &[
     "crates/vector/src/kernels/",
     "crates/quantize/src/rabitq/kernels/",
+    "crates/quantize/src/rabitq/extended/kernels/",
     "crates/quantize/src/scalar8/kernels/",
     "crates/index/src/append.rs",
+    "crates/index/src/slab.rs",
+    "crates/index/src/slab/tests.rs",
     "java/native/rust/src/",
 ];
 

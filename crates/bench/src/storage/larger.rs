@@ -9,7 +9,7 @@ use vstream_engine::segment::{
 };
 use vstream_engine::{Element, Error, Metric, Neighbor};
 use vstream_index::{
-    Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorRef,
+    Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorBuffer,
 };
 use vstream_store::codec::Policy;
 use vstream_store::{Access, Cache, Store};
@@ -56,7 +56,7 @@ pub struct MemoryRow {
 
 /// Writes the rows, in the order of a cluster index, to a segment of `store`.
 ///
-/// Errors: those of the writer. Panics if `element` is `u8` and a number is no byte.
+/// Errors: those of the writer. Panics if a number does not fit `element`.
 pub fn seal(
     matrix: &Matrix,
     element: Element,
@@ -67,16 +67,12 @@ pub fn seal(
     let dimension = matrix.dimension;
     let index = IndexSettings { dimension, metric: Metric::L2, element, seed: 1 };
     let mut cluster = Cluster::new(index, ClusterSettings::default());
+    let mut buffer = VectorBuffer::new(element);
     for id in 0..matrix.rows() {
         let key = RowKey { id: id as u64, version: 1, code: 0, shard: 0 };
         let row = matrix.row(id);
-        if element == Element::F32 {
-            cluster.upsert(key, VectorRef::F32(row));
-        } else {
-            let bytes: Vec<u8> = row.iter().map(|&x| x as u8).collect();
-            assert!(bytes.iter().zip(row).all(|(&b, &x)| f32::from(b) == x), "a number is no byte");
-            cluster.upsert(key, VectorRef::U8(&bytes));
-        }
+        assert!(row.iter().all(|&x| element.accepts(x)), "a number that is no {element}");
+        cluster.upsert(key, buffer.narrow(row));
     }
     let settings = SegmentSettings {
         dimension,

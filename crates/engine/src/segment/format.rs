@@ -146,10 +146,7 @@ impl Header {
 
     /// What the numbers are for a codec.
     pub(super) fn codec_kind(&self) -> Kind {
-        match self.element {
-            Element::F32 => Kind::F32,
-            Element::U8 => Kind::U8,
-        }
+        self.element.into()
     }
 
     /// Bytes of the posting of a leaf, with its checksum.

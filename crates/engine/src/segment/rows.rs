@@ -1,91 +1,94 @@
 //! The rows of one leaf on their way into a segment, and rows that were decoded from one.
 
+use std::ops::Range;
+
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::codec::{CodecError, Decoder, Encoder, Policy, Shape};
-use vstream_vector::Element;
+use vstream_vector::{Bf16, Element, F16};
 
-/// Numbers of rows, row-major.
-#[derive(Clone, Debug)]
-pub(super) enum Numbers {
-    F32(Vec<f32>),
-    U8(Vec<u8>),
-}
-
-impl Numbers {
-    pub(super) fn new(element: Element) -> Numbers {
-        match element {
-            Element::F32 => Numbers::F32(Vec::new()),
-            Element::U8 => Numbers::U8(Vec::new()),
+/// Numbers of rows, row-major, and what is done with those of each element type.
+macro_rules! numbers {
+    ($($variant:ident($number:ty)),*) => {
+        /// Numbers of rows, row-major.
+        #[derive(Clone, Debug)]
+        pub(super) enum Numbers {
+            $($variant(Vec<$number>)),*
         }
-    }
 
-    pub(super) fn element(&self) -> Element {
-        match self {
-            Numbers::F32(_) => Element::F32,
-            Numbers::U8(_) => Element::U8,
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        match self {
-            Numbers::F32(x) => x.clear(),
-            Numbers::U8(x) => x.clear(),
-        }
-    }
-
-    fn push(&mut self, vector: VectorRef<'_>) {
-        match (self, vector) {
-            (Numbers::F32(x), VectorRef::F32(row)) => x.extend_from_slice(row),
-            (Numbers::U8(x), VectorRef::U8(row)) => x.extend_from_slice(row),
-            _ => panic!("a row of another element type than its segment"),
-        }
-    }
-
-    pub(super) fn row(&self, row: usize, dimension: usize) -> VectorRef<'_> {
-        let range = row * dimension..(row + 1) * dimension;
-        match self {
-            Numbers::F32(x) => VectorRef::F32(&x[range]),
-            Numbers::U8(x) => VectorRef::U8(&x[range]),
-        }
-    }
-
-    /// Appends the block of some rows to `out`.
-    pub(super) fn encode(
-        &self,
-        rows: std::ops::Range<usize>,
-        shape: Shape,
-        policy: Policy,
-        encoder: &mut Encoder,
-        out: &mut Vec<u8>,
-    ) {
-        let range = rows.start * shape.dimension..rows.end * shape.dimension;
-        match self {
-            Numbers::F32(x) => encoder.encode(shape, &x[range], policy, out),
-            Numbers::U8(x) => encoder.encode(shape, &x[range], policy, out),
-        };
-    }
-
-    /// Takes the place of what was held: some rows of a block.
-    pub(super) fn decode(
-        &mut self,
-        bytes: &[u8],
-        rows: std::ops::Range<usize>,
-        shape: Shape,
-        decoder: &mut Decoder,
-    ) -> Result<(), CodecError> {
-        let n = rows.len() * shape.dimension;
-        match self {
-            Numbers::F32(x) => {
-                x.resize(n, 0.0);
-                decoder.decode(shape, bytes, rows, x)
+        impl Numbers {
+            pub(super) fn new(element: Element) -> Numbers {
+                match element {
+                    $(Element::$variant => Numbers::$variant(Vec::new()),)*
+                }
             }
-            Numbers::U8(x) => {
-                x.resize(n, 0);
-                decoder.decode(shape, bytes, rows, x)
+
+            pub(super) fn element(&self) -> Element {
+                match self {
+                    $(Numbers::$variant(_) => Element::$variant,)*
+                }
+            }
+
+            fn len(&self) -> usize {
+                match self {
+                    $(Numbers::$variant(x) => x.len(),)*
+                }
+            }
+
+            fn clear(&mut self) {
+                match self {
+                    $(Numbers::$variant(x) => x.clear(),)*
+                }
+            }
+
+            fn push(&mut self, vector: VectorRef<'_>) {
+                match (self, vector) {
+                    $((Numbers::$variant(x), VectorRef::$variant(row)) => x.extend_from_slice(row),)*
+                    _ => panic!("a row of another element type than its segment"),
+                }
+            }
+
+            pub(super) fn row(&self, row: usize, dimension: usize) -> VectorRef<'_> {
+                let range = row * dimension..(row + 1) * dimension;
+                match self {
+                    $(Numbers::$variant(x) => VectorRef::$variant(&x[range]),)*
+                }
+            }
+
+            /// Appends the block of some rows to `out`.
+            pub(super) fn encode(
+                &self,
+                rows: Range<usize>,
+                shape: Shape,
+                policy: Policy,
+                encoder: &mut Encoder,
+                out: &mut Vec<u8>,
+            ) {
+                let range = rows.start * shape.dimension..rows.end * shape.dimension;
+                match self {
+                    $(Numbers::$variant(x) => encoder.encode(shape, &x[range], policy, out),)*
+                };
+            }
+
+            /// Takes some rows of a block in place of what was held.
+            pub(super) fn decode(
+                &mut self,
+                bytes: &[u8],
+                rows: Range<usize>,
+                shape: Shape,
+                decoder: &mut Decoder,
+            ) -> Result<(), CodecError> {
+                let n = rows.len() * shape.dimension;
+                match self {
+                    $(Numbers::$variant(x) => {
+                        x.resize(n, <$number>::default());
+                        decoder.decode(shape, bytes, rows, x)
+                    })*
+                }
             }
         }
-    }
+    };
 }
+numbers!(F32(f32), F16(F16), Bf16(Bf16), U8(u8), I8(i8));
 
 /// Rows of one leaf: keys and vectors of one element type and dimension.
 #[derive(Clone, Debug)]
@@ -105,11 +108,11 @@ impl LeafRows {
     pub fn push(&mut self, key: RowKey, vector: VectorRef<'_>) {
         self.keys.push(key);
         self.numbers.push(vector);
-        let n = match &self.numbers {
-            Numbers::F32(x) => x.len(),
-            Numbers::U8(x) => x.len(),
-        };
-        assert_eq!(n, self.keys.len() * self.dimension, "a row of another dimension");
+        assert_eq!(
+            self.numbers.len(),
+            self.keys.len() * self.dimension,
+            "a row of another dimension"
+        );
     }
 
     /// Rows there are.

@@ -11,14 +11,15 @@
 //!                  footer 8 B: u64 XXH3-64 of all before
 //! ```
 //!
-//! Under cosine the rows are normalised and held as `f32`, whatever the collection's element.
+//! Under cosine the rows are normalised, and held as `f32` if the collection's element is an
+//! integer.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use vstream_index::{RowKey, VectorRef};
-use vstream_vector::{Element, Metric};
+use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, Durability, Out, SnapshotFile, SnapshotSummary};
@@ -108,12 +109,7 @@ impl RowFileWriter {
         for word in [key.id, key.version, key.code] {
             buffer.extend_from_slice(&word.to_le_bytes());
         }
-        match vector {
-            VectorRef::F32(row) => {
-                buffer.extend(row.iter().flat_map(|x| x.to_le_bytes()));
-            }
-            VectorRef::U8(row) => buffer.extend_from_slice(row),
-        }
+        vector.put(&mut buffer);
         self.rows += 1;
         let put = self.put(&buffer);
         self.buffer = buffer;
@@ -218,16 +214,11 @@ impl RowDecoder {
         self.left -= 1;
         read_exactly(&self.path, reader, &mut self.bytes)?;
         let body = &self.bytes[ROW_KEY..];
-        match self.element {
-            Element::F32 => {
-                for (x, b) in self.vector.iter_mut().zip(body.chunks_exact(4)) {
-                    *x = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-                }
+        with_number!(self.element, N => {
+            for (x, bytes) in self.vector.iter_mut().zip(body.chunks_exact(size_of::<N>())) {
+                *x = N::take(bytes).widen();
             }
-            Element::U8 => {
-                self.vector.iter_mut().zip(body).for_each(|(x, &b)| *x = f32::from(b));
-            }
-        }
+        });
         Ok(Some(Row {
             id: u64_at(&self.bytes, 0),
             version: u64_at(&self.bytes, 8),

@@ -45,6 +45,29 @@ fn bytes_take_whole_numbers_only() {
 }
 
 #[test]
+fn signed_bytes_take_whole_numbers_only() {
+    let mut bytes = engine(Settings::new(2, Metric::L2, Element::I8));
+    refused(bytes.upsert(&row(1, &[0.0, 0.5])), "0.5 at position 1: element i8 takes whole");
+    refused(bytes.upsert(&row(1, &[128.0, 0.0])), "128 at position 0");
+    refused(bytes.upsert(&row(1, &[-129.0, 0.0])), "from -128 to 127");
+    assert_eq!(bytes.stats().index.live, 0);
+    assert_eq!(bytes.upsert(&row(1, &[-128.0, 127.0])), Ok(Applied::Inserted));
+    assert_eq!(ask(&bytes.reader(), &[-128.0, 127.5], 1, Effort::Auto)[0].distance, 0.25);
+}
+
+#[test]
+fn what_would_become_infinite_is_refused() {
+    let mut halves = engine(Settings::new(2, Metric::L2, Element::F16));
+    refused(halves.upsert(&row(1, &[0.0, 65_520.0])), "65520 at position 1: element f16 takes");
+    refused(halves.upsert(&row(1, &[-1e30, 0.0])), "from -65504 to 65504");
+    assert_eq!(halves.upsert(&row(1, &[65_519.0, 1e-30])), Ok(Applied::Inserted));
+    assert_eq!(ask(&halves.reader(), &[65_504.0, 0.0], 1, Effort::Auto)[0].distance, 0.0);
+    let mut halves = engine(Settings::new(1, Metric::InnerProduct, Element::Bf16));
+    refused(halves.upsert(&row(1, &[f32::MAX])), "element bf16 takes numbers");
+    assert_eq!(halves.upsert(&row(1, &[1e38])), Ok(Applied::Inserted));
+}
+
+#[test]
 fn bad_queries_are_refused() {
     let mut l2 = engine(Settings::new(2, Metric::L2, Element::F32));
     l2.upsert(&row(1, &[1.0, 0.0])).expect("a good row");

@@ -1,6 +1,7 @@
 //! The engine as its users see it: input checks, answers, snapshots, segments, the recall guard.
 
 mod bad_input;
+mod element;
 mod guard;
 mod segment;
 mod snapshot;

@@ -91,7 +91,7 @@ impl LeafChunk {
 
 impl Run {
     fn new(chunks: usize, block_bytes: usize) -> (Run, Pen) {
-        let (pen, codes) = append_buffer(chunks * block_bytes);
+        let (pen, codes) = append_buffer(chunks * block_bytes, chunks * block_bytes);
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
         (Run { chunks, codes }, pen)
     }
@@ -213,7 +213,7 @@ impl Leaf {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let runs = self.runs.iter().map_while(OnceLock::get);
         let runs: usize = runs
-            .map(|run| run.codes.capacity() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
+            .map(|run| run.codes.bytes() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
         let own = (self.center.len() + self.centroid.len()) * size_of::<f32>() + size_of::<Leaf>();
         let rows: u64 = self.chunks().map(|chunk| chunk.rows.memory_bytes()).sum();

@@ -35,8 +35,9 @@ impl Cluster {
         if state.dead > 0 && state.alive() < settings.leaf_rows_min && self.tree.leaves > 1 {
             return Some(Job::Merge);
         }
-        // A quarter of dead rows costs a query as much as a quarter more probes.
-        let is_worn = state.dead >= 32 && state.dead * 4 > state.rows;
+        // An eighth of dead rows costs a query as much as an eighth more probes, and memory; a
+        // rewrite costs less than a split, and one in four leaves needs one while it fills.
+        let is_worn = state.dead >= 32 && state.dead * 8 > state.rows;
         is_worn.then_some(Job::Rewrite)
     }
 

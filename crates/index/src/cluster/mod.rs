@@ -105,7 +105,7 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
-    places: ById<Place>,
+    places: ById,
     /// Leaves that await a split, merge or rewrite, oldest first.
     queue: std::collections::VecDeque<LeafId>,
     sequence: Sequence,
@@ -162,6 +162,11 @@ impl Cluster {
         self.leaves[leaf as usize].as_mut().expect("a leaf that is in use")
     }
 
+    fn place_of(&self, id: u64) -> Option<Place> {
+        let (leaf, position) = self.places.get(id)?;
+        Some(Place { leaf, position })
+    }
+
     fn version_at(&self, place: Place) -> u64 {
         if place.leaf == TAIL {
             return self.tail.chunk().key(place.position as usize).version;
@@ -195,7 +200,7 @@ impl Cluster {
 
 impl Insert for Cluster {
     fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
-        let old = self.places.get(&key.id).copied();
+        let old = self.place_of(key.id);
         if old.is_some_and(|place| self.version_at(place) > key.version) {
             return Applied::Stale;
         }
@@ -204,7 +209,7 @@ impl Insert for Cluster {
             self.kill(place, self.sequence);
         }
         let lane = self.tail.push(key, vector, self.sequence);
-        self.places.insert(key.id, Place { leaf: TAIL, position: lane as u32 });
+        self.places.insert(key.id, (TAIL, lane as u32));
         if self.tail.is_full() {
             self.place_tail();
         } else {
@@ -214,12 +219,12 @@ impl Insert for Cluster {
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(&place) = self.places.get(&id) else { return false };
+        let Some(place) = self.place_of(id) else { return false };
         if self.version_at(place) > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(&id);
+        self.places.remove(id);
         self.kill(place, self.sequence);
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
@@ -240,13 +245,14 @@ impl Insert for Cluster {
     fn stats(&self) -> IndexStats {
         let leaves: u64 = self.leaves.iter().flatten().map(|state| state.leaf.memory_bytes()).sum();
         let nodes: u64 = self.tree.nodes.iter().map(|node| node.memory_bytes()).sum();
-        // A hash map of 16-byte entries keeps one control byte beside each.
-        let places = self.places.capacity() as u64 * 17;
         IndexStats {
             live: self.places.len() as u64,
             dead: (self.dead + self.tail_dead) as u64,
             leaves: self.tree.leaves as u64,
-            memory_bytes: leaves + nodes + places + self.tail.chunk().memory_bytes(),
+            memory_bytes: leaves
+                + nodes
+                + self.places.memory_bytes()
+                + self.tail.chunk().memory_bytes(),
             ..self.counts.clone()
         }
     }

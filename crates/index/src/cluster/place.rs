@@ -9,7 +9,7 @@ use vstream_vector::kernels;
 
 use super::leaf::{CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
-use super::{Cluster, LeafState, Place, Shared, TAIL};
+use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 
 /// Nodes whose leaves are compared when a row is routed.
@@ -151,7 +151,7 @@ impl Cluster {
             let lane = open.push(row.key, row.vector, row.inserted);
             codes.push(padded, &bits, factors);
             let position = super::leaf::position(chunk, lane);
-            places.insert(row.key.id, Place { leaf, position });
+            places.insert(row.key.id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");

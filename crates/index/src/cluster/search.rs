@@ -193,8 +193,9 @@ impl Shared {
     fn may_hold(&self, leaf: &Leaf, rotated: &[f32], radius: f32) -> bool {
         let radius = match self.index.metric {
             Metric::L2 => radius,
-            // Of two directions: |a - b|^2 = 2 (1 - cos).
-            Metric::Cosine => 2.0 * radius,
+            // Of two directions: |a - b|^2 = 2 (1 - cos). A row's length is 1 but for the rounding
+            // of its numbers.
+            Metric::Cosine => 2.0 * radius + 3.0 * self.index.element.roundoff(),
             Metric::InnerProduct => return true,
         };
         let to_centroid = kernels::l2_squared(rotated, &leaf.centroid).sqrt();

@@ -12,12 +12,12 @@
 
 use std::sync::Arc;
 
-use vstream_vector::{kernels, KMeans, KMeansSettings};
+use vstream_vector::{kernels, KMeans, KMeansSettings, Metric};
 
 use super::batch::{alive_lanes, Batch};
 use super::leaf::{Leaf, LeafId};
 use super::{Cluster, Place};
-use crate::rows::VectorRef;
+use crate::rows::distance;
 
 const ITERATIONS: usize = 6;
 
@@ -103,15 +103,14 @@ impl Cluster {
 
     /// Moves rows of `neighbours` that a new leaf serves better.
     fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>; 2]) {
-        let mut buffer = vec![0.0; self.shared.index.dimension];
         let mut moved = Batch::new(&self.shared);
         let mut targets = Vec::new();
         for leaf in neighbours {
             for (at, chunk) in leaf.chunks().enumerate() {
                 for lane in alive_lanes(&chunk.rows) {
                     let row = chunk.rows.vector(lane);
-                    let own = gap(row, &leaf.center, &mut buffer);
-                    let gaps = [0, 1].map(|side| gap(row, &new[side].center, &mut buffer));
+                    let own = distance(Metric::L2, &leaf.center, row);
+                    let gaps = [0, 1].map(|side| distance(Metric::L2, &new[side].center, row));
                     let side = usize::from(gaps[1] < gaps[0]);
                     if gaps[side] < own {
                         targets.push((new[side].id, moved.len()));
@@ -124,17 +123,6 @@ impl Cluster {
         }
         self.counts.moved += targets.len() as u64;
         self.append_moved(&moved, targets);
-    }
-}
-
-/// Squared distance of a stored vector to a centre; `buffer` is used for rows that are not `f32`.
-fn gap(row: VectorRef<'_>, center: &[f32], buffer: &mut [f32]) -> f32 {
-    match row {
-        VectorRef::F32(row) => kernels::l2_squared(row, center),
-        VectorRef::U8(_) => {
-            row.read(buffer);
-            kernels::l2_squared(buffer, center)
-        }
     }
 }
 

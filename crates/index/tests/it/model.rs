@@ -1,22 +1,31 @@
 //! A million operations against a map with brute force, in three mixes; every answer is checked.
 
-use vstream_index::contract::{ask, clustered, Oracle};
+use vstream_index::contract::{ask, clustered, fitted, Oracle};
 use vstream_index::{
-    Cluster, ClusterSettings, Effort, IndexSettings, Insert, RowKey, Scratch, VectorRef,
+    Cluster, ClusterSettings, Effort, IndexSettings, Insert, RowKey, Scratch, VectorBuffer,
 };
 use vstream_vector::{Element, Metric, SplitMix};
 
 const DIMENSION: usize = 8;
 
-/// One mix: of 100 operations so many deletes, over so many ids.
-fn run(seed: u64, operations: u64, deletes: u64, ids: usize, sizes: ClusterSettings) {
-    println!("seed {seed}");
+/// Of 100 operations so many deletes, over so many ids.
+struct Mix {
+    seed: u64,
+    element: Element,
+    operations: u64,
+    deletes: u64,
+    ids: usize,
+}
+
+fn run(mix: Mix, sizes: ClusterSettings) {
+    let Mix { seed, element, operations, deletes, ids } = mix;
+    println!("{element}, seed {seed}");
     let mut random = SplitMix(seed);
-    let rows = clustered(&mut random, 4_096, DIMENSION, 30);
-    let settings =
-        IndexSettings { dimension: DIMENSION, metric: Metric::L2, element: Element::F32, seed };
+    let rows = fitted(element, clustered(&mut random, 4_096, DIMENSION, 30));
+    let settings = IndexSettings { dimension: DIMENSION, metric: Metric::L2, element, seed };
     let mut index = Cluster::new(settings, sizes);
     let mut oracle = Oracle::new(Metric::L2);
+    let mut narrowed = VectorBuffer::new(element);
     let reader = index.reader();
     let mut scratch = Scratch::new();
     for version in 1..=operations {
@@ -24,10 +33,10 @@ fn run(seed: u64, operations: u64, deletes: u64, ids: usize, sizes: ClusterSetti
         if random.next() % 100 < deletes {
             assert_eq!(index.delete(id, version), oracle.delete(id, version));
         } else {
-            let row = &rows[random.below(4_096) * DIMENSION..][..DIMENSION];
+            narrowed.narrow(&rows[random.below(4_096) * DIMENSION..][..DIMENSION]);
             let key = RowKey { id, version, code: version, shard: (id % 7) as u16 };
-            let applied = index.upsert(key, VectorRef::F32(row));
-            assert_eq!(applied, oracle.upsert(id, version, row));
+            let applied = index.upsert(key, narrowed.vector());
+            assert_eq!(applied, oracle.upsert(id, version, &narrowed));
         }
         if version % 1_009 == 0 {
             let query = &rows[random.below(4_096) * DIMENSION..][..DIMENSION];
@@ -44,25 +53,43 @@ fn run(seed: u64, operations: u64, deletes: u64, ids: usize, sizes: ClusterSetti
     assert_eq!(ids, oracle.ids());
 }
 
-#[test]
-fn growing_then_steady() {
-    run(1, 400_000, 30, 20_000, ClusterSettings::default());
-}
-
-#[test]
-fn few_ids_replaced_all_the_time() {
-    run(2, 300_000, 10, 300, ClusterSettings::default());
-}
-
-#[test]
-fn more_deletes_than_upserts_in_small_leaves() {
-    let sizes = ClusterSettings {
+fn small_leaves() -> ClusterSettings {
+    ClusterSettings {
         leaf_rows_max: 64,
         leaf_rows_min: 20,
         batch_rows: 7,
         node_leaves_max: 6,
         jobs_per_batch: 1,
         ..ClusterSettings::default()
-    };
-    run(3, 300_000, 60, 8_000, sizes);
+    }
+}
+
+#[test]
+fn growing_then_steady() {
+    let mix = Mix { seed: 1, element: Element::F32, operations: 400_000, deletes: 30, ids: 20_000 };
+    run(mix, ClusterSettings::default());
+}
+
+#[test]
+fn few_ids_replaced_all_the_time() {
+    let mix = Mix { seed: 2, element: Element::F32, operations: 300_000, deletes: 10, ids: 300 };
+    run(mix, ClusterSettings::default());
+}
+
+#[test]
+fn more_deletes_than_upserts_in_small_leaves() {
+    let mix = Mix { seed: 3, element: Element::F32, operations: 300_000, deletes: 60, ids: 8_000 };
+    run(mix, small_leaves());
+}
+
+#[test]
+fn halves_in_small_leaves() {
+    let mix = Mix { seed: 4, element: Element::F16, operations: 150_000, deletes: 40, ids: 8_000 };
+    run(mix, small_leaves());
+}
+
+#[test]
+fn signed_bytes_growing_then_steady() {
+    let mix = Mix { seed: 5, element: Element::I8, operations: 150_000, deletes: 30, ids: 8_000 };
+    run(mix, ClusterSettings::default());
 }

@@ -19,11 +19,13 @@
 //!            `base`: query and centroid      `add`: row                          `scale`: row
 //! ```
 //!
-//! Thus one table per query serves every centroid. Gao and Long, "RaBitQ: Quantizing
+//! Thus one table per query serves every centroid. [`extended`] does the same with four bits per
+//! dimension, row by row. Gao and Long, "RaBitQ: Quantizing
 //! High-Dimensional Vectors with a Theoretical Error Bound", SIGMOD 2024.
 
 mod block;
 mod encode;
+pub mod extended;
 #[expect(unsafe_code, reason = "SIMD forms load through pointers and are called after detection")]
 mod kernels;
 mod query;

@@ -75,8 +75,8 @@ fn names_that_are_not_choices() {
         "collection.metric: 'manhattan' is not a metric. Choose one of l2, cosine, inner_product.",
     );
     refuses(
-        "collection.element=f16",
-        "collection.element: 'f16' is not an element type. Choose one of f32, u8.",
+        "collection.element=f64",
+        "collection.element: 'f64' is not an element type. Choose one of f32, f16, bf16, u8, i8.",
     );
     refuses(
         "collection.index=hnsw",
@@ -200,7 +200,7 @@ fn files_that_are_missing_or_damaged() {
     );
     refuses(
         "queries.path=DIR",
-        "queries.path: DIR ends neither in .fbin nor in .u8bin. Give such a file.",
+        "queries.path: DIR ends in none of .fbin, .u8bin and .i8bin. Give such a file.",
     );
     let of = |key: &str, file: &str| {
         format!(

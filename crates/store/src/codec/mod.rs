@@ -33,6 +33,8 @@ mod xor;
 use std::fmt;
 use std::ops::Range;
 
+use vstream_vector::{Bf16, Element, F16};
+
 use self::form::{Form, Inverse, Words, FORMS};
 use self::packed::Packed;
 use self::planes::{PlaneReader, Planes};
@@ -70,6 +72,17 @@ pub enum Kind {
     I8,
 }
 
+impl From<Element> for Kind {
+    fn from(element: Element) -> Kind {
+        match element {
+            Element::F32 => Kind::F32,
+            Element::F16 | Element::Bf16 => Kind::Half,
+            Element::U8 => Kind::U8,
+            Element::I8 => Kind::I8,
+        }
+    }
+}
+
 impl Kind {
     /// Bytes of a number.
     pub fn bytes(self) -> usize {
@@ -81,7 +94,8 @@ impl Kind {
     }
 }
 
-/// The bits of a number: `f32` or `u32` for [`Kind::F32`], `u16` for [`Kind::Half`], `u8` for the others.
+/// A number of an element type, or its bits as `u32` for [`Kind::F32`], `u16` for [`Kind::Half`],
+/// `u8` for the others.
 pub trait Bits: Copy + Default + private::Sealed {
     /// Bytes of a number.
     const BYTES: usize;
@@ -113,17 +127,28 @@ macro_rules! bits {
 }
 bits!(u8, u16, u32);
 
-impl private::Sealed for f32 {}
-impl Bits for f32 {
-    const BYTES: usize = 4;
-    #[inline]
-    fn to_word(self) -> u32 {
-        self.to_bits()
-    }
-    #[inline]
-    fn from_word(word: u32) -> f32 {
-        f32::from_bits(word)
-    }
+/// As `bits`, for numbers that are not their own bits.
+macro_rules! number_bits {
+    ($($number:ty: $to_word:expr, $from_word:expr;)*) => {$(
+        impl private::Sealed for $number {}
+        impl Bits for $number {
+            const BYTES: usize = size_of::<$number>();
+            #[inline]
+            fn to_word(self) -> u32 {
+                $to_word(self)
+            }
+            #[inline]
+            fn from_word(word: u32) -> $number {
+                $from_word(word)
+            }
+        }
+    )*};
+}
+number_bits! {
+    f32: f32::to_bits, f32::from_bits;
+    F16: |x: F16| u32::from(x.0), |word| F16(word as u16);
+    Bf16: |x: Bf16| u32::from(x.0), |word| Bf16(word as u16);
+    i8: |x: i8| u32::from(x as u8), |word| word as u8 as i8;
 }
 
 /// What the rows of a block are.

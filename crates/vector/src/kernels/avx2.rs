@@ -1,6 +1,7 @@
 //! AVX2 and FMA forms: four registers of 8 sums, a masked last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use crate::number::{Bf16, F16};
 use std::arch::x86_64::*;
 
 /// `TAIL[8 - n..]` starts with `n` all-ones lanes: the mask of the first `n` of 8.
@@ -8,7 +9,7 @@ static TAIL: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0
 
 macro_rules! pair_kernel {
     ($name:ident, $element:ty, $load:ident, $load_tail:ident, $step:ident) => {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         pub(super) fn $name(query: &[f32], row: &[$element]) -> f32 {
             assert_eq!(query.len(), row.len(), "vectors of different dimension");
             let (q, r, n) = (query.as_ptr(), row.as_ptr(), query.len());
@@ -49,12 +50,18 @@ macro_rules! pair_kernel {
 
 pair_kernel!(l2_squared, f32, _mm256_loadu_ps, load_tail, step_l2);
 pair_kernel!(inner_product, f32, _mm256_loadu_ps, load_tail, step_product);
+pair_kernel!(l2_squared_f16, F16, load_f16, load_f16_tail, step_l2);
+pair_kernel!(inner_product_f16, F16, load_f16, load_f16_tail, step_product);
+pair_kernel!(l2_squared_bf16, Bf16, load_bf16, load_bf16_tail, step_l2);
+pair_kernel!(inner_product_bf16, Bf16, load_bf16, load_bf16_tail, step_product);
 pair_kernel!(l2_squared_u8, u8, load_u8, load_u8_tail, step_l2);
 pair_kernel!(inner_product_u8, u8, load_u8, load_u8_tail, step_product);
+pair_kernel!(l2_squared_i8, i8, load_i8, load_i8_tail, step_l2);
+pair_kernel!(inner_product_i8, i8, load_i8, load_i8_tail, step_product);
 
 macro_rules! batch_kernel {
     ($name:ident, $one:ident, $step:ident) => {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         pub(super) fn $name(query: &[f32], rows: &[f32], out: &mut [f32]) {
             let n = query.len();
             assert_eq!(rows.len(), out.len() * n, "rows must be out.len() × query.len()");
@@ -133,7 +140,26 @@ unsafe fn load_tail(at: *const f32, n: usize) -> __m256 {
 }
 
 /// # Safety
-/// `at` must be readable for 8 bytes.
+/// `at` must be readable for 8 numbers.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn load_f16(at: *const F16) -> __m256 {
+    // SAFETY: the caller vouches for 8 readable halves.
+    _mm256_cvtph_ps(unsafe { _mm_loadu_si128(at.cast()) })
+}
+
+/// # Safety
+/// `at` must be readable for 8 numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_bf16(at: *const Bf16) -> __m256 {
+    // SAFETY: the caller vouches for 8 readable numbers.
+    let halves = unsafe { _mm_loadu_si128(at.cast()) };
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
+}
+
+/// # Safety
+/// `at` must be readable for 8 numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn load_u8(at: *const u8) -> __m256 {
@@ -143,17 +169,36 @@ unsafe fn load_u8(at: *const u8) -> __m256 {
 }
 
 /// # Safety
-/// `at` must be readable for `n < 8` bytes.
+/// `at` must be readable for 8 numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_u8_tail(at: *const u8, n: usize) -> __m256 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: the caller vouches for `n` readable bytes, and `n < 8`.
-    unsafe {
-        std::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), n);
-        load_u8(bytes.as_ptr())
-    }
+unsafe fn load_i8(at: *const i8) -> __m256 {
+    // SAFETY: the caller vouches for 8 readable bytes.
+    let bytes = unsafe { _mm_loadl_epi64(at.cast()) };
+    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))
 }
+
+macro_rules! load_tail {
+    ($name:ident, $element:ty, $load:ident) => {
+        /// # Safety
+        /// `at` must be readable for `n < 8` numbers.
+        #[inline]
+        #[target_feature(enable = "avx2,f16c")]
+        unsafe fn $name(at: *const $element, n: usize) -> __m256 {
+            let mut numbers = [<$element>::default(); 8];
+            // SAFETY: the caller vouches for `n` readable numbers, and `n < 8`.
+            unsafe {
+                std::ptr::copy_nonoverlapping(at, numbers.as_mut_ptr(), n);
+                $load(numbers.as_ptr())
+            }
+        }
+    };
+}
+
+load_tail!(load_f16_tail, F16, load_f16);
+load_tail!(load_bf16_tail, Bf16, load_bf16);
+load_tail!(load_u8_tail, u8, load_u8);
+load_tail!(load_i8_tail, i8, load_i8);
 
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -1,6 +1,7 @@
 //! AVX-512 forms: four registers of 16 sums, a masked last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use crate::number::{Bf16, F16};
 use std::arch::x86_64::*;
 
 macro_rules! pair_kernel {
@@ -47,8 +48,14 @@ macro_rules! pair_kernel {
 
 pair_kernel!(l2_squared, f32, _mm512_loadu_ps, _mm512_maskz_loadu_ps, step_l2);
 pair_kernel!(inner_product, f32, _mm512_loadu_ps, _mm512_maskz_loadu_ps, step_product);
+pair_kernel!(l2_squared_f16, F16, load_f16, load_f16_tail, step_l2);
+pair_kernel!(inner_product_f16, F16, load_f16, load_f16_tail, step_product);
+pair_kernel!(l2_squared_bf16, Bf16, load_bf16, load_bf16_tail, step_l2);
+pair_kernel!(inner_product_bf16, Bf16, load_bf16, load_bf16_tail, step_product);
 pair_kernel!(l2_squared_u8, u8, load_u8, load_u8_tail, step_l2);
 pair_kernel!(inner_product_u8, u8, load_u8, load_u8_tail, step_product);
+pair_kernel!(l2_squared_i8, i8, load_i8, load_i8_tail, step_l2);
+pair_kernel!(inner_product_i8, i8, load_i8, load_i8_tail, step_product);
 
 macro_rules! batch_kernel {
     ($name:ident, $one:ident, $step:ident) => {
@@ -120,24 +127,49 @@ fn step_product(sum: __m512, x: __m512, y: __m512) -> __m512 {
     _mm512_fmadd_ps(x, y, sum)
 }
 
-/// # Safety
-/// `at` must be readable for 16 bytes.
+macro_rules! loads {
+    ($whole:ident, $tail:ident, $element:ty, $load:ident, $load_masked:ident, $widen:expr) => {
+        /// # Safety
+        /// `at` must be readable for 16 numbers.
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+        unsafe fn $whole(at: *const $element) -> __m512 {
+            // SAFETY: the caller vouches for 16 readable numbers.
+            $widen(unsafe { $load(at.cast()) })
+        }
+
+        /// # Safety
+        /// `at` must be readable for as many numbers as `mask` has ones, from its lowest bit on.
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+        unsafe fn $tail(mask: __mmask16, at: *const $element) -> __m512 {
+            // SAFETY: the caller vouches for the masked numbers; the others are not touched.
+            $widen(unsafe { $load_masked(mask, at.cast()) })
+        }
+    };
+}
+
+loads!(load_f16, load_f16_tail, F16, _mm256_loadu_epi16, _mm256_maskz_loadu_epi16, _mm512_cvtph_ps);
+loads!(load_bf16, load_bf16_tail, Bf16, _mm256_loadu_epi16, _mm256_maskz_loadu_epi16, widen_bf16);
+loads!(load_u8, load_u8_tail, u8, _mm_loadu_epi8, _mm_maskz_loadu_epi8, widen_u8);
+loads!(load_i8, load_i8_tail, i8, _mm_loadu_epi8, _mm_maskz_loadu_epi8, widen_i8);
+
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn load_u8(at: *const u8) -> __m512 {
-    // SAFETY: the caller vouches for 16 readable bytes.
-    let bytes = unsafe { _mm_loadu_si128(at.cast()) };
+fn widen_bf16(halves: __m256i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn widen_u8(bytes: __m128i) -> __m512 {
     _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
 }
 
-/// # Safety
-/// `at` must be readable for as many bytes as `mask` has ones.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn load_u8_tail(mask: __mmask16, at: *const u8) -> __m512 {
-    // SAFETY: the caller vouches for the masked bytes; the others are not touched.
-    let bytes = unsafe { _mm_maskz_loadu_epi8(mask, at.cast()) };
-    _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+#[target_feature(enable = "avx512f")]
+fn widen_i8(bytes: __m128i) -> __m512 {
+    _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))
 }
 
 /// The four horizontal sums, in order.

@@ -14,24 +14,26 @@ mod avx512;
 mod neon;
 mod prefetch;
 pub mod scalar;
+mod set;
 #[cfg(test)]
 mod tests;
 mod tile;
 
 pub use prefetch::prefetch;
-
-use std::sync::OnceLock;
-
+pub use set::Kernels;
 pub use tile::{Tile, TILE_COLUMNS, TILE_ROWS};
+
+use crate::number::Number;
+use set::active;
 
 /// What the processor offers, from the plainest to the widest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// No instruction beyond the target's baseline.
     Scalar,
-    /// x86-64 with AVX2 and FMA.
+    /// x86-64 with AVX2, FMA and F16C.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ and VL (and AVX2 and FMA).
+    /// x86-64 with AVX-512 F, BW, DQ and VL (and the above).
     Avx512,
     /// aarch64 with NEON.
     Neon,
@@ -53,7 +55,11 @@ impl Level {
         match self {
             Level::Scalar => true,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Level::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
+            }
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => {
                 Level::Avx2.is_available()
@@ -75,87 +81,25 @@ pub fn level() -> Level {
     active().level
 }
 
-type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
-
-/// All forms of one level. Calling one is sound only where `level` is available.
-struct KernelSet {
-    level: Level,
-    l2_squared: unsafe fn(&[f32], &[f32]) -> f32,
-    inner_product: unsafe fn(&[f32], &[f32]) -> f32,
-    l2_squared_u8: unsafe fn(&[f32], &[u8]) -> f32,
-    inner_product_u8: unsafe fn(&[f32], &[u8]) -> f32,
-    l2_squared_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
-    inner_product_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
-    inner_product_tile: TileKernel,
-}
-
-macro_rules! kernel_set {
-    ($level:ident, $module:ident) => {
-        KernelSet {
-            level: Level::$level,
-            l2_squared: $module::l2_squared,
-            inner_product: $module::inner_product,
-            l2_squared_u8: $module::l2_squared_u8,
-            inner_product_u8: $module::inner_product_u8,
-            l2_squared_batch: $module::l2_squared_batch,
-            inner_product_batch: $module::inner_product_batch,
-            inner_product_tile: $module::inner_product_tile,
-        }
-    };
-}
-
-/// Every set compiled for this target, plainest first.
-static SETS: &[KernelSet] = &[
-    kernel_set!(Scalar, scalar),
-    #[cfg(target_arch = "x86_64")]
-    kernel_set!(Avx2, avx2),
-    #[cfg(target_arch = "x86_64")]
-    kernel_set!(Avx512, avx512),
-    #[cfg(target_arch = "aarch64")]
-    kernel_set!(Neon, neon),
-];
-
+/// Squared Euclidean distance of an `f32` query and a row of equal length, whose numbers are
+/// widened on the way. Panics if lengths differ.
 #[inline]
-fn active() -> &'static KernelSet {
-    static ACTIVE: OnceLock<&'static KernelSet> = OnceLock::new();
-    ACTIVE.get_or_init(|| {
-        let widest = SETS.iter().rfind(|set| set.level.is_available());
-        widest.expect("the scalar level is always available")
-    })
-}
-
-/// Squared Euclidean distance of two `f32` vectors of equal length. Panics if lengths differ.
-#[inline]
-pub fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
+pub fn l2_squared<N: Number>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
-    unsafe { (active().l2_squared)(a, b) }
+    unsafe { (N::pair(active()).l2_squared)(query, row) }
 }
 
-/// Inner product of two `f32` vectors of equal length. Panics if lengths differ.
+/// Inner product of an `f32` query and a row of equal length. Panics if lengths differ.
 #[inline]
-pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
+pub fn inner_product<N: Number>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
-    unsafe { (active().inner_product)(a, b) }
+    unsafe { (N::pair(active()).inner_product)(query, row) }
 }
 
 /// Squared Euclidean norm, `Σ aᵢ²`.
 #[inline]
 pub fn norm_squared(a: &[f32]) -> f32 {
     inner_product(a, a)
-}
-
-/// Squared Euclidean distance of an `f32` query and a `u8` row of equal length.
-#[inline]
-pub fn l2_squared_u8(query: &[f32], row: &[u8]) -> f32 {
-    // SAFETY: the active set's level was found on this machine.
-    unsafe { (active().l2_squared_u8)(query, row) }
-}
-
-/// Inner product of an `f32` query and a `u8` row of equal length.
-#[inline]
-pub fn inner_product_u8(query: &[f32], row: &[u8]) -> f32 {
-    // SAFETY: the active set's level was found on this machine.
-    unsafe { (active().inner_product_u8)(query, row) }
 }
 
 /// Squared Euclidean distances of `query` to `rows`, one per entry of `out`.

@@ -1,6 +1,7 @@
 //! NEON forms: four registers of 4 sums, a scalar last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use crate::number::{Bf16, Number, F16};
 use std::arch::aarch64::*;
 
 macro_rules! pair_kernel {
@@ -25,17 +26,26 @@ macro_rules! pair_kernel {
             let high = vaddq_f32(sums[2], sums[3]);
             let mut sum = vaddvq_f32(vaddq_f32(low, high));
             for (&x, &y) in query[at..].iter().zip(&row[at..]) {
-                sum += $term(x, f32::from(y));
+                sum += $term(x, y.widen());
             }
             sum
         }
     };
 }
 
-pair_kernel!(l2_squared, f32, load_f32, step_l2, |x: f32, y: f32| (x - y) * (x - y));
-pair_kernel!(inner_product, f32, load_f32, step_product, |x: f32, y: f32| x * y);
-pair_kernel!(l2_squared_u8, u8, load_u8, step_l2, |x: f32, y: f32| (x - y) * (x - y));
-pair_kernel!(inner_product_u8, u8, load_u8, step_product, |x: f32, y: f32| x * y);
+const L2: fn(f32, f32) -> f32 = |x, y| (x - y) * (x - y);
+const PRODUCT: fn(f32, f32) -> f32 = |x, y| x * y;
+
+pair_kernel!(l2_squared, f32, load_f32, step_l2, L2);
+pair_kernel!(inner_product, f32, load_f32, step_product, PRODUCT);
+pair_kernel!(l2_squared_f16, F16, load_f16, step_l2, L2);
+pair_kernel!(inner_product_f16, F16, load_f16, step_product, PRODUCT);
+pair_kernel!(l2_squared_bf16, Bf16, load_bf16, step_l2, L2);
+pair_kernel!(inner_product_bf16, Bf16, load_bf16, step_product, PRODUCT);
+pair_kernel!(l2_squared_u8, u8, load_u8, step_l2, L2);
+pair_kernel!(inner_product_u8, u8, load_u8, step_product, PRODUCT);
+pair_kernel!(l2_squared_i8, i8, load_i8, step_l2, L2);
+pair_kernel!(inner_product_i8, i8, load_i8, step_product, PRODUCT);
 
 macro_rules! batch_kernel {
     ($name:ident, $one:ident) => {
@@ -99,4 +109,48 @@ unsafe fn load_u8(at: *const u8) -> [float32x4_t; 4] {
         vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
         vcvtq_f32_u32(vmovl_u16(vget_high_u16(high))),
     ]
+}
+
+/// # Safety
+/// `at` must be readable for 16 bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load_i8(at: *const i8) -> [float32x4_t; 4] {
+    // SAFETY: the caller vouches for 16 readable bytes.
+    let bytes = unsafe { vld1q_s8(at) };
+    let low = vmovl_s8(vget_low_s8(bytes));
+    let high = vmovl_s8(vget_high_s8(bytes));
+    [
+        vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+        vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+        vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+        vcvtq_f32_s32(vmovl_s16(vget_high_s16(high))),
+    ]
+}
+
+/// # Safety
+/// `at` must be readable for 16 halves.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load_bf16(at: *const Bf16) -> [float32x4_t; 4] {
+    // SAFETY: the caller vouches for 16 readable halves.
+    let (low, high) = unsafe { (vld1q_u16(at.cast()), vld1q_u16(at.add(8).cast())) };
+    let widen = |halves| vreinterpretq_f32_u32(vshll_n_u16::<16>(halves));
+    [
+        widen(vget_low_u16(low)),
+        widen(vget_high_u16(low)),
+        widen(vget_low_u16(high)),
+        widen(vget_high_u16(high)),
+    ]
+}
+
+/// # Safety
+/// `at` must be readable for 16 halves.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load_f16(at: *const F16) -> [float32x4_t; 4] {
+    // SAFETY: the caller vouches for 16 readable halves, 4 of them from each address.
+    let load =
+        |from: usize| vcvt_f32_f16(vreinterpret_f16_u16(unsafe { vld1_u16(at.add(from).cast()) }));
+    [load(0), load(4), load(8), load(12)]
 }

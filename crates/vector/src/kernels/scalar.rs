@@ -1,6 +1,7 @@
 //! The reference kernels: 16 independent sums, so that the compiler may vectorise them.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
+use crate::number::Number;
 
 macro_rules! sum_lanes {
     ($a:expr, $b:expr, $term:expr) => {{
@@ -21,24 +22,14 @@ macro_rules! sum_lanes {
     }};
 }
 
-/// Squared Euclidean distance.
-pub fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
-    sum_lanes!(a, b, |x: f32, y: f32| (x - y) * (x - y))
+/// Squared Euclidean distance of a query and a row.
+pub fn l2_squared<N: Number>(query: &[f32], row: &[N]) -> f32 {
+    sum_lanes!(query, row, |x: f32, y: N| (x - y.widen()) * (x - y.widen()))
 }
 
-/// Inner product.
-pub fn inner_product(a: &[f32], b: &[f32]) -> f32 {
-    sum_lanes!(a, b, |x: f32, y: f32| x * y)
-}
-
-/// Squared Euclidean distance to a `u8` row.
-pub fn l2_squared_u8(query: &[f32], row: &[u8]) -> f32 {
-    sum_lanes!(query, row, |x: f32, y: u8| (x - f32::from(y)) * (x - f32::from(y)))
-}
-
-/// Inner product with a `u8` row.
-pub fn inner_product_u8(query: &[f32], row: &[u8]) -> f32 {
-    sum_lanes!(query, row, |x: f32, y: u8| x * f32::from(y))
+/// Inner product of a query and a row.
+pub fn inner_product<N: Number>(query: &[f32], row: &[N]) -> f32 {
+    sum_lanes!(query, row, |x: f32, y: N| x * y.widen())
 }
 
 /// Squared Euclidean distances to `out.len()` rows.

@@ -1,7 +1,9 @@
 //! Every SIMD form equals the scalar one within `BOUND` of the sum of its terms' sizes.
 
+use super::set::{KernelSet, SETS};
 use super::*;
 use crate::random::SplitMix;
+use crate::{with_number, Element};
 
 /// Allowed difference, relative to `Σ |termᵢ|`.
 const BOUND: f32 = 1e-5;
@@ -22,8 +24,11 @@ fn floats(random: &mut SplitMix, n: usize) -> Vec<f32> {
     (0..n).map(|_| random.unit() * 4.0 - 2.0).collect()
 }
 
-fn bytes(random: &mut SplitMix, n: usize) -> Vec<u8> {
-    (0..n).map(|_| random.next() as u8).collect()
+/// Rows of every magnitude that the number has: its bits are drawn, not its value.
+fn numbers<N: Number>(random: &mut SplitMix, n: usize) -> Vec<N> {
+    let mut any = || N::take(&random.next().to_le_bytes());
+    let fits = |x: &N| x.widen().is_finite() && x.widen().abs() < 1e15;
+    (0..n).map(|_| std::iter::repeat_with(&mut any).find(fits).expect("endless")).collect()
 }
 
 fn check(name: &str, set: &KernelSet, n: usize, found: f32, expected: f32, size: f32) {
@@ -34,74 +39,98 @@ fn check(name: &str, set: &KernelSet, n: usize, found: f32, expected: f32, size:
     );
 }
 
-fn check_pair(set: &KernelSet, a: &[f32], b: &[f32], row: &[u8]) {
-    let n = a.len();
-    let wide: Vec<f32> = row.iter().map(|&x| f32::from(x)).collect();
-    let size = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| (x * y).abs()).sum::<f32>();
+/// Both kernels of a set on a query and a row, against the scalar ones.
+fn check_pair<N: Number>(set: &KernelSet, query: &[f32], row: &[N]) {
+    let n = query.len();
+    let pair = N::pair(set);
     // SAFETY: `sets` gave only levels that this machine has.
-    let found = unsafe {
-        [
-            (set.l2_squared)(a, b),
-            (set.inner_product)(a, b),
-            (set.l2_squared_u8)(a, row),
-            (set.inner_product_u8)(a, row),
-        ]
-    };
-    let l2 = scalar::l2_squared(a, b);
-    check("l2_squared", set, n, found[0], l2, l2);
-    check("inner_product", set, n, found[1], scalar::inner_product(a, b), size(a, b));
-    let l2 = scalar::l2_squared_u8(a, row);
-    check("l2_squared_u8", set, n, found[2], l2, l2);
-    check("inner_product_u8", set, n, found[3], scalar::inner_product_u8(a, row), size(a, &wide));
+    let (l2, product) =
+        unsafe { ((pair.l2_squared)(query, row), (pair.inner_product)(query, row)) };
+    let name = |kernel: &str| format!("{kernel} of {}", N::ELEMENT);
+    let expected = scalar::l2_squared(query, row);
+    check(&name("l2_squared"), set, n, l2, expected, expected);
+    let expected = scalar::inner_product(query, row);
+    let size = query.iter().zip(row).map(|(x, y)| (x * y.widen()).abs()).sum::<f32>();
+    check(&name("inner_product"), set, n, product, expected, size);
 }
 
-#[test]
-fn scalar_equals_double_precision() {
+fn scalar_equals_double_precision<N: Number>() {
     let mut random = SplitMix(SEED);
     for n in (0..=130).chain(LARGE) {
-        let (a, b, row) = (floats(&mut random, n), floats(&mut random, n), bytes(&mut random, n));
-        let terms = |f: &dyn Fn(f64, f64) -> f64, y: &dyn Fn(usize) -> f64| {
-            let terms: Vec<f64> = (0..n).map(|i| f(f64::from(a[i]), y(i))).collect();
+        let (query, row) = (floats(&mut random, n), numbers::<N>(&mut random, n));
+        let terms = |f: &dyn Fn(f64, f64) -> f64| {
+            let term = |(&x, y): (&f32, &N)| f(f64::from(x), f64::from(y.widen()));
+            let terms: Vec<f64> = query.iter().zip(&row).map(term).collect();
             (terms.iter().sum::<f64>() as f32, terms.iter().map(|t| t.abs()).sum::<f64>() as f32)
         };
-        let (l2, product) = (&|x: f64, y: f64| (x - y) * (x - y), &|x: f64, y: f64| x * y);
-        let (wide, narrow) = (&|i: usize| f64::from(b[i]), &|i: usize| f64::from(row[i]));
         let set = &SETS[0];
-        let (expected, size) = terms(l2, wide);
-        check("l2_squared", set, n, scalar::l2_squared(&a, &b), expected, size);
-        let (expected, size) = terms(product, wide);
-        check("inner_product", set, n, scalar::inner_product(&a, &b), expected, size);
-        let (expected, size) = terms(l2, narrow);
-        check("l2_squared_u8", set, n, scalar::l2_squared_u8(&a, &row), expected, size);
-        let (expected, size) = terms(product, narrow);
-        check("inner_product_u8", set, n, scalar::inner_product_u8(&a, &row), expected, size);
+        let (expected, size) = terms(&|x, y| (x - y) * (x - y));
+        check("l2_squared", set, n, scalar::l2_squared(&query, &row), expected, size);
+        let (expected, size) = terms(&|x, y| x * y);
+        check("inner_product", set, n, scalar::inner_product(&query, &row), expected, size);
     }
 }
 
-#[test]
-fn simd_equals_scalar_at_every_length() {
+fn simd_equals_scalar_at_every_length<N: Number>() {
     let mut random = SplitMix(SEED);
     for n in (0..=130).chain(LARGE) {
-        let (a, b, row) = (floats(&mut random, n), floats(&mut random, n), bytes(&mut random, n));
+        let (query, row) = (floats(&mut random, n), numbers::<N>(&mut random, n));
         for set in sets() {
-            check_pair(set, &a, &b, &row);
+            check_pair(set, &query, &row);
         }
     }
 }
 
-#[test]
-fn simd_equals_scalar_at_every_misalignment() {
+fn simd_equals_scalar_at_every_misalignment<N: Number>() {
     let mut random = SplitMix(SEED);
-    let (a, b) = (floats(&mut random, 160), floats(&mut random, 160));
-    let row = bytes(&mut random, 160);
+    let (query, row) = (floats(&mut random, 160), numbers::<N>(&mut random, 160));
     for set in sets() {
         for from in 0..16 {
             for n in [1, 7, 16, 33, 100, 128, 130] {
                 let other = 15 - from;
-                check_pair(set, &a[from..from + n], &b[other..other + n], &row[from..from + n]);
+                check_pair(set, &query[other..other + n], &row[from..from + n]);
             }
         }
     }
+}
+
+#[test]
+fn scalar_forms_equal_double_precision() {
+    for element in Element::ALL {
+        with_number!(element, N => scalar_equals_double_precision::<N>());
+    }
+}
+
+#[test]
+fn simd_forms_equal_the_scalar_ones() {
+    for element in Element::ALL {
+        with_number!(element, N => simd_equals_scalar_at_every_length::<N>());
+        with_number!(element, N => simd_equals_scalar_at_every_misalignment::<N>());
+    }
+}
+
+/// Every number there is, subnormal halves among them, is widened as the scalar form widens it: the
+/// product with a query of one 1 is the number itself.
+#[test]
+fn simd_forms_widen_exactly() {
+    fn check_all<N: Number>(all: &[N]) {
+        for set in sets() {
+            for at in [0, 5, 18] {
+                let (mut query, mut row) = ([0.0; 19], [N::default(); 19]);
+                query[at] = 1.0;
+                for &number in all.iter().filter(|number| number.widen().is_finite()) {
+                    row[at] = number;
+                    // SAFETY: `sets` gave only levels that this machine has.
+                    let found = unsafe { (N::pair(set).inner_product)(&query, &row) };
+                    assert_eq!(found, number.widen(), "{number:?} at {}", set.level.name());
+                }
+            }
+        }
+    }
+    check_all(&(0..=u16::MAX).map(crate::F16).collect::<Vec<_>>());
+    check_all(&(0..=u16::MAX).map(crate::Bf16).collect::<Vec<_>>());
+    check_all(&(0..=u8::MAX).collect::<Vec<_>>());
+    check_all(&(i8::MIN..=i8::MAX).collect::<Vec<_>>());
 }
 
 #[test]
@@ -157,11 +186,13 @@ fn tile_equals_pairs() {
 fn dispatched_forms_use_the_widest_level() {
     let widest = sets().last().expect("the scalar set is always there").level;
     assert_eq!(level(), widest);
-    let (a, b, row) = ([1.0, 2.0, 3.0], [4.0, 6.0, 3.0], [4u8, 6, 3]);
-    assert_eq!(l2_squared(&a, &b), 25.0);
-    assert_eq!(inner_product(&a, &b), 25.0);
-    assert_eq!(l2_squared_u8(&a, &row), 25.0);
-    assert_eq!(inner_product_u8(&a, &row), 25.0);
+    let (a, b) = ([1.0, 2.0, 3.0], [4.0, 6.0, 3.0]);
+    for element in Element::ALL {
+        with_number!(element, N => {
+            let row = b.map(N::narrow);
+            assert_eq!((l2_squared(&a, &row), inner_product(&a, &row)), (25.0, 25.0), "{element}");
+        });
+    }
     assert_eq!(norm_squared(&a), 14.0);
     let mut out = [0.0; 2];
     l2_squared_batch(&a, &[4.0, 6.0, 3.0, 1.0, 2.0, 3.0], &mut out);

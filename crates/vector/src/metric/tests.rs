@@ -11,19 +11,8 @@ fn names_and_tags_lead_back_to_their_metric() {
 }
 
 #[test]
-fn names_and_tags_lead_back_to_their_element() {
-    for element in [Element::F32, Element::U8] {
-        assert_eq!(element.name().parse(), Ok(element));
-        assert_eq!(Element::from_tag(element.tag()), Some(element));
-    }
-    assert_eq!(Element::from_tag(77), None);
-}
-
-#[test]
 fn unknown_names_are_answered_with_the_choices() {
     let error = "manhattan".parse::<Metric>().expect_err("no such metric");
     let expected = "unknown metric 'manhattan': choose one of l2, cosine, inner_product";
     assert_eq!(error.to_string(), expected);
-    let error = "f64".parse::<Element>().expect_err("no such element type");
-    assert_eq!(error.to_string(), "unknown element type 'f64': choose one of f32, u8");
 }

@@ -12,7 +12,7 @@ use vstream_engine::segment::{
     SegmentWriter,
 };
 use vstream_engine::{Element, Metric};
-use vstream_index::RowKey;
+use vstream_index::{RowKey, VectorBuffer};
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Access, Cache, FileStore, Memory, Store, Syncing};
 
@@ -65,14 +65,7 @@ fn write(
     for ids in leaves {
         leaf.clear();
         for id in ids.clone() {
-            let row = row(id);
-            match settings.element {
-                Element::U8 => {
-                    let bytes: Vec<u8> = row.iter().map(|&x| x as u8).collect();
-                    leaf.push(key(id), vstream_index::VectorRef::U8(&bytes));
-                }
-                Element::F32 => leaf.push(key(id), vstream_index::VectorRef::F32(&row)),
-            }
+            leaf.push(key(id), VectorBuffer::new(settings.element).narrow(&row(id)));
         }
         writer.leaf(&leaf).unwrap();
     }

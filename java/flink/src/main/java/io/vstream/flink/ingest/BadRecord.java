@@ -28,8 +28,8 @@ public record BadRecord(Reason reason, String text) {
         WRONG_DIMENSION,
         /** The vector holds NaN or infinity. */
         NOT_FINITE,
-        /** The collection stores u8 and a value is not a whole number from 0 to 255. */
-        NOT_U8,
+        /** The collection's element cannot hold a value: see {@link Element}. */
+        NOT_OF_ELEMENT,
         /** The metric is cosine and the vector is zero, or too long for its norm to be a number. */
         ZERO_NORM,
         /** k is not between 1 and 1,000. */

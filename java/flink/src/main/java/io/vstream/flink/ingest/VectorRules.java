@@ -8,27 +8,27 @@ import java.io.Serializable;
  *
  * @param dimension elements of every vector, 1 to 4,096
  * @param cosine true if the metric is cosine, which needs vectors that have a direction
- * @param bytes true if the collection stores u8, so that stored values are 0 to 255
+ * @param element how the collection holds a number, which limits the values of stored vectors
  */
-public record VectorRules(int dimension, boolean cosine, boolean bytes) implements Serializable {
+public record VectorRules(int dimension, boolean cosine, Element element) implements Serializable {
 
     /** Largest k of a query. */
     public static final int K_MAX = 1_000;
 
-    private static final int U8_MAX = 255;
     private static final float NORM_MAX = 3e38f;
 
-    /** Why {@code vector} may not be stored, or null if it may. One pass. */
+    /** Why {@code vector} may not be stored, or null if it may. Two passes at most. */
     public Reason refuseStored(float[] vector) {
         Reason reason = refuseQuery(vector);
-        if (reason == null && bytes) {
-            for (float value : vector) {
-                if (value < 0 || value > U8_MAX || value != (int) value) {
-                    return Reason.NOT_U8;
-                }
+        if (reason != null || element == Element.F32) {
+            return reason;
+        }
+        for (float value : vector) {
+            if (!element.accepts(value)) {
+                return Reason.NOT_OF_ELEMENT;
             }
         }
-        return reason;
+        return null;
     }
 
     /** Why {@code vector} may not be a query, or null if it may. One pass. */

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import java.util.EnumSet;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -114,7 +115,7 @@ public record JobSettings(
                 new VectorRules(
                         need(collection, "dimension").asInt(),
                         need(collection, "metric").asText().equals("cosine"),
-                        collection.path("element").asText("f32").equals("u8")),
+                        Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
                 input(need(job, "vectors")),
                 queries ? input(job.path("queries")) : null,

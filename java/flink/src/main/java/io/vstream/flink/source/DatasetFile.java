@@ -9,11 +9,12 @@ import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Locale;
 
 /**
  * A file of vectors in the form of the big-ann benchmarks, mapped into memory: u32 rows, u32
- * dimension, then the rows; {@code .fbin} holds f32 and {@code .u8bin} u8, both little-endian. One
- * thread.
+ * dimension, then the rows; {@code .fbin} holds f32, {@code .u8bin} u8 and {@code .i8bin} i8, all
+ * little-endian. One thread.
  */
 public final class DatasetFile implements Closeable {
 
@@ -22,19 +23,17 @@ public final class DatasetFile implements Closeable {
     /** A Java buffer ends at 2 GiB, so a larger file is mapped in several pieces. */
     private static final long PIECE_BYTES_MAX = 1L << 30;
 
-    private static final int BYTE_MASK = 0xff;
-
     private final int rows;
     private final int dimension;
-    private final boolean bytes;
+    private final Form form;
     private final int rowsPerPiece;
     private final MappedByteBuffer[] pieces;
     private final FloatBuffer[] floats;
 
-    private DatasetFile(Header header, boolean bytes, FileChannel channel) throws IOException {
+    private DatasetFile(Header header, Form form, FileChannel channel) throws IOException {
         this.rows = header.rows;
         this.dimension = header.dimension;
-        this.bytes = bytes;
+        this.form = form;
         int rowBytes = rowBytes();
         this.rowsPerPiece = (int) (PIECE_BYTES_MAX / rowBytes);
         int count = (rows + rowsPerPiece - 1) / rowsPerPiece;
@@ -53,24 +52,37 @@ public final class DatasetFile implements Closeable {
 
     private record Header(int rows, int dimension) {}
 
+    /** What a file holds; its name ends in the name of its form. */
+    private enum Form {
+        FBIN,
+        U8BIN,
+        I8BIN;
+
+        int numberBytes() {
+            return this == FBIN ? Float.BYTES : Byte.BYTES;
+        }
+
+        static Form of(Path path) throws IOException {
+            for (Form form : values()) {
+                if (path.toString().endsWith("." + form.name().toLowerCase(Locale.ROOT))) {
+                    return form;
+                }
+            }
+            throw new IOException(
+                    "The generator reads .fbin, .u8bin and .i8bin files; " + path + " is none.");
+        }
+    }
+
     /**
      * Opens and checks a file.
      *
      * @throws IOException with a sentence that says what to change
      */
     public static DatasetFile open(Path path) throws IOException {
-        boolean bytes = path.toString().endsWith(".u8bin");
-        if (!bytes && !path.toString().endsWith(".fbin")) {
-            throw new IOException(
-                    "The generator reads .fbin and .u8bin files; " + path + " is neither.");
-        }
+        Form form = Form.of(path);
         try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
             Header header = header(channel, path);
-            long wanted =
-                    HEADER_BYTES
-                            + (long) header.rows
-                                    * header.dimension
-                                    * (bytes ? Byte.BYTES : Float.BYTES);
+            long wanted = HEADER_BYTES + (long) header.rows * header.dimension * form.numberBytes();
             if (header.rows < 1 || header.dimension < 1 || channel.size() != wanted) {
                 throw new IOException(
                         path
@@ -84,7 +96,7 @@ public final class DatasetFile implements Closeable {
                                 + wanted
                                 + "; download or convert it again.");
             }
-            return new DatasetFile(header, bytes, channel);
+            return new DatasetFile(header, form, channel);
         }
     }
 
@@ -102,12 +114,13 @@ public final class DatasetFile implements Closeable {
     public void read(int row, float[] into) {
         int piece = row / rowsPerPiece;
         int first = (row % rowsPerPiece) * dimension;
-        if (!bytes) {
+        if (form == Form.FBIN) {
             floats[piece].get(first, into, 0, dimension);
             return;
         }
         for (int i = 0; i < dimension; i++) {
-            into[i] = pieces[piece].get(first + i) & BYTE_MASK;
+            byte number = pieces[piece].get(first + i);
+            into[i] = form == Form.U8BIN ? Byte.toUnsignedInt(number) : number;
         }
     }
 
@@ -116,7 +129,7 @@ public final class DatasetFile implements Closeable {
     public void close() {}
 
     private int rowBytes() {
-        return dimension * (bytes ? Byte.BYTES : Float.BYTES);
+        return dimension * form.numberBytes();
     }
 
     private static Header header(FileChannel channel, Path path) throws IOException {

@@ -76,7 +76,7 @@ class LineParserTest {
     void readsNumbersThatAreNotFiniteSoThatTheyAreRefusedForIt() {
         Incoming record = line("{\"id\":1,\"vector\":[NaN,Infinity,-Infinity,1e39]}");
         assertThat(parser.parse(record)).isNull();
-        assertThat(new VectorRules(4, false, false).refuseStored(record.vector))
+        assertThat(new VectorRules(4, false, Element.F32).refuseStored(record.vector))
                 .isEqualTo(Reason.NOT_FINITE);
     }
 

@@ -9,7 +9,7 @@ class VectorRulesTest {
 
     @Test
     void refusesWhatBreaksARule() {
-        VectorRules l2 = new VectorRules(2, false, false);
+        VectorRules l2 = new VectorRules(2, false, Element.F32);
         assertThat(l2.refuseStored(new float[] {1, 2})).isNull();
         assertThat(l2.refuseStored(new float[] {0, 0})).isNull();
         assertThat(l2.refuseStored(new float[] {1})).isEqualTo(Reason.WRONG_DIMENSION);
@@ -21,7 +21,7 @@ class VectorRulesTest {
 
     @Test
     void cosineNeedsADirectionInSinglePrecision() {
-        VectorRules cosine = new VectorRules(2, true, false);
+        VectorRules cosine = new VectorRules(2, true, Element.F32);
         assertThat(cosine.refuseQuery(new float[] {1e-3f, 0})).isNull();
         assertThat(cosine.refuseQuery(new float[] {0, -0f})).isEqualTo(Reason.ZERO_NORM);
         assertThat(cosine.refuseQuery(new float[] {Float.MIN_VALUE, 0})).isNull();
@@ -32,12 +32,41 @@ class VectorRulesTest {
 
     @Test
     void bytesAreWholeNumbersUpTo255() {
-        VectorRules bytes = new VectorRules(2, false, true);
+        VectorRules bytes = new VectorRules(2, false, Element.U8);
         assertThat(bytes.refuseStored(new float[] {0, 255})).isNull();
-        assertThat(bytes.refuseStored(new float[] {0, 256})).isEqualTo(Reason.NOT_U8);
-        assertThat(bytes.refuseStored(new float[] {-1, 0})).isEqualTo(Reason.NOT_U8);
-        assertThat(bytes.refuseStored(new float[] {0.5f, 0})).isEqualTo(Reason.NOT_U8);
+        assertThat(bytes.refuseStored(new float[] {0, 256})).isEqualTo(Reason.NOT_OF_ELEMENT);
+        assertThat(bytes.refuseStored(new float[] {-1, 0})).isEqualTo(Reason.NOT_OF_ELEMENT);
+        assertThat(bytes.refuseStored(new float[] {0.5f, 0})).isEqualTo(Reason.NOT_OF_ELEMENT);
         assertThat(bytes.refuseQuery(new float[] {0.5f, 1e6f})).isNull();
+    }
+
+    @Test
+    void signedBytesAreWholeNumbersAroundZero() {
+        VectorRules bytes = new VectorRules(2, false, Element.I8);
+        assertThat(bytes.refuseStored(new float[] {-128, 127})).isNull();
+        for (float bad : new float[] {-129, 128, 0.5f, 1e9f}) {
+            assertThat(bytes.refuseStored(new float[] {0, bad})).isEqualTo(Reason.NOT_OF_ELEMENT);
+        }
+    }
+
+    @Test
+    void halvesRefuseWhatWouldBecomeInfinite() {
+        VectorRules f16 = new VectorRules(1, false, Element.F16);
+        assertThat(f16.refuseStored(new float[] {Math.nextDown(65_520f)})).isNull();
+        assertThat(f16.refuseStored(new float[] {65_520})).isEqualTo(Reason.NOT_OF_ELEMENT);
+        assertThat(f16.refuseStored(new float[] {-1e9f})).isEqualTo(Reason.NOT_OF_ELEMENT);
+        assertThat(f16.refuseQuery(new float[] {1e9f})).isNull();
+        VectorRules bf16 = new VectorRules(1, false, Element.BF16);
+        assertThat(bf16.refuseStored(new float[] {-3.38e38f})).isNull();
+        assertThat(bf16.refuseStored(new float[] {Float.MAX_VALUE}))
+                .isEqualTo(Reason.NOT_OF_ELEMENT);
+    }
+
+    @Test
+    void everyNameOfAJobIsAnElement() {
+        for (String name : new String[] {"f32", "f16", "bf16", "u8", "i8"}) {
+            assertThat(Element.of(name).name()).isEqualToIgnoringCase(name);
+        }
     }
 
     @Test

@@ -90,6 +90,31 @@ class JobRunnerIT {
     }
 
     @Test
+    void halvesAreKeptAndWhatTheyCannotHoldIsRefused() throws Exception {
+        Path vectors =
+                lines(
+                        "vectors.jsonl",
+                        "{\"id\":1,\"vector\":[1,2]}",
+                        "{\"id\":2,\"vector\":[2049,2]}",
+                        "{\"id\":1,\"vector\":[70000,2]}");
+        Path queries = lines("queries.jsonl", "{\"query_id\":1,\"vector\":[2048,2],\"k\":2}");
+        Path answers = folder.resolve("out/answers.jsonl");
+        ObjectNode job = job("l2", 2, 1);
+        ((ObjectNode) job.get("collection")).put("element", "f16");
+        job.putObject("vectors").put("kind", "file").put("path", vectors.toString());
+        job.putObject("queries").put("kind", "file").put("path", queries.toString()).put("k", 3);
+        job.putObject("results").put("kind", "file").put("path", answers.toString());
+
+        assertThat(run(job)).as(err.toString()).isZero();
+
+        assertThat(result().path("bad_by_reason").path("not_of_element").asInt()).isEqualTo(1);
+        // 2049 lies between two halves; the even one is 2048.
+        JsonNode answer = parse(Files.readString(answers));
+        assertThat(answer.path("ids").toString()).isEqualTo("[2,1]");
+        assertThat(answer.path("distances").path(0).asDouble()).isZero();
+    }
+
+    @Test
     void aGeneratorPreloadsTrainsStreamsAndEnds() throws Exception {
         Path vectors = DataFiles.floats(folder, "base", 3_000, 4);
         Path queries = DataFiles.floats(folder, "queries", 50, 4);

@@ -23,7 +23,7 @@ public final class DataFiles {
         return Files.write(folder.resolve(name + ".fbin"), file.array());
     }
 
-    /** A .u8bin file. */
+    /** A file of bytes; {@code name} ends in .u8bin or .i8bin. */
     public static Path bytes(Path folder, String name, int rows, int dimension) throws IOException {
         ByteBuffer file = header(rows, dimension, Byte.BYTES);
         for (int row = 0; row < rows; row++) {
@@ -31,7 +31,7 @@ public final class DataFiles {
                 file.put((byte) (row * 1000 + i));
             }
         }
-        return Files.write(folder.resolve(name + ".u8bin"), file.array());
+        return Files.write(folder.resolve(name), file.array());
     }
 
     private static ByteBuffer header(int rows, int dimension, int elementBytes) {

@@ -15,16 +15,20 @@ class DatasetFileTest {
     @TempDir private Path folder;
 
     @Test
-    void readsRowsOfBothForms() throws IOException {
+    void readsRowsOfEveryForm() throws IOException {
         float[] row = new float[3];
         DatasetFile floats = DatasetFile.open(DataFiles.floats(folder, "a", 5, 3));
         floats.read(4, row);
         assertThat(row).containsExactly(4000, 4001, 4002);
         assertThat(floats.rows()).isEqualTo(5);
 
-        DatasetFile bytes = DatasetFile.open(DataFiles.bytes(folder, "a", 5, 3));
+        DatasetFile bytes = DatasetFile.open(DataFiles.bytes(folder, "a.u8bin", 5, 3));
         bytes.read(1, row);
         assertThat(row).containsExactly(1000 & 0xff, 1001 & 0xff, 1002 & 0xff);
+
+        DatasetFile signed = DatasetFile.open(DataFiles.bytes(folder, "a.i8bin", 5, 3));
+        signed.read(1, row);
+        assertThat(row).containsExactly((byte) 1000, (byte) 1001, (byte) 1002);
     }
 
     @Test

@@ -1,0 +1,107 @@
+//! The kernels of each level, and the choice between levels.
+
+use std::sync::OnceLock;
+
+use super::{scalar, Level, Tile, TILE_COLUMNS, TILE_ROWS};
+use crate::number::{Bf16, Number, F16};
+
+type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
+
+/// An `f32` query and a row of another type.
+pub struct PairKernels<N> {
+    pub(super) l2_squared: unsafe fn(&[f32], &[N]) -> f32,
+    pub(super) inner_product: unsafe fn(&[f32], &[N]) -> f32,
+}
+
+/// All forms of one level. Calling one is sound only where `level` is available.
+pub struct KernelSet {
+    pub(super) level: Level,
+    f32: PairKernels<f32>,
+    f16: PairKernels<F16>,
+    bf16: PairKernels<Bf16>,
+    u8: PairKernels<u8>,
+    i8: PairKernels<i8>,
+    pub(super) l2_squared_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
+    pub(super) inner_product_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
+    pub(super) inner_product_tile: TileKernel,
+}
+
+/// A row's number that has kernels. Sealed: a set of kernels cannot be named elsewhere.
+pub trait Kernels: Sized {
+    /// The kernels for rows of this number in a set.
+    fn pair(set: &KernelSet) -> &PairKernels<Self>;
+}
+
+macro_rules! kernels {
+    ($($number:ty => $field:ident),*) => {
+        $(impl Kernels for $number {
+            #[inline]
+            fn pair(set: &KernelSet) -> &PairKernels<$number> {
+                &set.$field
+            }
+        })*
+    };
+}
+
+kernels!(f32 => f32, F16 => f16, Bf16 => bf16, u8 => u8, i8 => i8);
+
+const fn scalar_pair<N: Number>() -> PairKernels<N> {
+    PairKernels { l2_squared: scalar::l2_squared::<N>, inner_product: scalar::inner_product::<N> }
+}
+
+const SCALAR: KernelSet = KernelSet {
+    level: Level::Scalar,
+    f32: scalar_pair(),
+    f16: scalar_pair(),
+    bf16: scalar_pair(),
+    u8: scalar_pair(),
+    i8: scalar_pair(),
+    l2_squared_batch: scalar::l2_squared_batch,
+    inner_product_batch: scalar::inner_product_batch,
+    inner_product_tile: scalar::inner_product_tile,
+};
+
+macro_rules! pair {
+    ($module:ident, $l2_squared:ident, $inner_product:ident) => {
+        PairKernels {
+            l2_squared: super::$module::$l2_squared,
+            inner_product: super::$module::$inner_product,
+        }
+    };
+}
+
+macro_rules! simd_set {
+    ($level:ident, $module:ident) => {
+        KernelSet {
+            level: Level::$level,
+            f32: pair!($module, l2_squared, inner_product),
+            f16: pair!($module, l2_squared_f16, inner_product_f16),
+            bf16: pair!($module, l2_squared_bf16, inner_product_bf16),
+            u8: pair!($module, l2_squared_u8, inner_product_u8),
+            i8: pair!($module, l2_squared_i8, inner_product_i8),
+            l2_squared_batch: super::$module::l2_squared_batch,
+            inner_product_batch: super::$module::inner_product_batch,
+            inner_product_tile: super::$module::inner_product_tile,
+        }
+    };
+}
+
+/// Every set compiled for this target, plainest first.
+pub(super) static SETS: &[KernelSet] = &[
+    SCALAR,
+    #[cfg(target_arch = "x86_64")]
+    simd_set!(Avx2, avx2),
+    #[cfg(target_arch = "x86_64")]
+    simd_set!(Avx512, avx512),
+    #[cfg(target_arch = "aarch64")]
+    simd_set!(Neon, neon),
+];
+
+#[inline]
+pub(super) fn active() -> &'static KernelSet {
+    static ACTIVE: OnceLock<&'static KernelSet> = OnceLock::new();
+    ACTIVE.get_or_init(|| {
+        let widest = SETS.iter().rfind(|set| set.level.is_available());
+        widest.expect("the scalar level is always available")
+    })
+}
