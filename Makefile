@@ -10,10 +10,16 @@ VSTREAM := dist/bin/vstream
 DATA ?= glove
 WORKLOAD ?= static
 ROWS ?= 100000
-PEERS ?= vstream vstream_auto hnswlib faiss_ivf faiss_hnsw faiss_ivfpq usearch svs
+# Names, or: all, libraries, databases.
+PEERS ?= all
 TARGET ?= 0.95
 SECONDS ?= 60
 BOX ?= 300
+QUERIES ?= 2000
+# KEEP=--keep leaves the rows of peers that are not named as they were.
+KEEP ?=
+# Of bench-plots.
+RESULTS ?= $(wildcard bench/peers/results/*/results.json)
 
 # Of bench-runbooks: docs/design/runbooks.md.
 RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids expiration \
@@ -21,6 +27,15 @@ RUNBOOKS ?= sliding-window replace delete-cluster hotspot drift upsert-same-ids 
 RUNBOOK_ROWS ?= 60000
 EFFORT ?= auto
 SETTLE_MS ?= 300
+RUNBOOK_PLOTS ?= docs/plots
+
+# Of bench-ingest and bench-guard: docs/design/runbooks.md.
+FOLDER = $(if $(filter sift,$(DATA)),data/sift128,data/glove100)
+METRIC = $(if $(filter sift,$(DATA)),l2,cosine)
+ROUNDS ?= 5
+PRELOAD ?= 150000
+RATE ?= 800
+AUDITS ?= 500
 
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
@@ -32,8 +47,8 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 
-.PHONY: help build native java python demo test model lint bench bench-peers bench-runbooks run \
-	bench-storage data data-sift clean
+.PHONY: help build native java python demo test model lint bench bench-peers bench-plots \
+	bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +97,13 @@ test: native python ## every test
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
+	$(MAKE) --no-print-directory .venv/.bench
+	.venv/bin/pytest -q bench/tests
+
+# The harness of the benchmarks draws; the package that it measures does not.
+.venv/.bench: .venv/.built bench/peers/requirements.txt
+	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
+	touch $@
 
 model: ## the publish path of the index under the loom model checker
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release -q -p vstream-index --lib --target-dir target/loom publish::model
@@ -93,6 +115,7 @@ lint: ## formatting and lints, as CI checks them
 	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
+	.venv/bin/ruff format --check bench && .venv/bin/ruff check bench
 
 bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.md
 	$(CARGO) bench -q -p vstream-quantize
@@ -101,8 +124,17 @@ bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.
 bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift WORKLOAD=static|mixed ROWS=
 	.venv-peers/bin/python bench/peers/install.py $(PEERS)
 	.venv-peers/bin/python bench/peers/run.py --data $(DATA) --workload $(WORKLOAD) \
-		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) \
-		--seconds $(SECONDS) --box $(BOX)
+		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) --queries $(QUERIES) \
+		--seconds $(SECONDS) --box $(BOX) $(KEEP)
+
+bench-plots: .venv-peers/.harness ## recall against throughput, of what bench-peers found, in docs/plots
+	.venv-peers/bin/python bench/peers/plots.py docs/plots $(RESULTS)
+
+# What draws, without a peer.
+.venv-peers/.harness: bench/peers/requirements.txt
+	[ -x .venv-peers/bin/python ] || python3 -m venv .venv-peers
+	.venv-peers/bin/python bench/peers/install.py exact
+	touch $@
 
 .venv-peers/.vstream: $(SOURCES) $(PYTHON_SOURCES)
 	[ -x .venv-peers/bin/python ] || python3 -m venv .venv-peers
@@ -110,7 +142,7 @@ bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift WORKL
 	touch $@
 
 # A kind that permutes the rows writes them beside its runbook.
-bench-runbooks: data ## recall step by step while rows come, change and go, in run/runbooks
+bench-runbooks: data .venv-peers/.harness ## recall step by step while rows come, change and go, in docs/plots
 	$(CARGO) build --release -q -p vstream-bench --bin runbook
 	mkdir -p run/runbooks
 	set -e; for kind in $(RUNBOOKS); do \
@@ -122,6 +154,24 @@ bench-runbooks: data ## recall step by step while rows come, change and go, in r
 			--queries data/glove100/query.fbin --metric cosine --effort $(EFFORT) \
 			--settle-ms $(SETTLE_MS) --out $$at.json 2>$$at.log; \
 	done
+	.venv-peers/bin/python bench/runbooks/draw.py $(RUNBOOK_PLOTS) run/runbooks/table.md \
+		$(RUNBOOKS:%=run/runbooks/%.json)
+
+bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove|sift ROWS= ROUNDS=
+	$(CARGO) build --release -q -p vstream-bench --bin ingest
+	mkdir -p run/ingest
+	target/release/ingest --data $(FOLDER)/base.fbin --queries $(FOLDER)/query.fbin \
+		--metric $(METRIC) --rows $(ROWS) --rounds $(ROUNDS) --target $(TARGET) \
+		--out run/ingest/$(DATA)-$(ROWS).json >run/ingest/$(DATA)-$(ROWS).md
+	cat run/ingest/$(DATA)-$(ROWS).md
+
+bench-guard: data ## the recall guard's estimate beside the true recall, and what it costs
+	$(CARGO) build --release -q -p vstream-bench --bin audits
+	mkdir -p run/guard
+	target/release/audits --data data/glove100/base.fbin --queries data/glove100/query.fbin \
+		--preload $(PRELOAD) --rate $(RATE) --audits $(AUDITS) --target $(TARGET) \
+		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
+	cat run/guard/glove-$(PRELOAD).md
 
 bench-storage: data ## codecs on real vectors, and search of a segment larger than its memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift

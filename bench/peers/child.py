@@ -18,6 +18,7 @@ from harness.data import read_fbin
 from harness.measure import Clock, resident_bytes
 from harness.plan import Plan
 from harness.task import Task
+from harness.truth import Truth
 
 
 def main() -> None:
@@ -26,13 +27,15 @@ def main() -> None:
     folder = Path(task.folder)
     rows = read_fbin(folder / "base.fbin", task.rows)
     queries = read_fbin(folder / "query.fbin", task.queries)
+    truth = Truth.read(Path(task.truth))
     plan = Plan.of(task.rows)
     preload = task.rows if task.workload == "static" else plan.preload
     importlib.import_module(f"adapters.{task.peer}")
 
     load_before = os.getloadavg()[0]
     bytes_before = resident_bytes()
-    peer = load(task.peer, Setup(rows.shape[1], task.metric, task.rows, preload))
+    setup = Setup(rows.shape[1], task.metric, task.rows, preload, Path(task.scratch))
+    peer = load(task.peer, setup)
     clock = Clock()
     peer.build(rows[:preload])
     built = clock.spent()
@@ -51,21 +54,22 @@ def main() -> None:
         "build-rows": preload,
         "build-s": built.wall,
         "build-cpu-s": built.process,
+        "raw-bytes-per-vector": rows.shape[1] * rows.itemsize,
         "bytes-per-vector": grown / preload,
         "load-before": load_before,
     }
     if task.workload == "static":
-        figures.update(static.sweep(peer, rows, queries, task))
+        figures.update(static.sweep(peer, rows, queries, task, truth))
     else:
-        figures.update(mixed.run(peer, rows, queries, task, plan))
+        figures.update(mixed.run(peer, rows, queries, task, plan, truth))
     figures["load-after"] = os.getloadavg()[0]
     figures["facts"] = peer.facts()
     result.write_text(json.dumps(figures, indent=1))
 
 
 def _version(peer: str) -> str:
-    package = PEERS[peer].package
-    return "" if package is None else importlib.metadata.version(package)
+    packages = PEERS[peer].packages
+    return importlib.metadata.version(packages[0]) if packages else ""
 
 
 if __name__ == "__main__":

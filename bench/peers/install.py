@@ -1,4 +1,4 @@
-"""Installs the harness and the peers into the environment that runs it.
+"""Installs the harness and the peers: libraries beside the harness, databases apart.
 
 `python install.py PEER...`: what the harness needs must install. A peer that does not is noted in
 `failed.json` of the environment, and its row in the table says so. VStream itself is not its
@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from adapters import PEERS
+from adapters import PEERS, chosen
+from environments import FAILURES, python_of
 
 HERE = Path(__file__).resolve().parent
 HARNESS = ("numpy", "matplotlib")
@@ -23,33 +24,39 @@ PINS = HERE / "requirements.txt"
 
 def main() -> None:
     """Install what the peers named need; all that run by default where none is named."""
-    named = " ".join(sys.argv[1:]).replace(",", " ").split()
-    names = named or [name for name, entry in PEERS.items() if entry.is_default]
-    unknown = [name for name in names if name not in PEERS]
-    if unknown:
-        sys.exit(f"No peer is called {', '.join(unknown)}: choose of {', '.join(PEERS)}.")
     lines = re.findall(r"^([\w-]+)==(\S+)$", PINS.read_text(), re.MULTILINE)
     pinned = {package: f"{package}=={version}" for package, version in lines}
-    for package in HARNESS:
-        if _pip(pinned[package]) is not None:
-            sys.exit(f"{pinned[package]} does not install; the harness needs it.")
-    failures = Path(sys.prefix) / "failed.json"
-    failed: dict[str, str] = json.loads(failures.read_text()) if failures.exists() else {}
-    for package in dict.fromkeys(PEERS[name].package for name in names):
-        if package not in pinned:
-            continue
-        said = _pip(pinned[package])
+    said = _pip(Path(sys.executable), [pinned[package] for package in HARNESS])
+    if said is not None:
+        sys.exit(f"The harness needs {' and '.join(HARNESS)}, which do not install: {said}")
+    failed: dict[str, str] = json.loads(FAILURES.read_text()) if FAILURES.exists() else {}
+    for peer in chosen(" ".join(sys.argv[1:])):
+        wanted = [pinned[package] for package in PEERS[peer].packages if package in pinned]
+        said = _install(peer, wanted) if wanted else None
         if said is None:
-            failed.pop(package, None)
+            failed.pop(peer, None)
         else:
-            failed[package] = said
-            print(f"{package} does not install here: {said}", file=sys.stderr)
-    failures.write_text(json.dumps(failed, indent=1))
+            failed[peer] = f"{' and '.join(wanted)} does not install here: {said}"
+            print(f"{peer}: {failed[peer]}", file=sys.stderr)
+    FAILURES.write_text(json.dumps(failed, indent=1))
 
 
-def _pip(what: str) -> str | None:
-    """Install one package; return pip's last words if it fails."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "-c", str(PINS), what]
+def _install(peer: str, wanted: list[str]) -> str | None:
+    """Install the packages of a peer where it belongs; return what went wrong."""
+    python = python_of(peer)
+    if not python.exists():
+        folder = python.parent.parent
+        made = subprocess.run(
+            [sys.executable, "-m", "venv", folder], capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            return made.stdout + made.stderr
+    return _pip(python, ["numpy", *wanted])
+
+
+def _pip(python: Path, what: list[str]) -> str | None:
+    """Install packages; return pip's last words if it fails."""
+    command = [python, "-m", "pip", "install", "-q", "-c", PINS, *what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None

@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from adapters import PEERS
-from harness import plot, report
+from adapters import PEERS, chosen
+from environments import FAILURES, python_of
+from harness import report, truth
 from harness.task import Task
 
 HERE = Path(__file__).resolve().parent
@@ -31,104 +32,140 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 
 
 def main() -> None:
-    """Run every peer in turn, then write the table, the JSON and the picture."""
+    """Run every peer in turn, then write the table and the JSON."""
     options = _options()
-    folder, metric, command = SETS[options.data]
-    if not (ROOT / folder / "meta.json").exists():
-        sys.exit(f"There is no data set in {folder}: run `{command}` first.")
-    available = json.loads((ROOT / folder / "meta.json").read_text())["base-rows"]
+    peers = chosen(options.peers)
+    available = _available(options)
     if options.rows > available:
-        sys.exit(f"{folder} has {available:,} rows: choose ROWS up to that.")
+        sys.exit(f"{options.folder} has {available:,} rows: choose ROWS up to that.")
     tuned = f"-{options.target:g}" if options.workload == "mixed" else ""
-    out = HERE / "results" / f"{options.data}-{options.workload}-{options.rows}{tuned}"
+    out = options.out / f"{options.data}-{options.workload}-{options.rows}{tuned}"
     out.mkdir(parents=True, exist_ok=True)
+    # Before any peer is measured: it takes all cores.
+    for rows in sorted({PEERS[peer].rows(options.rows) for peer in peers}):
+        _truth(options, rows)
     run: dict[str, Any] = {
         "data": options.data,
         "workload": options.workload,
         "rows": options.rows,
         "k": options.k,
         "queries": options.queries,
+        "target": options.target,
         "command": _command(options),
         "commit": _commit(),
-        "date": datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": _now(),
         "machine": _machine(),
+        "box-s": options.box,
+        "seconds": options.seconds,
         "load-before": os.getloadavg()[0],
     }
-    rows = []
-    for peer in options.peers:
+    rows_of = _earlier(out / "results.json") if options.keep else {}
+    for peer in peers:
         print(f"{peer} ...", end=" ", flush=True)
-        rows.append(_measure(peer, options, str(ROOT / folder), metric, out))
-        print(rows[-1].get("error", "done"), flush=True)
-    run |= {"load-after": os.getloadavg()[0], "peers": rows}
+        rows_of[peer] = {"commit": run["commit"], "date": _now(), **_measure(peer, options, out)}
+        print(rows_of[peer].get("error", "done"), flush=True)
+    every = [rows_of[peer] for peer in PEERS if peer in rows_of]
+    run |= {"load-after": os.getloadavg()[0], "peers": every}
     (out / "results.json").write_text(json.dumps(run, indent=1))
     (out / "table.md").write_text(report.table(run))
-    plot.draw(run, out / "plot.png")
-    print(f"\n{report.table(run)}\nwritten to {out.relative_to(ROOT)}")
+    print(f"\n{report.table(run)}\nwritten to {out}")
 
 
 def _options() -> argparse.Namespace:
-    defaults = ",".join(name for name, entry in PEERS.items() if entry.is_default)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", choices=SETS, default="glove")
+    parser.add_argument("--data", default="glove", help="glove, sift, or a name for --folder")
+    parser.add_argument("--folder", type=Path, help="another data set")
+    parser.add_argument("--metric", choices=["l2", "cosine"], help="of that data set")
     parser.add_argument("--workload", choices=["static", "mixed"], default="static")
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--peers", default=defaults, help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--peers", default="all", help="names, or: all, libraries, databases")
     parser.add_argument("--queries", type=int, default=2_000)
     parser.add_argument("--k", type=int, default=10)
-    parser.add_argument("--target", type=float, default=0.95, help="recall that mixed is tuned to")
+    parser.add_argument("--target", type=float, default=0.95, help="recall that mixed is about")
     parser.add_argument("--seconds", type=float, default=60, help="longest stream or sweep")
     parser.add_argument("--box", type=float, default=300, help="seconds per peer in all")
+    parser.add_argument("--keep", action="store_true", help="keep earlier rows of other peers")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
-    options.peers = options.peers.replace(",", " ").split()
-    unknown = [name for name in options.peers if name not in PEERS]
-    if unknown:
-        parser.error(f"no peer is called {', '.join(unknown)}: choose of {', '.join(PEERS)}")
-    if options.rows < 1_000:
-        parser.error("use at least 1,000 rows")
+    if options.data in SETS and options.folder is None:
+        folder, options.metric, options.make = SETS[options.data]
+        options.folder = ROOT / folder
+    elif options.folder is None or options.metric is None:
+        parser.error(f"choose --data of {', '.join(SETS)}, or give --folder and --metric")
+    else:
+        options.make = "what makes it"
+    if options.rows < 1_000 or options.queries < 20:
+        parser.error("use at least 1,000 rows and 20 queries")
     return options
 
 
-def _measure(
-    peer: str, options: argparse.Namespace, folder: str, metric: str, out: Path
-) -> dict[str, Any]:
+def _available(options: argparse.Namespace) -> int:
+    """Return how many rows the data set has."""
+    meta = options.folder / "meta.json"
+    if not meta.exists():
+        sys.exit(f"There is no data set in {options.folder}: run `{options.make}` first.")
+    rows: int = json.loads(meta.read_text())["base-rows"]
+    return rows
+
+
+def _truth(options: argparse.Namespace, rows: int) -> Path:
+    cache = options.out / "truth"
+    return truth.make(options.folder, options.metric, rows, options.queries, options.k, cache)
+
+
+def _earlier(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    return {row["peer"]: row for row in json.loads(path.read_text())["peers"]}
+
+
+def _measure(peer: str, options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """Run one peer in its own process; whatever goes wrong is its row."""
     entry = PEERS[peer]
     if options.workload == "mixed" and not entry.streams:
         return {"peer": peer, "error": "static only, it cannot delete"}
-    reason = _not_installed(entry.package)
+    reason = json.loads(FAILURES.read_text()).get(peer) if FAILURES.exists() else None
     if reason:
         return {"peer": peer, "error": reason}
-    rows = min(options.rows, entry.rows_max or options.rows)
-    task = Task(
-        peer=peer,
-        workload=options.workload,
-        folder=folder,
-        metric=metric,
-        rows=rows,
-        queries=options.queries,
-        k=options.k,
-        target=options.target,
-        seconds=options.seconds,
-    )
+    if not python_of(peer).exists():
+        return {"peer": peer, "error": "its environment was not made: run install.py"}
+    rows = entry.rows(options.rows)
     log = out / f"{peer}.log"
     with tempfile.TemporaryDirectory() as beside:
         task_file, result = Path(beside) / "task.json", Path(beside) / "result.json"
-        task.write(task_file)
-        code = _child([str(task_file), str(result)], log, options.box)
+        scratch = Path(beside) / "scratch"
+        scratch.mkdir()
+        Task(
+            peer=peer,
+            workload=options.workload,
+            folder=str(options.folder),
+            truth=str(_truth(options, rows)),
+            scratch=str(scratch),
+            metric=options.metric,
+            rows=rows,
+            queries=options.queries,
+            k=options.k,
+            target=options.target,
+            seconds=options.seconds,
+        ).write(task_file)
+        code = _child(peer, [str(task_file), str(result)], log, options.box)
         if code == 0:
-            return {**json.loads(result.read_text()), "rows-asked": options.rows}
+            asked = {"rows-asked": options.rows, "is-database": entry.is_database}
+            return {**json.loads(result.read_text()), **asked}
     if code is None:
         return {"peer": peer, "error": f"not finished within {options.box:.0f} s at {rows:,} rows"}
     last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
     return {"peer": peer, "error": f"ended with code {code}: {last}"}
 
 
-def _child(arguments: list[str], log: Path, box_s: float) -> int | None:
+def _child(peer: str, arguments: list[str], log: Path, box_s: float) -> int | None:
     """Return the exit code, None if the time was up. No process of the child is left behind."""
     environment = os.environ | dict.fromkeys(THREADS, "1")
+    for name in PEERS[peer].without:
+        environment.pop(name, None)
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, HERE / "child.py", *arguments],
+            [python_of(peer), HERE / "child.py", *arguments],
             cwd=HERE,
             env=environment,
             stdout=output,
@@ -140,25 +177,27 @@ def _child(arguments: list[str], log: Path, box_s: float) -> int | None:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _end(process)
 
 
-def _not_installed(package: str | None) -> str | None:
-    """Return what pip said when the package was installed, None if it went well."""
-    failures = Path(sys.prefix) / "failed.json"
-    if package is None or not failures.exists():
-        return None
-    said = json.loads(failures.read_text()).get(package)
-    return None if said is None else f"{package} does not install here: {said}"
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the child's session: itself, or a server that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
 
 
 def _command(options: argparse.Namespace) -> str:
     words = ["make", "bench-peers", f"DATA={options.data}", f"WORKLOAD={options.workload}"]
-    words += [f"ROWS={options.rows}", f"TARGET={options.target}"]
-    words.append(f"PEERS={' '.join(options.peers)}")
+    words += [f"ROWS={options.rows}", f"TARGET={options.target:g}"]
+    words += [f"SECONDS={options.seconds:g}", f"BOX={options.box:g}", f"PEERS={options.peers}"]
     return shlex.join(words)
+
+
+def _now() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _commit() -> str:

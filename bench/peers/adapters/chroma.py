@@ -13,6 +13,10 @@ class Adapter(Peer):
     """HNSW with 16 neighbours, ef at construction 200; ids are texts there."""
 
     efforts = (10, 20, 40, 80, 160, 320)
+    effort_max = 640
+    queries_max = 500
+    # An effort is a change of the collection's configuration.
+    recall_offsets = (0.0,)
     parameters = "EphemeralClient, max_neighbors=16 ef_construction=200"
 
     def __init__(self, setup: Setup) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,15 @@ class Setup:
         Rows that will ever be written; ids are 0 to rows - 1 and come in this order.
     preload
         Rows of the bulk build, which come first.
+    folder
+        An empty folder, for those that want files.
     """
 
     dimension: int
     metric: str
     rows: int
     preload: int
+    folder: Path
 
 
 class Peer(ABC):
@@ -49,6 +53,13 @@ class Peer(ABC):
         Smallest effort that tuning may choose.
     warm_queries
         Queries that are asked before any are measured.
+    queries_max
+        Queries that are asked in a sweep or in tuning, None for all: for those that would need
+        minutes.
+    recall_offsets
+        Recalls that the efforts of a stream are tuned to, beside the target. Rows come while an
+        effort stays, which costs most peers a point or two: these are below and above the target
+        for all of them. One, where another effort for each query would cost something.
     parameters
         Build parameters in words, for the table.
     """
@@ -57,6 +68,8 @@ class Peer(ABC):
     effort_min: int = 10
     effort_max: int = 800
     warm_queries: int = 200
+    queries_max: int | None = None
+    recall_offsets: tuple[float, ...] = (-0.015, 0.0, 0.015, 0.03)
     parameters: str = ""
 
     @abstractmethod

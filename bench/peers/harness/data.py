@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 F32Array = NDArray[np.float32]
 
-# Distances of one row of truth, 4 bytes each: the largest block is about 400 MB at 1 M rows.
-_QUERIES_PER_BLOCK = 100
 # Rounding of a float32 sum, relative; rows this near to the last true neighbour are as good as it.
 _TIE = 1e-5
 
@@ -40,11 +38,18 @@ class Distances:
 
     def to_all(self, queries: F32Array) -> F32Array:
         """Return a matrix, a row per query and a column per row."""
-        products = queries @ self._rows.T
+        return self.to_range(queries, 0, len(self._rows))
+
+    def to_range(self, queries: F32Array, first: int, last: int) -> F32Array:
+        """Return the same for the rows from `first` to before `last`."""
+        products = queries @ self._rows[first:last].T
         if not self._is_l2:
-            return np.float32(1) - products
+            return np.subtract(np.float32(1), products, out=products)
         squares = np.einsum("ij,ij->i", queries, queries)
-        return squares[:, None] + self._squares - 2 * products
+        products *= -2
+        products += squares[:, None]
+        products += self._squares[first:last]
+        return products
 
     def to_some(self, query: F32Array, ids: NDArray[np.integer[Any]]) -> F32Array:
         """Return the distances of one query to the rows `ids`."""
@@ -52,16 +57,6 @@ class Distances:
         if not self._is_l2:
             return np.float32(1) - products
         return query @ query + self._squares[ids] - 2 * products
-
-    def kth(self, queries: F32Array, k: int) -> F32Array:
-        """Return each query's distance to its k-th nearest row."""
-        blocks = range(0, len(queries), _QUERIES_PER_BLOCK)
-        return np.concatenate(
-            [
-                np.partition(self.to_all(queries[at : at + _QUERIES_PER_BLOCK]), k - 1)[:, k - 1]
-                for at in blocks
-            ]
-        )
 
 
 def hits(
@@ -76,10 +71,17 @@ def hits(
     return int(np.count_nonzero(distances.to_some(query, ids) <= limit))
 
 
-def recall(
+def recalls(
     distances: Distances, queries: F32Array, answers: NDArray[np.integer[Any]], kth: F32Array
-) -> float:
-    """Mean share of the true neighbours that the answers hold."""
+) -> NDArray[np.float64]:
+    """Return the share of the true neighbours that each answer holds."""
     k = answers.shape[1]
     each = (hits(distances, *one) for one in zip(queries, answers, kth, strict=True))
-    return sum(min(found, k) for found in each) / (len(queries) * k)
+    return np.array([min(found, k) / k for found in each])
+
+
+def margin(values: NDArray[np.float64]) -> float:
+    """Half width of the 95 % confidence interval of the mean of independent values."""
+    if len(values) < 2:
+        return 1.0
+    return float(1.96 * values.std(ddof=1) / len(values) ** 0.5)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Spent:
     thread
         CPU of the thread that calls the peer.
     process
-        CPU of the whole process: with the peer's own threads in the background.
+        CPU of the whole process, with the peer's own threads in the background, and of the
+        processes that the peer started.
     """
 
     wall: float
@@ -46,13 +48,42 @@ class Clock:
 
 
 def _reading() -> tuple[float, float, float]:
-    return time.perf_counter(), time.thread_time(), time.process_time()
+    started = sum(_cpu_s(process) for process in _started())
+    return time.perf_counter(), time.thread_time(), time.process_time() + started
+
+
+def _started(process: str = "self") -> list[str]:
+    """Return the processes that this one started, and those that they started."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            children = task.read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *_started(child)]
+    return found
+
+
+def _cpu_s(process: str) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def resident_bytes() -> int:
-    """Memory of this process after what was freed has been handed back."""
+    """Memory of this process and those it started, after what was freed has been handed back."""
     ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return sum(_resident_bytes(process) for process in ["self", *_started()])
+
+
+def _resident_bytes(process: str) -> int:
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except OSError:
+        return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,13 @@ class Plan:
         Rows that are there before the first cycle: ids 0 to preload - 1.
     deletes
         Id that cycle c deletes, after its inserts and before its query.
+    died
+        Cycle that deletes each id; more than there are for those that stay.
     """
 
     preload: int
     deletes: NDArray[np.int64]
+    died: NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: int) -> Plan:
@@ -41,18 +45,17 @@ class Plan:
             deletes[cycle] = live[at]
             live[at] = live[-1]
             live.pop()
-        return cls(preload, deletes)
+        died = np.full(rows, cycles, dtype=np.int64)
+        died[deletes] = np.arange(cycles)
+        return cls(preload, deletes, died)
 
     def inserts(self, cycle: int) -> range:
         """Return the ids that a cycle inserts."""
         return range(*_inserted(self.preload, cycle))
 
-    def live(self, cycle: int, rows: int) -> NDArray[np.bool_]:
-        """Mark the rows that are live when a cycle queries."""
-        marks = np.zeros(rows, dtype=np.bool_)
-        marks[: _inserted(self.preload, cycle)[1]] = True
-        marks[self.deletes[: cycle + 1]] = False
-        return marks
+    def is_live(self, ids: NDArray[np.integer[Any]], cycle: int) -> NDArray[np.bool_]:
+        """Say which ids live when a cycle queries; -1 is the time before the first."""
+        return (ids < _inserted(self.preload, cycle)[1]) & (self.died[ids] > cycle)
 
 
 def _inserted(preload: int, cycle: int) -> tuple[int, int]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.data import Distances, F32Array, recall
+from harness.data import Distances, F32Array, margin, recalls
 from harness.measure import Clock, percentiles_us
 
 if TYPE_CHECKING:
     from adapters.peer import Peer
     from harness.task import Task
+    from harness.truth import Truth
 
 # A point is measured for at least this long, in whole passes over the queries.
 _POINT_SECONDS = 0.5
@@ -20,10 +21,13 @@ _POINT_SECONDS = 0.5
 _RECALL_ENOUGH = 0.998
 
 
-def sweep(peer: Peer, rows: F32Array, queries: F32Array, task: Task) -> dict[str, Any]:
+def sweep(
+    peer: Peer, rows: F32Array, queries: F32Array, task: Task, truth: Truth
+) -> dict[str, Any]:
     """Measure every effort until recall is enough or the time is up (`is-whole` is false then)."""
+    queries = queries[: peer.queries_max]
     distances = Distances(rows, task.metric)
-    kth = distances.kth(queries, task.k)
+    kth = truth.kth(task.k)[: len(queries)]
     deadline = time.perf_counter() + task.seconds
     points: list[dict[str, Any]] = []
     for effort in peer.efforts:
@@ -31,8 +35,10 @@ def sweep(peer: Peer, rows: F32Array, queries: F32Array, task: Task) -> dict[str
         peer.warm(queries, task.k)
         batch = _batch(peer, queries, task.k)
         single = _single(peer, queries, task.k)
-        found = recall(distances, queries, single.pop("answers"), kth)
-        points.append({"effort": effort, "recall": found, **single, **batch})
+        each = recalls(distances, queries, single.pop("answers"), kth)
+        found = float(each.mean())
+        point = {"effort": effort, "recall": found, "recall-margin": margin(each)}
+        points.append({**point, **single, **batch})
         print(f"effort {effort}: recall {found:.4f}, {single['qps']:.0f} QPS", flush=True)
         if found >= _RECALL_ENOUGH:
             break

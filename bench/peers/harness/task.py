@@ -19,6 +19,10 @@ class Task:
         `static` or `mixed`.
     folder
         Data set: `base.fbin`, `query.fbin`.
+    truth
+        File of the exact neighbours.
+    scratch
+        Empty folder for a peer that wants files.
     metric
         `l2` or `cosine`.
     rows, queries
@@ -34,6 +38,8 @@ class Task:
     peer: str
     workload: str
     folder: str
+    truth: str
+    scratch: str
     metric: str
     rows: int
     queries: int

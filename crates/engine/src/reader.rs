@@ -15,6 +15,9 @@ use crate::settings::{Settings, K_MAX};
 pub enum Effort {
     /// As much as the recall target needs.
     Auto,
+    /// As `Auto`, but the query is not offered to the recall guard: for those who measure recall
+    /// themselves, from other queries than the guard's.
+    Unaudited,
     /// Visit this many leaves, ≥ 1, and take exact distances in proportion.
     Probes(usize),
     /// Look at every row.
@@ -92,6 +95,7 @@ impl Reader {
                 self.guard.note(vector, query.k);
                 self.guard.effort(self.search.leaves(), query.k)
             }
+            Effort::Unaudited => self.guard.effort(self.search.leaves(), query.k),
         };
         top.reset(query.k);
         let stats = self.search.search(&Probe { vector, k: query.k, effort }, index, top);

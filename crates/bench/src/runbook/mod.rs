@@ -16,6 +16,8 @@ mod run;
 mod tests;
 mod truth;
 
+pub(crate) use truth::Ground;
+
 pub use error::RunbookError;
 pub use form::{Runbook, Step, Walk};
 pub use generate::{generate, Generated, Kind};

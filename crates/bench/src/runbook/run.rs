@@ -14,13 +14,13 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use rustix::time::{clock_gettime, ClockId};
 use vstream_engine::{Effort, Engine, Query, Row, Scratch, Settings};
 use vstream_vector::{Element, Metric, Neighbor, SplitMix};
 
 use super::report::{EqualEffort, Guessed, SearchReport, Summary, Writes};
 use super::truth::{Ground, Score};
 use super::{LiveSet, Matrix, Runbook, RunbookError, Step};
+use crate::times::thread_cpu_seconds;
 
 /// Neighbours asked for, as in the public benchmark.
 const K: usize = 10;
@@ -133,12 +133,6 @@ fn spread(n: usize, most: usize) -> Vec<usize> {
     (0..taken).map(|i| i * n / taken).collect()
 }
 
-/// Seconds that this thread has computed.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
 struct Following<'a> {
     settings: &'a RunSettings,
     engine: Engine,
@@ -159,10 +153,10 @@ struct Following<'a> {
 impl Following<'_> {
     fn write(&mut self, number: usize, step: &Step) -> Result<(), RunbookError> {
         self.version += 1;
-        let before = cpu_seconds();
+        let before = thread_cpu_seconds();
         write_to(&mut self.engine, step, self.ground.base, self.version)
             .map_err(RunbookError::engine(number))?;
-        let seconds = cpu_seconds() - before;
+        let seconds = thread_cpu_seconds() - before;
         if let Some(twin) = &mut self.twin {
             write_to(twin, step, self.ground.base, self.version)
                 .map_err(RunbookError::engine(number))?;
@@ -174,16 +168,16 @@ impl Following<'_> {
 
     fn search(&mut self, step: usize) -> Result<SearchReport, RunbookError> {
         let fail = RunbookError::engine(step);
-        let effort = match self.settings.effort {
-            Amount::Auto => Effort::Auto,
-            Amount::Probes(probes) => Effort::Probes(probes),
+        let (effort, scored_effort) = match self.settings.effort {
+            Amount::Auto => (Effort::Auto, Effort::Unaudited),
+            Amount::Probes(probes) => (Effort::Probes(probes), Effort::Probes(probes)),
         };
         let asked = self.others.len().min(POSED_MAX);
         let posed: Vec<&[f32]> =
             self.others[..asked].iter().map(|&row| self.queries.row(row)).collect();
-        let before = cpu_seconds();
+        let before = thread_cpu_seconds();
         ask(&self.engine, &posed, effort).map_err(&fail)?;
-        let query_seconds = cpu_seconds() - before;
+        let query_seconds = thread_cpu_seconds() - before;
         self.others.rotate_left(asked);
         self.settle(asked).map_err(&fail)?;
 
@@ -194,8 +188,7 @@ impl Following<'_> {
             Amount::Auto => stats.probes,
             Amount::Probes(probes) => probes,
         };
-        // The same effort as `Auto` at this moment, but the guard does not take note.
-        let (answers, _) = ask(&self.engine, &scored, Effort::Probes(probes)).map_err(&fail)?;
+        let (answers, _) = ask(&self.engine, &scored, scored_effort).map_err(&fail)?;
         let score = self.mean_score(&scored, &truth, &answers);
         let equal_effort = if self.settings.fresh && !self.live.is_empty() {
             Some(self.compare(&scored, &truth, probes).map_err(&fail)?)

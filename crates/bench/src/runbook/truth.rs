@@ -18,16 +18,16 @@ const TIE: f32 = 1e-6;
 const ROUNDING: f32 = 1e-3;
 
 /// The data that answers are judged by: rows and queries, normalised under cosine.
-pub(super) struct Ground<'a> {
-    pub(super) metric: Metric,
-    pub(super) base: &'a Matrix,
+pub(crate) struct Ground<'a> {
+    pub(crate) metric: Metric,
+    pub(crate) base: &'a Matrix,
 }
 
 /// What one query's answer is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Score {
+pub(crate) struct Score {
     /// Share of the true neighbours that were found; 1 if nothing lives.
-    pub(super) recall: f64,
+    pub(crate) recall: f64,
     /// Answered tags that do not live.
     pub(super) dead: usize,
     /// Answered tags whose distance is not that of the row they have now.
@@ -38,7 +38,7 @@ impl Ground<'_> {
     /// The `k` nearest live tags of each query, nearest first.
     ///
     /// Cost: O(queries · live · dimension); the distances of one block are the only buffer.
-    pub(super) fn nearest(
+    pub(crate) fn nearest(
         &self,
         live: &LiveSet,
         queries: &[&[f32]],
@@ -77,7 +77,7 @@ impl Ground<'_> {
     }
 
     /// Judges one answer; `truth` is what [`Ground::nearest`] says of the same query and `live`.
-    pub(super) fn score(
+    pub(crate) fn score(
         &self,
         live: &LiveSet,
         query: &[f32],

@@ -5,6 +5,7 @@ mod element;
 mod guard;
 mod segment;
 mod snapshot;
+mod unaudited;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
 

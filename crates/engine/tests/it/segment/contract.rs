@@ -47,7 +47,7 @@ impl Shared {
     fn make(
         index: IndexSettings,
         kind: SegmentKind,
-        tier: Tier,
+        policy: Policy,
         options: fn() -> OpenOptions,
     ) -> Box<dyn Insert> {
         let settings = SegmentSettings {
@@ -57,7 +57,7 @@ impl Shared {
             kind,
             seed: index.seed,
             identity: 0,
-            policy: Policy::Best(tier),
+            policy,
         };
         Box::new(Shared(Arc::new(Mutex::new(Sealed {
             index: Cluster::new(index, ClusterSettings::default()),
@@ -199,7 +199,7 @@ impl PinnedRows for Pinned {
 fn a_hot_cluster_segment_keeps_the_contract() {
     check(&Contract {
         name: "cluster segment, hot, codes resident",
-        make: |index| Shared::make(index, SegmentKind::Cluster, Tier::Hot, resident),
+        make: |index| Shared::make(index, SegmentKind::Cluster, Policy::Best(Tier::Hot), resident),
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
     });
@@ -209,22 +209,24 @@ fn a_hot_cluster_segment_keeps_the_contract() {
 fn a_cold_cluster_segment_keeps_the_contract() {
     check(&Contract {
         name: "cluster segment, cold, codes on demand",
-        make: |index| Shared::make(index, SegmentKind::Cluster, Tier::Cold, on_demand),
+        make: |index| {
+            Shared::make(index, SegmentKind::Cluster, Policy::Best(Tier::Cold), on_demand)
+        },
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
     });
 }
 
 #[test]
-fn a_flat_segment_keeps_the_contract() {
+fn a_raw_flat_segment_keeps_the_contract() {
     check(&Contract {
-        name: "flat segment",
+        name: "flat segment, raw",
         make: |index| {
             let options = || OpenOptions {
                 cache: Some(Arc::new(Cache::new(1 << 16))),
                 codes: Codes::Resident,
             };
-            Shared::make(index, SegmentKind::Flat, Tier::Hot, options)
+            Shared::make(index, SegmentKind::Flat, Policy::Raw, options)
         },
         effort: Effort::Approximate { probes: 1, refine: 10 },
         recall_floor: 1.0,

@@ -121,9 +121,9 @@ fn bad_rows_are_refused_and_leave_no_file() {
 fn huge_numbers_are_kept() {
     let store = memory();
     let huge = |id: u64| -> Vec<f32> {
-        (0..16).map(|d| if (id + d) % 2 == 0 { 3e38 } else { -3e38 }).collect()
+        (0..16).map(|d| if (id + d).is_multiple_of(2) { 3e38 } else { -3e38 }).collect()
     };
-    let row = |id: u64| if id % 3 == 0 { huge(id) } else { row(id) };
+    let row = |id: u64| if id.is_multiple_of(3) { huge(id) } else { row(id) };
     write(&store, "a.seg", settings(16, SegmentKind::Cluster, Tier::Hot), &[0..40, 40..90], &row);
     let segment = open(&store, "a.seg", resident());
     segment.verify().unwrap();

@@ -1,0 +1,7 @@
+"""The harness's modules are scripts beside each other, not a package."""
+
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(BENCH / "peers"), str(BENCH / "runbooks")]
