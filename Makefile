@@ -53,8 +53,12 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
+# Of bench-storage: a folder on the disk to be measured, memory for blocks.
+STORAGE_DIR ?= run/storage
+CACHE_MIB ?= 16
+
 .PHONY: help build native java python demo test chaos model crash-lab lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard run data data-sift clean
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -194,6 +198,17 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--preload $(PRELOAD) --rate $(RATE) --audits $(AUDITS) --target $(TARGET) \
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
+
+bench-storage: data ## codecs on real vectors, and search of a segment larger than its memory
+	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
+	$(CARGO) build --release -q -p vstream-bench --bin storage
+	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin
+	for form in "" --codes-on-demand "--codes-on-demand --cold" --without-compression; do \
+		echo "storage search $$form"; \
+		target/release/storage search --data data/sift128/base.fbin \
+			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
+			--cache-mib $(CACHE_MIB) $$form; \
+	done
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean

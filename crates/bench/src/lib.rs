@@ -4,7 +4,8 @@
 //! `f32`, little-endian), `base.words.txt` and `query.words.txt` where rows have names (line = row),
 //! and `meta.json`, which is written last: a folder with it is complete.
 //!
-//! A runbook says which rows come, go and change, and when to search: see [`runbook`].
+//! A runbook says which rows come, go and change, and when to search: see [`runbook`]. [`storage`]
+//! measures codecs and segments.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod audits;
 pub mod dataset;
 pub mod ingest;
 pub mod runbook;
+pub mod storage;
 mod times;
 
 pub use times::Percentiles;

@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Check(JobArguments),
     /// Search a snapshot that a job left.
     Search(SearchArguments),
-    /// Describe a snapshot that a job left.
+    /// Describe a snapshot that a job left, or a segment.
     Inspect(InspectArguments),
     /// Read every byte of a snapshot or collection and tell of any that is not as it was written.
     Verify(VerifyArguments),
@@ -94,11 +94,15 @@ pub(crate) struct Wanted {
 
 #[derive(Args)]
 pub(crate) struct InspectArguments {
-    /// Folder of a snapshot: of one partition, or of a job with its partitions below.
+    /// Folder of a snapshot, of one partition or of a job with its partitions below; or the file of
+    /// a segment.
     pub(crate) snapshot: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Of a segment: also print how each block is stored.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) blocks: bool,
 }
 
 #[derive(Args)]

@@ -6,11 +6,15 @@ use serde_json::{json, Value};
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;
+use crate::segment;
 use crate::snapshot::{self, Part};
 use crate::text;
 
 /// Describes the snapshot's partitions.
 pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
+    if arguments.snapshot.is_file() {
+        return segment::inspect(arguments);
+    }
     let parts = snapshot::open(&arguments.snapshot)?;
     if arguments.json {
         let description = serde_json::to_string_pretty(&as_json(&parts)).expect("plain numbers");

@@ -11,6 +11,7 @@ mod jvm;
 mod matrix;
 mod run;
 mod search;
+mod segment;
 mod snapshot;
 mod text;
 mod verify;

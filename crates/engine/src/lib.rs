@@ -11,6 +11,7 @@ mod error;
 mod guard;
 mod journal;
 mod reader;
+pub mod segment;
 mod settings;
 mod snapshot;
 

@@ -29,7 +29,7 @@ mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
-pub use rows::{RowKey, VectorBuffer, VectorRef};
+pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{
     Applied, CodeRanks, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach,

@@ -11,7 +11,7 @@ use self::vector::Vectors;
 use crate::append::Pen;
 use crate::slab::Slots;
 
-pub(crate) use self::vector::distance;
+pub use self::vector::distance;
 pub use self::vector::{VectorBuffer, VectorRef};
 
 /// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.

@@ -183,4 +183,10 @@ pub trait Search: Send + Sync {
 pub trait PinnedRows: Send + Sync {
     /// Shows each of them to `visit`, neighbours in the tree together; as often as asked.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
+
+    /// As [`PinnedRows::for_each_row`], with the number of the row's leaf: rows of a leaf come
+    /// together, with the same number in every walk. `None` for rows that are in no leaf.
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
+        self.for_each_row(&mut |key, vector| visit(None, key, vector));
+    }
 }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheKey};
 use crate::error::Error;
 use crate::store::{Range, ReadAt};
@@ -78,9 +77,14 @@ pub struct Address {
     pub bytes: usize,
 }
 
-/// A verified block. Dereferences to its payload.
+/// Bytes between two blocks that are read with them rather than around them: a page of the disk.
+const GAP_MAX: u64 = 4096;
+/// Bytes that blocks are read together up to.
+const TOGETHER_MAX: usize = 1 << 18;
+
+/// A verified block, in memory of its own length. Dereferences to its payload.
 #[derive(Debug)]
-pub struct Block(Buffer);
+pub struct Block(Box<[u8]>);
 
 impl Deref for Block {
     type Target = [u8];
@@ -121,35 +125,54 @@ impl BlockReader {
         Ok(blocks.pop().expect("a block per address"))
     }
 
-    /// Blocks in the order of `addresses`; those that are not in the cache are read together.
+    /// Blocks in the order of `addresses`; those that are not in the cache are read at the same
+    /// time, and with one read where they follow one another, nearly.
+    ///
     /// Errors: `Corrupt`, `Io`; the first one stands for all.
     pub fn read_many(&self, addresses: &[Address]) -> Result<Vec<Arc<Block>>, Error> {
         let key = |address: &Address| CacheKey { file: self.identity, block: address.number };
         let cached = |address| self.cache.as_ref().and_then(|cache| cache.get(key(address)));
-        let held: Vec<Option<Arc<Block>>> = addresses.iter().map(cached).collect();
-        let missing = || addresses.iter().zip(&held).filter(|(_, held)| held.is_none());
-        let ranges: Vec<Range> =
-            missing().map(|(a, _)| Range { offset: a.offset, bytes: a.bytes }).collect();
-        let mut read = self.file.read_many(&ranges)?.into_iter();
-        let mut blocks = Vec::with_capacity(addresses.len());
-        for (address, held) in addresses.iter().zip(&held) {
-            if let Some(block) = held {
-                blocks.push(block.clone());
-                continue;
+        let mut blocks: Vec<Option<Arc<Block>>> = addresses.iter().map(cached).collect();
+        let missing: Vec<usize> = (0..blocks.len()).filter(|&at| blocks[at].is_none()).collect();
+        let mut runs: Vec<(Range, &[usize])> = Vec::new();
+        let mut from = 0;
+        for (at, &index) in missing.iter().enumerate() {
+            let address = addresses[index];
+            let joined = runs.last().and_then(|(range, _)| join(*range, address));
+            match (joined, runs.last_mut()) {
+                (Some(range), Some(run)) => *run = (range, &missing[from..=at]),
+                _ => {
+                    from = at;
+                    let range = Range { offset: address.offset, bytes: address.bytes };
+                    runs.push((range, &missing[at..=at]));
+                }
             }
-            let bytes = read.next().expect("a buffer per range");
-            let block = Arc::new(self.verified(*address, bytes)?);
-            if let Some(cache) = &self.cache {
-                cache.insert(key(address), block.clone(), block.0.capacity());
-            }
-            blocks.push(block);
         }
-        Ok(blocks)
+        let ranges: Vec<Range> = runs.iter().map(|&(range, _)| range).collect();
+        for ((range, members), bytes) in runs.iter().zip(self.file.read_many(&ranges)?) {
+            for &index in *members {
+                let address = addresses[index];
+                let from = (address.offset - range.offset) as usize;
+                let block = Arc::new(self.verified(address, &bytes[from..from + address.bytes])?);
+                if let Some(cache) = &self.cache {
+                    cache.insert(key(&address), block.clone(), block.0.len());
+                }
+                blocks[index] = Some(block);
+            }
+        }
+        Ok(blocks.into_iter().map(|block| block.expect("held or just read")).collect())
     }
 
-    fn verified(&self, address: Address, bytes: Buffer) -> Result<Block, Error> {
+    fn verified(&self, address: Address, bytes: &[u8]) -> Result<Block, Error> {
         let place = Place { file: self.identity, number: address.number, version: self.version };
-        unseal(place, &bytes, self.file.name(), address.offset)?;
-        Ok(Block(bytes))
+        unseal(place, bytes, self.file.name(), address.offset)?;
+        Ok(Block(bytes.into()))
     }
+}
+
+/// The range that also holds a block behind it, if that is near enough.
+fn join(range: Range, next: Address) -> Option<Range> {
+    let gap = next.offset.checked_sub(range.offset + range.bytes as u64)?;
+    let bytes = (next.offset - range.offset) as usize + next.bytes;
+    (gap <= GAP_MAX && bytes <= TOGETHER_MAX).then_some(Range { offset: range.offset, bytes })
 }

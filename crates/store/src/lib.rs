@@ -3,12 +3,14 @@
 //! [`Store`] holds write-once files and publishes them whole; [`FileStore`] is the one over a
 //! directory, real ([`Disk`]), in memory ([`Memory`]) or simulated: whatever gives the few
 //! primitives of [`Files`]. [`ReadAt`] reads ranges of a file, many at once. [`blocks`] binds a
-//! checksum to the place where a block belongs. *Not useful for* knowing what the bytes mean.
+//! checksum to the place where a block belongs. [`codec`] makes
+//! vectors shorter without losing a bit. *Not useful for* knowing what the bytes mean.
 #![forbid(unsafe_code)]
 
 pub mod blocks;
 mod buffer;
 mod cache;
+pub mod codec;
 mod disk;
 mod error;
 mod file_store;

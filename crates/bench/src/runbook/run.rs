@@ -327,7 +327,7 @@ fn ask(
         let mut out = Vec::with_capacity(K);
         let stats = reader.search(&Query { vector, k: K, effort }, &mut scratch, &mut out)?;
         rows += stats.rows;
-        Ok(out)
+        Ok::<_, vstream_engine::Error>(out)
     };
     let answers = queries.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
     Ok((answers, rows as f64 / queries.len() as f64))

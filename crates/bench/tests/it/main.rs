@@ -1,6 +1,7 @@
 //! The `dataset` command against a small archive of the same form, and with a failing npm.
 
 mod runbook;
+mod storage;
 
 use std::collections::HashSet;
 use std::fs;

@@ -41,6 +41,25 @@ fn a_job_snapshot_is_described() {
 }
 
 #[test]
+fn a_segment_is_described_block_by_block() {
+    let stage = Stage::new("exit 1");
+    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/cluster-v1.seg");
+    let said = stage.run(&["inspect", segment, "--blocks"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.starts_with("60 vectors, 20 dimensions, l2, f32, cluster with 2 leaves"));
+    assert_eq!(said.out.matches("\n  leaf ").count(), 3, "{}", said.out);
+    assert!(said.out.contains("  leaf 0: 32 rows, decimal pack, "), "{}", said.out);
+    let said = stage.run(&["inspect", segment, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((&json["rows"], &json["leaves"]), (&60.into(), &2.into()));
+    let bytes = std::fs::read(segment).expect("a fixture");
+    std::fs::write(stage.path("torn.seg"), &bytes[..bytes.len() - 1]).expect("writes");
+    let said = stage.run(&["inspect", "torn.seg"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("torn.seg"), "{}", said.err);
+}
+
+#[test]
 fn all_partitions_are_searched_and_an_id_appears_once() {
     let stage = stage_with_snapshot();
     for effort in [&["--exact"][..], &[]] {

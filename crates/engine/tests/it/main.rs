@@ -1,9 +1,10 @@
-//! The engine as its users see it: input checks, answers, snapshots, the recall guard.
+//! The engine as its users see it: input checks, answers, snapshots, segments, the recall guard.
 
 mod bad_input;
 mod durable;
 mod element;
 mod guard;
+mod segment;
 mod snapshot;
 mod unaudited;
 

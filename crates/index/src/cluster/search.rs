@@ -221,12 +221,18 @@ struct Pinned {
 
 impl PinnedRows for Pinned {
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.for_each_leaf_row(&mut |_, key, vector| visit(key, vector));
+    }
+
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
         let placed = Visible { inserted: self.root.placed, deleted: self.pin };
-        for chunk in self.root.tree.leaves().flat_map(|leaf| leaf.chunks()) {
-            chunk.rows.for_each_row(placed, visit);
+        for (leaf, number) in self.root.tree.leaves().zip(0..) {
+            for chunk in leaf.chunks() {
+                chunk.rows.for_each_row(placed, &mut |key, row| visit(Some(number), key, row));
+            }
         }
         let tail = Visible { inserted: self.pin, deleted: self.pin };
-        self.root.tail.for_each_row(tail, visit);
+        self.root.tail.for_each_row(tail, &mut |key, row| visit(None, key, row));
     }
 }
 

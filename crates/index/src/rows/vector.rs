@@ -103,7 +103,7 @@ impl VectorRef<'_> {
 
 /// Distance of a query to a stored vector: the metric's formula on the stored numbers.
 #[inline]
-pub(crate) fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
+pub fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
     with_numbers!(VectorRef, row, row => match metric {
         Metric::L2 => kernels::l2_squared(query, row),
         Metric::Cosine => 1.0 - kernels::inner_product(query, row),

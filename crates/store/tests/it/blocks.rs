@@ -1,9 +1,11 @@
 //! A block is accepted in its place, whole and unchanged, and nowhere else.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use vstream_store::blocks::{seal, unseal, Address, BlockReader, Place, CHECKSUM_BYTES};
-use vstream_store::{Access, Cache, ErrorKind, FileStore, Memory, Store, Syncing};
+use vstream_store::{
+    Access, Buffer, Cache, Error, ErrorKind, FileStore, Memory, Range, ReadAt, Store, Syncing,
+};
 
 const FILE: u64 = 0x1234_5678_9abc_def0;
 
@@ -76,4 +78,44 @@ fn swapped_blocks_are_found() {
     let reader = BlockReader::new(store.open("blocks", Access::Cached).unwrap(), FILE, 1, None);
     let error = reader.read(addresses[2]).expect_err("block 3 stands there");
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corrupt, Some(addresses[2].offset)));
+}
+
+/// Counts what is asked of a file.
+struct Counted(Arc<dyn ReadAt>, Mutex<Vec<usize>>);
+
+impl ReadAt for Counted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read(&self, range: Range) -> Result<Buffer, Error> {
+        self.0.read(range)
+    }
+
+    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
+        self.1.lock().unwrap().extend(ranges.iter().map(|range| range.bytes));
+        self.0.read_many(ranges)
+    }
+}
+
+#[test]
+fn blocks_that_follow_one_another_are_read_together() {
+    let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
+    let addresses = blocks_of(&store, false);
+    let file = store.open("blocks", Access::Cached).unwrap();
+    let counted = Arc::new(Counted(file, Mutex::default()));
+    let cache = Arc::new(Cache::new(4 << 20));
+    let reader = BlockReader::new(counted.clone(), FILE, 1, Some(cache.clone()));
+    let wanted = [addresses[3], addresses[4], addresses[6], addresses[1], addresses[2]];
+    let blocks = reader.read_many(&wanted).unwrap();
+    assert!(blocks.iter().zip(&wanted).all(|(block, at)| u64::from(block[0]) == at.number));
+    let all = |from: usize, to: usize| addresses[from..to].iter().map(|a| a.bytes).sum::<usize>();
+    assert_eq!(*counted.1.lock().unwrap(), [all(3, 7), all(1, 3)]);
+    // What is held is as long as the blocks, not as the reads.
+    let held: usize = wanted.iter().map(|address| address.bytes).sum();
+    assert_eq!(cache.stats().bytes, held as u64);
 }

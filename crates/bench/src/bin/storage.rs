@@ -1,0 +1,200 @@
+//! `storage`: what vectors cost at rest, and what a search costs that reads them from there.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser};
+use vstream_bench::runbook::{Matrix, RunbookError};
+use vstream_bench::storage::{codec_table, leaf_order, seal, search, truth, Larger};
+use vstream_engine::segment::Codes;
+use vstream_engine::Element;
+use vstream_store::codec::{Policy, Tier};
+use vstream_store::{FileStore, Store, Syncing};
+
+/// Measures codecs and sealed segments.
+#[derive(Parser)]
+#[command(name = "storage", version)]
+enum Arguments {
+    /// Prints size and speed of the codecs over matrix files.
+    Codecs(Codecs),
+    /// Seals rows into a segment on disk and searches it past the page cache, within a budget.
+    Search(Search),
+}
+
+#[derive(Args)]
+struct Search {
+    /// Matrix file with the rows.
+    #[arg(long, value_name = "FILE.fbin")]
+    data: PathBuf,
+    /// Matrix file with the queries: the first half fills the cache, the second is measured.
+    #[arg(long, value_name = "FILE.fbin")]
+    queries: PathBuf,
+    /// Folder for the segment, on the disk to be measured.
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Use the first queries only.
+    #[arg(long)]
+    queries_max: Option<usize>,
+    /// Element type of the collection.
+    #[arg(long, default_value = "f32")]
+    element: Element,
+    /// Use the codecs of cold segments.
+    #[arg(long)]
+    cold: bool,
+    /// Store numbers as they are: the ablation of compression.
+    #[arg(long, conflicts_with = "cold")]
+    without_compression: bool,
+    /// Read codes on demand instead of holding them in memory.
+    #[arg(long)]
+    codes_on_demand: bool,
+    /// Bytes of the block cache, in MiB.
+    #[arg(long, default_value_t = 16)]
+    cache_mib: usize,
+    /// Efforts: leaves visited and exact distances, such as 32x100.
+    #[arg(long, value_name = "PROBESxREFINE", value_parser = effort,
+        default_values = ["16x100", "32x100", "32x200", "64x200"])]
+    efforts: Vec<(usize, usize)>,
+}
+
+fn effort(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || format!("'{text}' is no effort: give leaves and exact distances, as in 32x100");
+    let (probes, refine) = text.split_once('x').ok_or_else(wrong)?;
+    let number = |text: &str| text.parse().ok().filter(|&n: &usize| n > 0).ok_or_else(wrong);
+    Ok((number(probes)?, number(refine)?))
+}
+
+#[derive(Args)]
+struct Codecs {
+    /// Matrix files.
+    #[arg(required = true, value_name = "FILE.fbin")]
+    files: Vec<PathBuf>,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse() {
+        Arguments::Codecs(arguments) => codecs(&arguments).map_err(|error| error.to_string()),
+        Arguments::Search(arguments) => larger(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("storage: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn codecs(arguments: &Codecs) -> Result<(), RunbookError> {
+    println!(
+        "| data | policy | ratio | worst block | encode MB/s | decode MB/s | row ns | chosen |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for file in &arguments.files {
+        let matrix = Matrix::read(file, arguments.rows)?;
+        print_table(&format!("{}, as it comes", name(file)), &matrix);
+        print_table(&format!("{}, in leaf order", name(file)), &leaf_order(&matrix));
+    }
+    Ok(())
+}
+
+fn larger(arguments: &Search) -> Result<(), String> {
+    let sentence = |error: RunbookError| error.to_string();
+    let matrix = Matrix::read(&arguments.data, arguments.rows).map_err(sentence)?;
+    let queries = Matrix::read(&arguments.queries, arguments.queries_max).map_err(sentence)?;
+    if queries.dimension != matrix.dimension || queries.rows() < 2 {
+        return Err("the queries are not of the rows' dimension, or fewer than two".to_owned());
+    }
+    let policy = match (arguments.without_compression, arguments.cold) {
+        (true, _) => Policy::Raw,
+        (false, true) => Policy::Best(Tier::Cold),
+        (false, false) => Policy::Best(Tier::Hot),
+    };
+    let store = FileStore::create_dir(&arguments.dir, Syncing::Full).map_err(|e| e.to_string())?;
+    let file = "storage-bench.seg";
+    store.delete(file).map_err(|e| e.to_string())?;
+    let sealed =
+        seal(&matrix, arguments.element, policy, &store, file).map_err(|e| e.to_string())?;
+    let truth = truth(&matrix, &queries);
+    let rows = sealed.rows as f64;
+    let raw = rows * (matrix.dimension * 4) as f64;
+    drop(matrix);
+    println!(
+        "{} rows in {} leaves, {} B: vectors {:.3} of raw f32, with keys {:.3}, codes {:.1} B, ids \
+         {:.1} B per row",
+        sealed.rows,
+        sealed.leaves,
+        sealed.bytes,
+        sealed.coded_bytes as f64 / raw,
+        sealed.vector_bytes as f64 / raw,
+        sealed.index_bytes as f64 / rows,
+        sealed.id_bytes as f64 / rows
+    );
+    let codes = if arguments.codes_on_demand { Codes::OnDemand } else { Codes::Resident };
+    let larger = Larger {
+        store: &store,
+        name: file,
+        codes,
+        cache_bytes: arguments.cache_mib << 20,
+        queries: &queries,
+        truth: &truth,
+    };
+    let (memory, table) = search(&larger, &arguments.efforts).map_err(|e| e.to_string())?;
+    let total = memory.directory + memory.codes + memory.cache;
+    println!(
+        "memory per row: directory {:.1} B, codes {:.1} B, cache {:.1} B, together {total:.1} B",
+        memory.directory, memory.codes, memory.cache
+    );
+    println!(
+        "| probes | refine | recall@10 | p50 ms | p99 ms | reads | KiB read | rounds | hits |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for row in table {
+        println!(
+            "| {} | {} | {:.4} | {:.2} | {:.2} | {:.1} | {:.1} | {:.2} | {:.2} |",
+            row.probes,
+            row.refine,
+            row.recall,
+            row.p50_ms,
+            row.p99_ms,
+            row.reads,
+            row.bytes / 1024.0,
+            row.rounds,
+            row.hits
+        );
+    }
+    store.delete(file).map_err(|e| e.to_string())
+}
+
+fn name(file: &Path) -> String {
+    let folder = file.parent().and_then(Path::file_name).unwrap_or_default();
+    let stem = file.file_stem().unwrap_or_default();
+    format!("{}/{}", folder.to_string_lossy(), stem.to_string_lossy())
+}
+
+fn print_table(data: &str, matrix: &Matrix) {
+    for row in codec_table(matrix) {
+        let chosen: Vec<String> = row
+            .chosen
+            .iter()
+            .map(|(codec, share)| format!("{codec} {:.0} %", 100.0 * share))
+            .collect();
+        println!(
+            "| {data} | {} | {:.4} | {:.4} | {:.0} | {:.0} | {:.0} | {} |",
+            row.policy,
+            row.ratio,
+            row.worst,
+            row.encode_mb,
+            row.decode_mb,
+            row.row_ns,
+            chosen.join(", ")
+        );
+    }
+}

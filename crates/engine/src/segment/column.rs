@@ -1,0 +1,52 @@
+//! Columns of whole numbers: the smallest, a width in bytes, then what each is above the smallest.
+//!
+//! ```text
+//! u64 least | u8 width, 0..=8 | rows x width bytes
+//! ```
+
+use super::format::{take, Malformed};
+
+/// Appends a column.
+pub(super) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) {
+    let (least, most) =
+        values.clone().fold((u64::MAX, 0), |(least, most), x| (least.min(x), most.max(x)));
+    let least = least.min(most);
+    let width = (u64::BITS - (most - least).leading_zeros()).div_ceil(8) as usize;
+    out.extend_from_slice(&least.to_le_bytes());
+    out.push(width as u8);
+    for value in values {
+        out.extend_from_slice(&(value - least).to_le_bytes()[..width]);
+    }
+}
+
+/// A column in the bytes of a block.
+#[derive(Clone, Copy)]
+pub(super) struct Column<'a> {
+    least: u64,
+    width: usize,
+    above: &'a [u8],
+}
+
+impl<'a> Column<'a> {
+    /// Reads a column of `n` values; returns it and the bytes after it.
+    pub(super) fn read(bytes: &'a [u8], n: usize) -> Result<(Column<'a>, &'a [u8]), Malformed> {
+        let (least, rest) = take::<8>(bytes)?;
+        let ([width], rest) = take::<1>(rest)?;
+        let width = usize::from(width);
+        if width > 8 {
+            return Err(Malformed("a column is wider than its numbers"));
+        }
+        let split = rest.split_at_checked(n * width);
+        let (above, rest) = split.ok_or(Malformed("a column is shorter than its rows"))?;
+        Ok((Column { least: u64::from_le_bytes(least), width, above }, rest))
+    }
+
+    /// The value of a row that the column has.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> u64 {
+        let mut word = [0u8; 8];
+        word[..self.width].copy_from_slice(&self.above[row * self.width..][..self.width]);
+        // Only damage makes it wrap.
+        self.least.wrapping_add(u64::from_le_bytes(word))
+    }
+}

@@ -1,0 +1,442 @@
+//! The bytes of a segment, version 1. Little-endian; every block is followed by its checksum.
+//!
+//! ```text
+//! header     block 0: what the rows are, identity of the file
+//! vectors    row blocks: up to 32 rows of one leaf: ids, versions, codes, shards, coded vectors
+//! index      cluster only: a posting per leaf: code blocks of 32 rows with their factors
+//! ids        id blocks: 1,024 rows by id: ids, versions, row numbers
+//! meta       counts, ends of the areas, leaf directory, lengths of row blocks, first ids
+//! footer     where meta is, how long the file is
+//! ```
+//!
+//! Blocks are numbered from 0 in this order; the footer's number is [`FOOTER_NUMBER`]. Rows are
+//! numbered in the order of the vector area, which is that of the leaves.
+
+use std::fmt;
+
+use vstream_index::RowKey;
+use vstream_quantize::rabitq::{block_bytes, BLOCK};
+use vstream_store::blocks::CHECKSUM_BYTES;
+use vstream_store::codec::{Kind, BLOCK_ROWS, HEAD};
+use vstream_vector::{Element, Metric};
+
+use super::column::{self, Column};
+use super::write::SegmentKind;
+use crate::settings::DIMENSION_MAX;
+
+pub(super) const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"VSTRSEGM";
+const FOOTER_MAGIC: &[u8; 8] = b"VSTRSEGF";
+pub(super) const HEADER: usize = 64;
+pub(super) const FOOTER: usize = 40;
+pub(super) const FOOTER_NUMBER: u64 = u64::MAX;
+/// Rows of an id block.
+pub(super) const ID_ROWS: usize = 1024;
+/// Rows of a segment at most.
+pub(super) const ROWS_MAX: u64 = 1 << 31;
+/// Bytes of a column beside its values.
+const COLUMN_HEAD: usize = 9;
+
+/// Bytes that are no segment; the caller adds file and offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed(pub(super) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Splits off the first `N` bytes.
+pub(super) fn take<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
+    let (head, rest) = bytes.split_first_chunk::<N>().ok_or(Malformed("a block is too short"))?;
+    Ok((*head, rest))
+}
+
+fn u32_of(bytes: &[u8]) -> Result<(u32, &[u8]), Malformed> {
+    take::<4>(bytes).map(|(word, rest)| (u32::from_le_bytes(word), rest))
+}
+
+fn u64_of(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+    take::<8>(bytes).map(|(word, rest)| (u64::from_le_bytes(word), rest))
+}
+
+fn f32_of(bytes: &[u8]) -> Result<(f32, &[u8]), Malformed> {
+    let (word, rest) = u32_of(bytes)?;
+    let value = f32::from_bits(word);
+    if !value.is_finite() {
+        return Err(Malformed("a number that is not finite"));
+    }
+    Ok((value, rest))
+}
+
+/// What the rows of a segment are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Header {
+    pub(super) dimension: usize,
+    pub(super) metric: Metric,
+    pub(super) element: Element,
+    pub(super) kind: SegmentKind,
+    /// Seed of the rotation of the codes.
+    pub(super) seed: u64,
+    /// Drawn when the file is written.
+    pub(super) identity: u64,
+}
+
+/// Why a header cannot be used.
+pub(super) enum HeaderError {
+    Malformed(Malformed),
+    /// Written by a newer version: this one.
+    Version(u32),
+}
+
+impl From<Malformed> for HeaderError {
+    fn from(malformed: Malformed) -> HeaderError {
+        HeaderError::Malformed(malformed)
+    }
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER + CHECKSUM_BYTES);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&(self.dimension as u32).to_le_bytes());
+        let code_bits = u8::from(self.kind == SegmentKind::Cluster);
+        out.extend_from_slice(&[self.metric.tag(), self.element.tag(), self.kind.tag(), code_bits]);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.seed.to_le_bytes());
+        out.extend_from_slice(&self.identity.to_le_bytes());
+        out.resize(HEADER, 0);
+        out
+    }
+
+    /// Reads a header whose checksum is not known to be right, for the identity in it.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
+        let (magic, rest) = take::<8>(bytes)?;
+        if &magic != MAGIC {
+            return Err(Malformed("it does not begin as a segment").into());
+        }
+        let (version, rest) = u32_of(rest)?;
+        if version != VERSION {
+            return Err(HeaderError::Version(version));
+        }
+        let (dimension, rest) = u32_of(rest)?;
+        let (tags, rest) = take::<4>(rest)?;
+        let (_, rest) = take::<4>(rest)?;
+        let (seed, rest) = u64_of(rest)?;
+        let (identity, _) = u64_of(rest)?;
+        let dimension = dimension as usize;
+        let parts =
+            (Metric::from_tag(tags[0]), Element::from_tag(tags[1]), SegmentKind::from_tag(tags[2]));
+        let (Some(metric), Some(element), Some(kind)) = parts else {
+            return Err(Malformed("an unknown metric, element or index kind").into());
+        };
+        let bits_fit = tags[3] == u8::from(kind == SegmentKind::Cluster);
+        if !(1..=DIMENSION_MAX).contains(&dimension) || !bits_fit {
+            return Err(Malformed("the dimension or the width of the codes is out of range").into());
+        }
+        Ok(Header { dimension, metric, element, kind, seed, identity })
+    }
+
+    /// Dimensions of a rotated vector: those of the codes and of the centroids.
+    pub(super) fn padded(&self) -> usize {
+        self.dimension.next_multiple_of(64)
+    }
+
+    /// What the numbers are for a codec.
+    pub(super) fn codec_kind(&self) -> Kind {
+        self.element.into()
+    }
+
+    /// Bytes of the posting of a leaf, with its checksum.
+    pub(super) fn posting_bytes(&self, rows: u32) -> usize {
+        let blocks = (rows as usize).div_ceil(BLOCK);
+        blocks * self.posting_block_bytes() + CHECKSUM_BYTES
+    }
+
+    /// Bytes of 32 codes with their factors.
+    pub(super) fn posting_block_bytes(&self) -> usize {
+        block_bytes(self.padded())
+    }
+
+    /// Bytes of a row block at most, with its checksum.
+    pub(super) fn row_block_bytes_max(&self) -> usize {
+        let keys = 4 * (COLUMN_HEAD + 8 * BLOCK_ROWS);
+        let vectors = HEAD + BLOCK_ROWS * self.dimension * self.element.bytes();
+        keys + vectors + CHECKSUM_BYTES
+    }
+}
+
+/// Where meta is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) identity: u64,
+    pub(super) meta_number: u64,
+    /// Length of the meta block with its checksum; it ends where the footer begins.
+    pub(super) meta_bytes: u64,
+    pub(super) file_bytes: u64,
+}
+
+impl Footer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FOOTER + CHECKSUM_BYTES);
+        out.extend_from_slice(FOOTER_MAGIC);
+        for word in [self.identity, self.meta_number, self.meta_bytes, self.file_bytes] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Footer, Malformed> {
+        let (magic, rest) = take::<8>(bytes)?;
+        if &magic != FOOTER_MAGIC {
+            return Err(Malformed("it does not end as a segment: torn, or not ours"));
+        }
+        let (identity, rest) = u64_of(rest)?;
+        let (meta_number, rest) = u64_of(rest)?;
+        let (meta_bytes, rest) = u64_of(rest)?;
+        let (file_bytes, _) = u64_of(rest)?;
+        Ok(Footer { identity, meta_number, meta_bytes, file_bytes })
+    }
+}
+
+/// A leaf in the directory.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LeafEntry {
+    pub(super) rows: u32,
+    /// Largest distance (not squared) of a row to the centroid. 0 in a flat segment.
+    pub(super) reach: f32,
+    /// Coordinate `i` of the centroid, rotated, is `low + step · steps[i]`. Codes refer to it.
+    pub(super) low: f32,
+    pub(super) step: f32,
+    /// `padded` bytes; none in a flat segment.
+    pub(super) steps: Box<[u8]>,
+}
+
+/// What an id block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdEntry {
+    /// Smallest id of the block.
+    pub(super) first: u64,
+    /// Length with its checksum.
+    pub(super) bytes: u32,
+}
+
+/// Everything that is kept in memory of an open segment, but for the codes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Meta {
+    pub(super) rows: u64,
+    pub(super) digest: u128,
+    pub(super) codes: (u64, u64),
+    pub(super) leaves: Vec<LeafEntry>,
+    /// Lengths with checksums.
+    pub(super) row_blocks: Vec<u32>,
+    pub(super) id_blocks: Vec<IdEntry>,
+}
+
+impl Meta {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.rows.to_le_bytes());
+        out.extend_from_slice(&self.digest.to_le_bytes());
+        out.extend_from_slice(&self.codes.0.to_le_bytes());
+        out.extend_from_slice(&self.codes.1.to_le_bytes());
+        for n in [self.leaves.len(), self.row_blocks.len(), self.id_blocks.len(), 0] {
+            out.extend_from_slice(&(n as u32).to_le_bytes());
+        }
+        for leaf in &self.leaves {
+            out.extend_from_slice(&leaf.rows.to_le_bytes());
+            for x in [leaf.reach, leaf.low, leaf.step] {
+                out.extend_from_slice(&x.to_le_bytes());
+            }
+            out.extend_from_slice(&leaf.steps);
+        }
+        self.row_blocks.iter().for_each(|bytes| out.extend_from_slice(&bytes.to_le_bytes()));
+        for block in &self.id_blocks {
+            out.extend_from_slice(&block.first.to_le_bytes());
+            out.extend_from_slice(&block.bytes.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads a meta block and holds its counts against each other and against its length, before
+    /// memory is taken for them.
+    pub(super) fn decode(header: &Header, bytes: &[u8]) -> Result<Meta, Malformed> {
+        let (rows, rest) = u64_of(bytes)?;
+        let (digest, rest) = take::<16>(rest)?;
+        let (code_min, rest) = u64_of(rest)?;
+        let (code_max, rest) = u64_of(rest)?;
+        let (leaves, rest) = u32_of(rest)?;
+        let (row_blocks, rest) = u32_of(rest)?;
+        let (id_blocks, rest) = u32_of(rest)?;
+        let (zero, mut rest) = u32_of(rest)?;
+        let steps = if header.kind == SegmentKind::Cluster { header.padded() } else { 0 };
+        let length = u64::from(leaves) * (16 + steps as u64)
+            + u64::from(row_blocks) * 4
+            + u64::from(id_blocks) * 12;
+        if length != rest.len() as u64 || zero != 0 {
+            return Err(Malformed("the directory is not as long as its counts say"));
+        }
+        if rows > ROWS_MAX || u64::from(id_blocks) != rows.div_ceil(ID_ROWS as u64) {
+            return Err(Malformed("the number of rows is out of range"));
+        }
+        let mut meta = Meta {
+            rows,
+            digest: u128::from_le_bytes(digest),
+            codes: (code_min, code_max),
+            leaves: Vec::with_capacity(leaves as usize),
+            row_blocks: Vec::with_capacity(row_blocks as usize),
+            id_blocks: Vec::with_capacity(id_blocks as usize),
+        };
+        for _ in 0..leaves {
+            let (leaf, after) = LeafEntry::decode(rest, steps)?;
+            meta.leaves.push(leaf);
+            rest = after;
+        }
+        for _ in 0..row_blocks {
+            let (bytes, after) = u32_of(rest)?;
+            meta.row_blocks.push(bytes);
+            rest = after;
+        }
+        for _ in 0..id_blocks {
+            let (first, after) = u64_of(rest)?;
+            let (bytes, after) = u32_of(after)?;
+            meta.id_blocks.push(IdEntry { first, bytes });
+            rest = after;
+        }
+        meta.check(header)?;
+        Ok(meta)
+    }
+
+    fn check(&self, header: &Header) -> Result<(), Malformed> {
+        let rows: u64 = self.leaves.iter().map(|leaf| u64::from(leaf.rows)).sum();
+        let blocks: u64 =
+            self.leaves.iter().map(|leaf| u64::from(leaf.rows).div_ceil(BLOCK_ROWS as u64)).sum();
+        if rows != self.rows || blocks != self.row_blocks.len() as u64 {
+            return Err(Malformed("the rows of the leaves do not add up"));
+        }
+        if self.leaves.iter().any(|leaf| leaf.rows == 0) {
+            return Err(Malformed("a leaf without rows"));
+        }
+        let most = header.row_block_bytes_max();
+        if self.row_blocks.iter().any(|&bytes| bytes as usize > most) {
+            return Err(Malformed("a row block is longer than its rows"));
+        }
+        let most = 3 * (COLUMN_HEAD + 8 * ID_ROWS) + CHECKSUM_BYTES;
+        let ascending = self.id_blocks.windows(2).all(|pair| pair[0].first < pair[1].first);
+        if !ascending || self.id_blocks.iter().any(|block| block.bytes as usize > most) {
+            return Err(Malformed("the id blocks are out of order or too long"));
+        }
+        Ok(())
+    }
+}
+
+impl LeafEntry {
+    fn decode(bytes: &[u8], steps: usize) -> Result<(LeafEntry, &[u8]), Malformed> {
+        let (rows, rest) = u32_of(bytes)?;
+        let (reach, rest) = f32_of(rest)?;
+        let (low, rest) = f32_of(rest)?;
+        let (step, rest) = f32_of(rest)?;
+        let split = rest.split_at_checked(steps);
+        let (steps, rest) = split.ok_or(Malformed("a centroid is cut short"))?;
+        if reach < 0.0 || step < 0.0 {
+            return Err(Malformed("a negative reach or step"));
+        }
+        Ok((LeafEntry { rows, reach, low, step, steps: steps.into() }, rest))
+    }
+}
+
+/// Appends the keys of a row block; the coded vectors follow them.
+pub(super) fn put_keys(out: &mut Vec<u8>, keys: &[RowKey]) {
+    column::put(out, keys.iter().map(|key| key.id));
+    column::put(out, keys.iter().map(|key| key.version));
+    column::put(out, keys.iter().map(|key| key.code));
+    column::put(out, keys.iter().map(|key| u64::from(key.shard)));
+}
+
+/// A row block in the bytes of its payload.
+pub(super) struct RowBlock<'a> {
+    ids: Column<'a>,
+    versions: Column<'a>,
+    codes: Column<'a>,
+    shards: Column<'a>,
+    /// What a codec decodes.
+    pub(super) vectors: &'a [u8],
+}
+
+impl<'a> RowBlock<'a> {
+    /// * `rows`: what the directory says.
+    pub(super) fn decode(bytes: &'a [u8], rows: usize) -> Result<RowBlock<'a>, Malformed> {
+        let (ids, rest) = Column::read(bytes, rows)?;
+        let (versions, rest) = Column::read(rest, rows)?;
+        let (codes, rest) = Column::read(rest, rows)?;
+        let (shards, vectors) = Column::read(rest, rows)?;
+        Ok(RowBlock { ids, versions, codes, shards, vectors })
+    }
+
+    pub(super) fn key(&self, row: usize) -> RowKey {
+        RowKey {
+            id: self.ids.get(row),
+            version: self.versions.get(row),
+            code: self.codes.get(row),
+            shard: self.shards.get(row) as u16,
+        }
+    }
+}
+
+/// A row as the id area knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct IdRow {
+    pub(super) id: u64,
+    pub(super) version: u64,
+    pub(super) row: u32,
+}
+
+/// The payload of an id block.
+pub(super) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
+    let mut out = Vec::new();
+    column::put(&mut out, rows.iter().map(|row| row.id));
+    column::put(&mut out, rows.iter().map(|row| row.version));
+    column::put(&mut out, rows.iter().map(|row| u64::from(row.row)));
+    out
+}
+
+/// An id block in the bytes of its payload.
+pub(super) struct IdBlock<'a> {
+    rows: usize,
+    ids: Column<'a>,
+    versions: Column<'a>,
+    numbers: Column<'a>,
+}
+
+impl<'a> IdBlock<'a> {
+    pub(super) fn decode(bytes: &'a [u8], rows: usize) -> Result<IdBlock<'a>, Malformed> {
+        let (ids, rest) = Column::read(bytes, rows)?;
+        let (versions, rest) = Column::read(rest, rows)?;
+        let (numbers, rest) = Column::read(rest, rows)?;
+        if !rest.is_empty() {
+            return Err(Malformed("bytes are left over in an id block"));
+        }
+        Ok(IdBlock { rows, ids, versions, numbers })
+    }
+
+    pub(super) fn get(&self, at: usize) -> IdRow {
+        let row = self.numbers.get(at) as u32;
+        IdRow { id: self.ids.get(at), version: self.versions.get(at), row }
+    }
+
+    /// The row of an id.
+    pub(super) fn find(&self, id: u64) -> Option<IdRow> {
+        let (mut low, mut high) = (0, self.rows);
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.ids.get(middle).cmp(&id) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Some(self.get(middle)),
+            }
+        }
+        None
+    }
+}

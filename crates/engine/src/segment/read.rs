@@ -1,0 +1,441 @@
+//! Opens a segment and reads its blocks.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use vstream_quantize::rabitq::Rotation;
+use vstream_quantize::scalar8::Centroids;
+use vstream_store::blocks::{unseal, Address, Block, BlockReader, Place, CHECKSUM_BYTES};
+use vstream_store::codec::{Shape, BLOCK_ROWS};
+use vstream_store::{
+    Access, Buffer, Cache, Error as StoreError, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
+};
+use vstream_vector::{kernels, Element, Metric};
+
+use super::format::{
+    Footer, Header, HeaderError, IdBlock, IdRow, Meta, FOOTER, FOOTER_NUMBER, HEADER, ID_ROWS,
+    VERSION,
+};
+use super::write::SegmentKind;
+use crate::error::Error;
+
+/// Blocks that are asked for together when a whole area is read.
+pub(super) const BLOCKS_AHEAD: usize = 128;
+
+/// Where the codes of an open segment are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codes {
+    /// In memory, read once: `padded / 8 + 4` bytes per row.
+    Resident,
+    /// In the file: the postings of the leaves that a query visits are read for it.
+    OnDemand,
+}
+
+/// How a segment is opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Holds blocks that were read; shared with other segments. Without it every read goes to the
+    /// file.
+    pub cache: Option<Arc<Cache<Block>>>,
+    /// Where its codes are.
+    pub codes: Codes,
+}
+
+/// Reads of a segment so far that went to its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Ranges read.
+    pub reads: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Times that reads were waited for: ranges that were read together count once.
+    pub rounds: u64,
+}
+
+/// Bytes of memory that an open segment holds, beside the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentMemory {
+    /// Leaf directory and block offsets.
+    pub directory: u64,
+    /// Codes and their factors, if resident.
+    pub codes: u64,
+}
+
+/// A file that counts what is read of it.
+struct Counted {
+    file: Arc<dyn ReadAt>,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+    rounds: AtomicU64,
+}
+
+impl Counted {
+    fn count(&self, ranges: &[Range]) {
+        if !ranges.is_empty() {
+            let bytes: u64 = ranges.iter().map(|range| range.bytes as u64).sum();
+            self.reads.fetch_add(ranges.len() as u64, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ReadAt for Counted {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    fn read(&self, range: Range) -> Result<Buffer, StoreError> {
+        self.count(&[range]);
+        self.file.read(range)
+    }
+
+    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, StoreError> {
+        self.count(ranges);
+        self.file.read_many(ranges)
+    }
+}
+
+/// Where a leaf is, and how far it reaches.
+pub(super) struct LeafPlace {
+    pub(super) rows: u32,
+    pub(super) reach: f32,
+    pub(super) first_row: u32,
+    pub(super) first_block: u32,
+    /// Offset of its posting.
+    pub(super) posting: u64,
+    low: f32,
+    step: f32,
+    /// Length of the centroid.
+    pub(super) length: f32,
+}
+
+/// An open segment: immutable, shared by any number of readers.
+pub struct Segment {
+    pub(super) header: Header,
+    pub(super) rotation: Rotation,
+    pub(super) leaves: Vec<LeafPlace>,
+    /// Centroids as they are stored, `padded` steps each; none in a flat segment.
+    steps: Vec<u8>,
+    /// The same, for ranking.
+    pub(super) centroids: Option<Centroids>,
+    /// Offsets of the row blocks, and the end of the last.
+    row_blocks: Vec<u64>,
+    /// Smallest id and offset of the id blocks, then the end of the last.
+    ids: Vec<(u64, u64)>,
+    rows: u64,
+    digest: u128,
+    codes: (u64, u64),
+    /// Codes and factors of the whole segment, block by block as the row blocks are.
+    pub(super) resident: Option<Vec<u8>>,
+    /// Through the cache.
+    pub(super) blocks: BlockReader,
+    /// Past the cache, for walks over everything.
+    pub(super) passing: BlockReader,
+    counted: Arc<Counted>,
+}
+
+impl Segment {
+    /// Opens a segment: reads and checks header, footer and meta, and the codes if they are to be
+    /// resident. Every other block is checked when it is read.
+    ///
+    /// Cost: two rounds of reads; three with resident codes. Errors: `Corrupt` with file and
+    /// offset, `Unsupported` if it was written by a newer version, those of the store.
+    pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {
+        let counted = Arc::new(Counted {
+            file,
+            reads: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
+        });
+        let (header, meta, meta_offset) = read_ends(&*counted)?;
+        let file: Arc<dyn ReadAt> = counted.clone();
+        let reader = |cache| BlockReader::new(file.clone(), header.identity, VERSION, cache);
+        let (blocks, passing) = (reader(options.cache), reader(None));
+        let mut segment = Segment {
+            header,
+            rotation: Rotation::new(header.dimension, header.seed),
+            leaves: Vec::with_capacity(meta.leaves.len()),
+            steps: Vec::new(),
+            centroids: None,
+            row_blocks: Vec::with_capacity(meta.row_blocks.len() + 1),
+            ids: Vec::with_capacity(meta.id_blocks.len() + 1),
+            rows: meta.rows,
+            digest: meta.digest,
+            codes: meta.codes,
+            resident: None,
+            blocks,
+            passing,
+            counted,
+        };
+        let end = segment.place(&meta);
+        if end != meta_offset {
+            return Err(segment.corrupt(meta_offset, "the areas do not fill the file"));
+        }
+        if options.codes == Codes::Resident && header.kind == SegmentKind::Cluster {
+            segment.resident = Some(segment.read_codes()?);
+        }
+        Ok(segment)
+    }
+
+    /// Opens the segment in a file of the operating system. Errors: as [`Segment::open`].
+    pub fn open_file(path: &Path, options: OpenOptions) -> Result<Segment, Error> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+            Error::invalid(format!("{} is no name of a segment: give a file", path.display()))
+        })?;
+        let store = FileStore::open_dir(folder, Syncing::Off)?;
+        Segment::open(store.open(name, Access::Cached)?, options)
+    }
+
+    /// Lays out the areas; returns the offset after the last.
+    fn place(&mut self, meta: &Meta) -> u64 {
+        let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
+        for &bytes in &meta.row_blocks {
+            self.row_blocks.push(offset);
+            offset += u64::from(bytes);
+        }
+        self.row_blocks.push(offset);
+        let padded = self.header.padded();
+        let cluster = self.header.kind == SegmentKind::Cluster;
+        let (mut first_row, mut first_block) = (0, 0);
+        let mut rounded = Vec::new();
+        for leaf in &meta.leaves {
+            let mut place = LeafPlace {
+                rows: leaf.rows,
+                reach: leaf.reach,
+                first_row,
+                first_block,
+                posting: offset,
+                low: leaf.low,
+                step: leaf.step,
+                length: 0.0,
+            };
+            if cluster {
+                let at = rounded.len();
+                rounded.resize(at + padded, 0.0);
+                leaf.centroid(&mut rounded[at..]);
+                place.length = kernels::norm_squared(&rounded[at..]).sqrt();
+                self.steps.extend_from_slice(&leaf.steps);
+                offset += self.header.posting_bytes(leaf.rows) as u64;
+            }
+            self.leaves.push(place);
+            first_row += leaf.rows;
+            first_block += (leaf.rows as usize).div_ceil(BLOCK_ROWS) as u32;
+        }
+        if cluster {
+            self.centroids = Some(Centroids::build(&rounded, padded));
+        }
+        for block in &meta.id_blocks {
+            self.ids.push((block.first, offset));
+            offset += u64::from(block.bytes);
+        }
+        self.ids.push((u64::MAX, offset));
+        offset
+    }
+
+    /// All postings, in one walk over the index area.
+    fn read_codes(&self) -> Result<Vec<u8>, Error> {
+        let mut codes = Vec::with_capacity(self.row_blocks() * self.header.posting_block_bytes());
+        let all: Vec<u32> = (0..self.leaves.len() as u32).collect();
+        for leaves in all.chunks(BLOCKS_AHEAD) {
+            let addresses: Vec<Address> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();
+            for posting in self.passing.read_many(&addresses)? {
+                codes.extend_from_slice(&posting);
+            }
+        }
+        Ok(codes)
+    }
+
+    /// Rows, dead ones included.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Leaves.
+    pub fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Blocks of up to 32 rows.
+    pub fn row_blocks(&self) -> usize {
+        self.row_blocks.len() - 1
+    }
+
+    /// Dimensions of its vectors.
+    pub fn dimension(&self) -> usize {
+        self.header.dimension
+    }
+
+    /// Formula of its distance.
+    pub fn metric(&self) -> Metric {
+        self.header.metric
+    }
+
+    /// How its rows are held.
+    pub fn element(&self) -> Element {
+        self.header.element
+    }
+
+    /// How it is searched.
+    pub fn kind(&self) -> SegmentKind {
+        self.header.kind
+    }
+
+    /// Smallest and largest routing code of its rows; the first is above the second if it has none.
+    pub fn code_range(&self) -> (u64, u64) {
+        self.codes
+    }
+
+    /// Sum, mod 2^128, of a hash of (id, version) of every row.
+    pub fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.counted.bytes()
+    }
+
+    /// What was read of the file so far, by all readers.
+    pub fn io(&self) -> IoCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Counted { reads, bytes, rounds, .. } = &*self.counted;
+        IoCounts { reads: load(reads), bytes: load(bytes), rounds: load(rounds) }
+    }
+
+    /// Memory that it holds now.
+    pub fn memory(&self) -> SegmentMemory {
+        let ranked = self.centroids.as_ref().map_or(0, |c| c.len() * (c.dimension() + 16));
+        let directory = size_of_val(&*self.leaves)
+            + self.steps.len()
+            + ranked
+            + size_of_val(&*self.row_blocks)
+            + size_of_val(&*self.ids);
+        let codes = self.resident.as_ref().map_or(0, |codes| codes.capacity());
+        SegmentMemory { directory: directory as u64, codes: codes as u64 }
+    }
+
+    /// Row number and version of an id, whether it is deleted or not. Cost: one block.
+    pub fn find(&self, id: u64) -> Result<Option<(u32, u64)>, Error> {
+        let after = self.ids.partition_point(|&(first, _)| first <= id);
+        // The last entry is the end of the area.
+        let Some(at) = after.min(self.ids.len() - 1).checked_sub(1) else { return Ok(None) };
+        let block = self.blocks.read(self.id_address(at))?;
+        let found = self.id_block(at, &block)?.find(id);
+        match found {
+            Some(IdRow { row, .. }) if u64::from(row) >= self.rows => {
+                Err(self.corrupt(self.ids[at].1, "an id points behind the last row"))
+            }
+            found => Ok(found.map(|IdRow { row, version, .. }| (row, version))),
+        }
+    }
+
+    pub(super) fn id_blocks(&self) -> usize {
+        self.ids.len() - 1
+    }
+
+    pub(super) fn id_address(&self, at: usize) -> Address {
+        let postings = self.centroids.as_ref().map_or(0, |_| self.leaves.len());
+        Address {
+            number: (1 + self.row_blocks() + postings + at) as u64,
+            offset: self.ids[at].1,
+            bytes: (self.ids[at + 1].1 - self.ids[at].1) as usize,
+        }
+    }
+
+    pub(super) fn id_block<'a>(&self, at: usize, block: &'a [u8]) -> Result<IdBlock<'a>, Error> {
+        let rows = (self.rows as usize - at * ID_ROWS).min(ID_ROWS);
+        IdBlock::decode(block, rows).map_err(|what| self.corrupt(self.ids[at].1, what))
+    }
+
+    /// Address of a row block.
+    pub(super) fn row_block(&self, block: u32) -> Address {
+        let (from, to) = (self.row_blocks[block as usize], self.row_blocks[block as usize + 1]);
+        Address { number: 1 + u64::from(block), offset: from, bytes: (to - from) as usize }
+    }
+
+    /// Address of the posting of a leaf of a cluster segment.
+    pub(super) fn posting(&self, leaf: u32) -> Address {
+        let place = &self.leaves[leaf as usize];
+        Address {
+            number: (1 + self.row_blocks() + leaf as usize) as u64,
+            offset: place.posting,
+            bytes: self.header.posting_bytes(place.rows),
+        }
+    }
+
+    /// Writes the centroid that the codes of a leaf refer to.
+    pub(super) fn centroid(&self, leaf: u32, out: &mut [f32]) {
+        let (place, padded) = (&self.leaves[leaf as usize], out.len());
+        let steps = &self.steps[leaf as usize * padded..][..padded];
+        let pairs = out.iter_mut().zip(steps);
+        pairs.for_each(|(x, &steps)| *x = place.low + place.step * f32::from(steps));
+    }
+
+    /// What a codec must know of the vectors.
+    pub(super) fn shape(&self) -> Shape {
+        Shape { kind: self.header.codec_kind(), dimension: self.header.dimension }
+    }
+
+    pub(super) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
+        StoreError::corrupt(self.counted.name(), offset, what).into()
+    }
+}
+
+/// Header and meta of a file, checked, and the offset of meta.
+fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
+    let (name, length) = (file.name(), file.bytes());
+    let head = HEADER + CHECKSUM_BYTES;
+    let foot = FOOTER + CHECKSUM_BYTES;
+    let corrupt = |offset, what: &str| Error::from(StoreError::corrupt(name, offset, what));
+    if length < (head + foot) as u64 {
+        return Err(corrupt(0, "too short for a segment: torn, or not ours"));
+    }
+    let foot_offset = length - foot as u64;
+    let ends = file.read_many(&[
+        Range { offset: 0, bytes: head },
+        Range { offset: foot_offset, bytes: foot },
+    ])?;
+    let header = match Header::decode(&ends[0]) {
+        Ok(header) => header,
+        Err(HeaderError::Malformed(what)) => return Err(corrupt(0, what.0)),
+        Err(HeaderError::Version(version)) => {
+            let what = format!("segment version {version}, this one reads {VERSION}: use a newer");
+            return Err(StoreError::new(ErrorKind::Unsupported, name, what).into());
+        }
+    };
+    let place = |number| Place { file: header.identity, number, version: VERSION };
+    unseal(place(0), &ends[0], name, 0)?;
+    unseal(place(FOOTER_NUMBER), &ends[1], name, foot_offset)?;
+    let footer = Footer::decode(&ends[1]).map_err(|what| corrupt(foot_offset, what.0))?;
+    let meta_offset = foot_offset.checked_sub(footer.meta_bytes);
+    let meta_offset = match meta_offset {
+        Some(at)
+            if at >= head as u64
+                && footer.identity == header.identity
+                && footer.file_bytes == length =>
+        {
+            at
+        }
+        _ => return Err(corrupt(foot_offset, "the footer is not of a file of this length")),
+    };
+    let range = Range { offset: meta_offset, bytes: footer.meta_bytes as usize };
+    let bytes = file.read(range)?;
+    let payload = unseal(place(footer.meta_number), &bytes, name, meta_offset)?;
+    let meta = Meta::decode(&header, payload).map_err(|what| corrupt(meta_offset, what.0))?;
+    let postings = if header.kind == SegmentKind::Cluster { meta.leaves.len() } else { 0 };
+    let before = 1 + meta.row_blocks.len() + postings + meta.id_blocks.len();
+    if footer.meta_number != before as u64 {
+        return Err(corrupt(foot_offset, "the number of blocks is not that of the directory"));
+    }
+    Ok((header, meta, meta_offset))
+}

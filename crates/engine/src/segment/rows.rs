@@ -1,0 +1,137 @@
+//! The rows of one leaf on their way into a segment, and rows that were decoded from one.
+
+use std::ops::Range;
+
+use vstream_index::{RowKey, VectorRef};
+use vstream_store::codec::{CodecError, Decoder, Encoder, Policy, Shape};
+use vstream_vector::{Bf16, Element, F16};
+
+/// Numbers of rows, row-major, and what is done with those of each element type.
+macro_rules! numbers {
+    ($($variant:ident($number:ty)),*) => {
+        /// Numbers of rows, row-major.
+        #[derive(Clone, Debug)]
+        pub(super) enum Numbers {
+            $($variant(Vec<$number>)),*
+        }
+
+        impl Numbers {
+            pub(super) fn new(element: Element) -> Numbers {
+                match element {
+                    $(Element::$variant => Numbers::$variant(Vec::new()),)*
+                }
+            }
+
+            pub(super) fn element(&self) -> Element {
+                match self {
+                    $(Numbers::$variant(_) => Element::$variant,)*
+                }
+            }
+
+            fn len(&self) -> usize {
+                match self {
+                    $(Numbers::$variant(x) => x.len(),)*
+                }
+            }
+
+            fn clear(&mut self) {
+                match self {
+                    $(Numbers::$variant(x) => x.clear(),)*
+                }
+            }
+
+            fn push(&mut self, vector: VectorRef<'_>) {
+                match (self, vector) {
+                    $((Numbers::$variant(x), VectorRef::$variant(row)) => x.extend_from_slice(row),)*
+                    _ => panic!("a row of another element type than its segment"),
+                }
+            }
+
+            pub(super) fn row(&self, row: usize, dimension: usize) -> VectorRef<'_> {
+                let range = row * dimension..(row + 1) * dimension;
+                match self {
+                    $(Numbers::$variant(x) => VectorRef::$variant(&x[range]),)*
+                }
+            }
+
+            /// Appends the block of some rows to `out`.
+            pub(super) fn encode(
+                &self,
+                rows: Range<usize>,
+                shape: Shape,
+                policy: Policy,
+                encoder: &mut Encoder,
+                out: &mut Vec<u8>,
+            ) {
+                let range = rows.start * shape.dimension..rows.end * shape.dimension;
+                match self {
+                    $(Numbers::$variant(x) => encoder.encode(shape, &x[range], policy, out),)*
+                };
+            }
+
+            /// Takes some rows of a block in place of what was held.
+            pub(super) fn decode(
+                &mut self,
+                bytes: &[u8],
+                rows: Range<usize>,
+                shape: Shape,
+                decoder: &mut Decoder,
+            ) -> Result<(), CodecError> {
+                let n = rows.len() * shape.dimension;
+                match self {
+                    $(Numbers::$variant(x) => {
+                        x.resize(n, <$number>::default());
+                        decoder.decode(shape, bytes, rows, x)
+                    })*
+                }
+            }
+        }
+    };
+}
+numbers!(F32(f32), F16(F16), Bf16(Bf16), U8(u8), I8(i8));
+
+/// Rows of one leaf: keys and vectors of one element type and dimension.
+#[derive(Clone, Debug)]
+pub struct LeafRows {
+    pub(super) dimension: usize,
+    pub(super) keys: Vec<RowKey>,
+    pub(super) numbers: Numbers,
+}
+
+impl LeafRows {
+    /// No rows.
+    pub fn new(element: Element, dimension: usize) -> LeafRows {
+        LeafRows { dimension, keys: Vec::new(), numbers: Numbers::new(element) }
+    }
+
+    /// Adds a row. Panics if it is of another element type or dimension.
+    pub fn push(&mut self, key: RowKey, vector: VectorRef<'_>) {
+        self.keys.push(key);
+        self.numbers.push(vector);
+        assert_eq!(
+            self.numbers.len(),
+            self.keys.len() * self.dimension,
+            "a row of another dimension"
+        );
+    }
+
+    /// Rows there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Forgets all rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.numbers.clear();
+    }
+
+    pub(super) fn vector(&self, row: usize) -> VectorRef<'_> {
+        self.numbers.row(row, self.dimension)
+    }
+}

@@ -1,0 +1,257 @@
+//! Walks over whole areas of a segment: exact answers, rows for compaction, verification.
+
+use std::fmt;
+
+use vstream_index::{distance, RowKey, SearchStats, VectorRef};
+use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
+use vstream_vector::{Metric, Neighbor, TopK};
+
+use super::format::{IdRow, RowBlock};
+use super::read::{Segment, BLOCKS_AHEAD};
+use super::rows::Numbers;
+use super::search::SegmentView;
+use crate::error::Error;
+use crate::snapshot::row_digest;
+
+/// How a row block is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockReport {
+    /// Leaf of the block.
+    pub leaf: u32,
+    /// Rows of the block.
+    pub rows: usize,
+    /// How its vectors are coded.
+    pub codec: Codec,
+    /// Bytes of the coded vectors.
+    pub coded_bytes: u64,
+    /// Bytes of the vectors themselves.
+    pub raw_bytes: u64,
+    /// Bytes of ids, versions, codes and shards.
+    pub key_bytes: u64,
+}
+
+impl fmt::Display for BlockReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BlockReport { leaf, rows, codec, coded_bytes, raw_bytes, .. } = self;
+        let ratio = *coded_bytes as f64 / *raw_bytes as f64;
+        write!(f, "leaf {leaf}: {rows} rows, {codec}, {coded_bytes} B, ratio {ratio:.3}")
+    }
+}
+
+/// A block on a walk.
+pub(super) struct Visited<'a> {
+    pub(super) leaf: u32,
+    pub(super) first_row: u32,
+    pub(super) rows: usize,
+    pub(super) block: RowBlock<'a>,
+    offset: u64,
+    bytes: usize,
+}
+
+impl Segment {
+    /// Shows the row blocks of some leaves, in order; many are read at once, past the cache.
+    pub(super) fn for_each_block(
+        &self,
+        leaves: impl Iterator<Item = u32>,
+        visit: &mut dyn FnMut(Visited<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut blocks = leaves.flat_map(|leaf| {
+            let place = &self.leaves[leaf as usize];
+            let n = (place.rows as usize).div_ceil(BLOCK_ROWS) as u32;
+            (0..n).map(move |at| (leaf, at))
+        });
+        loop {
+            let wanted: Vec<(u32, u32)> = blocks.by_ref().take(BLOCKS_AHEAD).collect();
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let address = |&(leaf, at): &(u32, u32)| {
+                self.row_block(self.leaves[leaf as usize].first_block + at)
+            };
+            let addresses: Vec<_> = wanted.iter().map(address).collect();
+            let read = self.passing.read_many(&addresses)?;
+            for ((&(leaf, at), bytes), address) in wanted.iter().zip(&read).zip(&addresses) {
+                let place = &self.leaves[leaf as usize];
+                let before = at as usize * BLOCK_ROWS;
+                let rows = (place.rows as usize - before).min(BLOCK_ROWS);
+                let offset = address.offset;
+                let block =
+                    RowBlock::decode(bytes, rows).map_err(|what| self.corrupt(offset, what))?;
+                let first_row = place.first_row + before as u32;
+                let bytes = bytes.len();
+                visit(Visited { leaf, first_row, rows, block, offset, bytes })?;
+            }
+        }
+    }
+
+    /// As [`Segment::for_each_block`], with every row decoded.
+    fn for_each_decoded(
+        &self,
+        leaves: impl Iterator<Item = u32>,
+        visit: &mut dyn FnMut(&Visited<'_>, &Numbers),
+    ) -> Result<(), Error> {
+        let (mut decoder, mut numbers) = (Decoder::new(), Numbers::new(self.element()));
+        self.for_each_block(leaves, &mut |visited| {
+            let vectors = visited.block.vectors;
+            numbers
+                .decode(vectors, 0..visited.rows, self.shape(), &mut decoder)
+                .map_err(|what| self.corrupt(visited.offset, what))?;
+            visit(&visited, &numbers);
+            Ok(())
+        })
+    }
+
+    fn all_leaves(&self) -> std::ops::Range<u32> {
+        0..self.leaves.len() as u32
+    }
+
+    /// Shows how every row block is stored. Errors: `Corrupt`, those of the store.
+    pub fn report(&self, visit: &mut dyn FnMut(BlockReport)) -> Result<(), Error> {
+        self.for_each_block(self.all_leaves(), &mut |visited| {
+            let vectors = visited.block.vectors;
+            let (codec, rows) =
+                describe(vectors).map_err(|what| self.corrupt(visited.offset, what))?;
+            visit(BlockReport {
+                leaf: visited.leaf,
+                rows,
+                codec,
+                coded_bytes: vectors.len() as u64,
+                raw_bytes: (rows * self.dimension() * self.element().bytes()) as u64,
+                key_bytes: (visited.bytes - vectors.len()) as u64,
+            });
+            Ok(())
+        })
+    }
+
+    /// Reads every byte and holds everything against everything: checksums, rows against counts,
+    /// ids against rows, the digest. Cost: the whole file, 16 bytes of memory per row. Errors:
+    /// `Corrupt` with the offset, those of the store.
+    pub fn verify(&self) -> Result<(), Error> {
+        let mut keys: Vec<(u64, u64)> = Vec::with_capacity(self.rows() as usize);
+        let (mut digest, mut codes) = (0u128, (u64::MAX, 0));
+        self.for_each_decoded(self.all_leaves(), &mut |visited, _| {
+            for row in 0..visited.rows {
+                let RowKey { id, version, code, .. } = visited.block.key(row);
+                keys.push((id, version));
+                digest = digest.wrapping_add(row_digest(id, version));
+                codes = (codes.0.min(code), codes.1.max(code));
+            }
+        })?;
+        if digest != self.digest() || codes != self.code_range() {
+            return Err(self.corrupt(0, "the rows are not those of the digest in its meta block"));
+        }
+        if self.centroids.is_some() {
+            let all: Vec<u32> = self.all_leaves().collect();
+            for leaves in all.chunks(BLOCKS_AHEAD) {
+                let addresses: Vec<_> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();
+                self.passing.read_many(&addresses)?;
+            }
+        }
+        let mut last = None;
+        for at in 0..self.id_blocks() {
+            let address = self.id_address(at);
+            let bytes = self.passing.read(address)?;
+            let block = self.id_block(at, &bytes)?;
+            for entry in
+                0..(self.rows() as usize - at * super::format::ID_ROWS).min(super::format::ID_ROWS)
+            {
+                let IdRow { id, version, row } = block.get(entry);
+                let known = keys.get(row as usize) == Some(&(id, version));
+                if !known || last.is_some_and(|last| last >= id) {
+                    return Err(self.corrupt(address.offset, "its ids are not those of the rows"));
+                }
+                last = Some(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SegmentView<'_> {
+    /// Offers every visible row.
+    pub(super) fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+        let segment = self.segment;
+        let mut stats = SearchStats { leaves: segment.leaves(), ..SearchStats::default() };
+        self.for_each_visible(segment.all_leaves(), &mut |key, vector| {
+            stats.rows += 1;
+            let distance = distance(segment.metric(), query, vector);
+            if distance <= out.bound() {
+                out.offer(Neighbor { distance, id: key().id, version: key().version });
+            }
+        })?;
+        stats.exact = stats.rows;
+        Ok(stats)
+    }
+
+    /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
+    ///
+    /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can
+    /// be near enough. Errors: `Corrupt`, those of the store; `out` is incomplete then.
+    pub fn within(
+        &self,
+        query: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        let segment = self.segment;
+        let leaves = self.near_leaves(query, radius);
+        let mut stats = SearchStats { leaves: leaves.len(), ..SearchStats::default() };
+        self.for_each_visible(leaves.into_iter(), &mut |key, vector| {
+            stats.rows += 1;
+            let distance = distance(segment.metric(), query, vector);
+            if distance <= radius {
+                out.push(Neighbor { distance, id: key().id, version: key().version });
+            }
+        })?;
+        stats.exact = stats.rows;
+        Ok(stats)
+    }
+
+    /// Leaves that may hold a row within `radius`: `|q - x| >= |q - c| - |x - c|`, with a margin
+    /// for the rounding of the rotation and the sums.
+    fn near_leaves(&self, query: &[f32], radius: f32) -> Vec<u32> {
+        let segment = self.segment;
+        let all = segment.all_leaves();
+        let radius = match segment.metric() {
+            Metric::L2 => radius,
+            // Of two directions: |a - b|^2 = 2 (1 - cos).
+            Metric::Cosine => 2.0 * radius,
+            Metric::InnerProduct => return all.collect(),
+        };
+        if segment.centroids.is_none() {
+            return all.collect();
+        }
+        let padded = segment.rotation.padded();
+        let (mut rotated, mut centroid) = (vec![0.0; padded], vec![0.0; padded]);
+        segment.rotation.apply(query, &mut rotated);
+        let near = |&leaf: &u32| {
+            segment.centroid(leaf, &mut centroid);
+            let gap = vstream_vector::kernels::l2_squared(&rotated, &centroid).sqrt();
+            let reach = segment.leaves[leaf as usize].reach;
+            let least = gap - reach - 1e-3 * (gap + reach);
+            // Not a number if something overflowed: nothing is proved then.
+            least.is_nan() || reach == f32::MAX || least <= radius.max(0.0).sqrt()
+        };
+        all.filter(near).collect()
+    }
+
+    /// Shows every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
+    pub fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
+        self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| visit(key(), vector))
+    }
+
+    fn for_each_visible(
+        &self,
+        leaves: impl Iterator<Item = u32>,
+        visit: &mut dyn FnMut(&dyn Fn() -> RowKey, VectorRef<'_>),
+    ) -> Result<(), Error> {
+        let dimension = self.segment.dimension();
+        self.segment.for_each_decoded(leaves, &mut |visited, numbers| {
+            for row in 0..visited.rows {
+                if self.is_visible(visited.first_row + row as u32) {
+                    visit(&|| visited.block.key(row), numbers.row(row, dimension));
+                }
+            }
+        })
+    }
+}

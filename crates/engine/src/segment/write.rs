@@ -1,0 +1,388 @@
+//! Writes a segment, a leaf at a time.
+//!
+//! 1. A leaf's rows are rotated; their mean, rounded to bytes, is the leaf's centroid, and their
+//!    codes refer to the rounded centroid, so that no better one need be kept in memory.
+//! 2. Its row blocks go to the file at once; its posting and its ids wait for their areas.
+//! 3. At the end: postings, ids in order, meta, footer.
+//!
+//! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors.
+
+use std::collections::BTreeMap;
+
+use vstream_index::{PinnedRows, RowKey};
+use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
+use vstream_quantize::Form;
+use vstream_store::blocks::{seal, Place, CHECKSUM_BYTES};
+use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS};
+use vstream_store::{FileWriter, Store};
+use vstream_vector::{kernels, Element, Metric};
+
+use super::format::{
+    encode_ids, put_keys, Footer, Header, IdEntry, IdRow, LeafEntry, Meta, FOOTER_NUMBER, ID_ROWS,
+    ROWS_MAX, VERSION,
+};
+use super::rows::LeafRows;
+use crate::error::Error;
+use crate::settings::DIMENSION_MAX;
+use crate::snapshot::row_digest;
+
+/// Rows that a leaf of rows without one gets at most.
+const LOOSE_LEAF_ROWS: usize = 384;
+
+/// How a segment is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Every row is looked at.
+    Flat,
+    /// Leaves with centroids and codes.
+    Cluster,
+}
+
+impl SegmentKind {
+    pub(super) fn tag(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) fn from_tag(tag: u8) -> Option<SegmentKind> {
+        [SegmentKind::Flat, SegmentKind::Cluster].into_iter().find(|kind| kind.tag() == tag)
+    }
+}
+
+/// What a segment is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentSettings {
+    /// Dimensions of every vector.
+    pub dimension: usize,
+    /// Formula of the distance. Rows under cosine come normalised.
+    pub metric: Metric,
+    /// How rows are held.
+    pub element: Element,
+    /// How it is searched.
+    pub kind: SegmentKind,
+    /// Seed of the rotation of its codes.
+    pub seed: u64,
+    /// What no other file ever had: blocks of another file are noticed by it.
+    pub identity: u64,
+    /// How vectors are coded.
+    pub policy: Policy,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentSummary {
+    /// Rows.
+    pub rows: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Bytes of the vector area: keys, coded vectors, checksums.
+    pub vector_bytes: u64,
+    /// Bytes of the coded vectors alone.
+    pub coded_bytes: u64,
+    /// Bytes of the index area.
+    pub index_bytes: u64,
+    /// Bytes of the id area.
+    pub id_bytes: u64,
+    /// Sum, mod 2^128, of a hash of (id, version) of every row.
+    pub digest: u128,
+}
+
+/// Writes one segment. Dropped before [`SegmentWriter::finish`], it never was.
+pub struct SegmentWriter {
+    header: Header,
+    policy: Policy,
+    rotation: Rotation,
+    out: Box<dyn FileWriter>,
+    number: u64,
+    offset: u64,
+    meta: Meta,
+    postings: Vec<Vec<u8>>,
+    ids: Vec<IdRow>,
+    encoder: Encoder,
+    summary: SegmentSummary,
+}
+
+impl SegmentWriter {
+    /// Begins the file `name`. Errors: `Invalid` settings, those of the store.
+    pub fn create(
+        store: &dyn Store,
+        name: &str,
+        settings: SegmentSettings,
+    ) -> Result<SegmentWriter, Error> {
+        let SegmentSettings { dimension, metric, element, kind, seed, identity, policy } = settings;
+        if !(1..=DIMENSION_MAX).contains(&dimension) {
+            return Err(Error::invalid(format!(
+                "dimension is {dimension}: choose a value from 1 to {DIMENSION_MAX}"
+            )));
+        }
+        let header = Header { dimension, metric, element, kind, seed, identity };
+        let meta = Meta {
+            rows: 0,
+            digest: 0,
+            codes: (u64::MAX, 0),
+            leaves: Vec::new(),
+            row_blocks: Vec::new(),
+            id_blocks: Vec::new(),
+        };
+        let mut writer = SegmentWriter {
+            header,
+            policy,
+            rotation: Rotation::new(dimension, seed),
+            out: store.create(name)?,
+            number: 0,
+            offset: 0,
+            meta,
+            postings: Vec::new(),
+            ids: Vec::new(),
+            encoder: Encoder::new(),
+            summary: SegmentSummary::default(),
+        };
+        writer.append(header.encode())?;
+        Ok(writer)
+    }
+
+    /// Adds the rows of a leaf after those of the leaves before it; none are no leaf.
+    ///
+    /// Errors: `Invalid` if the rows are of another element type or dimension or too many, those of
+    /// the store.
+    pub fn leaf(&mut self, rows: &LeafRows) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let n = rows.len() as u64;
+        let fits = rows.dimension == self.header.dimension
+            && rows.numbers.element() == self.header.element;
+        if !fits || self.meta.rows + n >= ROWS_MAX {
+            return Err(Error::invalid(
+                "the rows of a leaf are not of their segment's element type and dimension, or \
+                 the segment would have more than 2,147,483,647 rows: close it and begin another",
+            ));
+        }
+        let entry = match self.header.kind {
+            SegmentKind::Flat => {
+                let steps = Box::new([]);
+                LeafEntry { rows: n as u32, reach: 0.0, low: 0.0, step: 0.0, steps }
+            }
+            SegmentKind::Cluster => self.post(rows),
+        };
+        self.meta.leaves.push(entry);
+        for (key, row) in rows.keys.iter().zip(self.meta.rows as u32..) {
+            self.ids.push(IdRow { id: key.id, version: key.version, row });
+            self.meta.digest = self.meta.digest.wrapping_add(row_digest(key.id, key.version));
+            self.meta.codes.0 = self.meta.codes.0.min(key.code);
+            self.meta.codes.1 = self.meta.codes.1.max(key.code);
+        }
+        self.meta.rows += n;
+        let shape = Shape { kind: self.header.codec_kind(), dimension: rows.dimension };
+        for from in (0..rows.len()).step_by(BLOCK_ROWS) {
+            let range = from..rows.len().min(from + BLOCK_ROWS);
+            let mut payload = Vec::new();
+            put_keys(&mut payload, &rows.keys[range.clone()]);
+            let keys = payload.len();
+            rows.numbers.encode(range, shape, self.policy, &mut self.encoder, &mut payload);
+            self.summary.coded_bytes += (payload.len() - keys) as u64;
+            let bytes = self.append(payload)?;
+            self.meta.row_blocks.push(bytes);
+            self.summary.vector_bytes += u64::from(bytes);
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and makes the file visible.
+    ///
+    /// Errors: `Invalid` if an id came twice, those of the store. There is no file then.
+    pub fn finish(mut self) -> Result<SegmentSummary, Error> {
+        for posting in std::mem::take(&mut self.postings) {
+            self.summary.index_bytes += u64::from(self.append(posting)?);
+        }
+        self.ids.sort_unstable();
+        if let Some(pair) = self.ids.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(Error::invalid(format!(
+                "id {} came twice: a segment holds one row of an id",
+                pair[0].id
+            )));
+        }
+        let ids = std::mem::take(&mut self.ids);
+        for block in ids.chunks(ID_ROWS) {
+            let bytes = self.append(encode_ids(block))?;
+            self.meta.id_blocks.push(IdEntry { first: block[0].id, bytes });
+            self.summary.id_bytes += u64::from(bytes);
+        }
+        let meta_number = self.number;
+        let meta_bytes = u64::from(self.append(self.meta.encode())?);
+        let mut footer =
+            Footer { identity: self.header.identity, meta_number, meta_bytes, file_bytes: 0 };
+        footer.file_bytes = self.offset + (super::format::FOOTER + CHECKSUM_BYTES) as u64;
+        let mut bytes = footer.encode();
+        seal(self.place(FOOTER_NUMBER), &mut bytes);
+        self.out.append(&bytes)?;
+        self.summary.bytes = self.out.finish()?;
+        self.summary.rows = self.meta.rows;
+        self.summary.leaves = self.meta.leaves.len() as u64;
+        self.summary.digest = self.meta.digest;
+        Ok(self.summary)
+    }
+
+    fn place(&self, number: u64) -> Place {
+        Place { file: self.header.identity, number, version: VERSION }
+    }
+
+    /// Appends the next block; returns its length with its checksum.
+    fn append(&mut self, mut payload: Vec<u8>) -> Result<u32, Error> {
+        seal(self.place(self.number), &mut payload);
+        let bytes = u32::try_from(payload.len()).map_err(|_| {
+            Error::invalid("a block of a segment is beyond 4 GiB: write smaller ones")
+        })?;
+        self.out.append(&payload)?;
+        self.number += 1;
+        self.offset += u64::from(bytes);
+        Ok(bytes)
+    }
+
+    /// Codes the rows of a leaf; their posting waits for its area.
+    fn post(&mut self, rows: &LeafRows) -> LeafEntry {
+        let padded = self.header.padded();
+        let mut rotated = vec![0.0f32; rows.len() * padded];
+        let mut vector = vec![0.0f32; rows.dimension];
+        for (row, out) in rotated.chunks_exact_mut(padded).enumerate() {
+            rows.vector(row).read(&mut vector);
+            self.rotation.apply(&vector, out);
+        }
+        let mean = vstream_vector::mean(&rotated, padded);
+        let mut entry = LeafEntry::round(&mean);
+        entry.rows = rows.len() as u32;
+        let mut centroid = vec![0.0f32; padded];
+        entry.centroid(&mut centroid);
+        let form = form_of(self.header.metric);
+        let block_bytes = self.header.posting_block_bytes();
+        let mut posting = vec![0u8; rows.len().div_ceil(BLOCK) * block_bytes];
+        let mut bits = vec![0u8; padded / 8];
+        let blocks = posting.chunks_exact_mut(block_bytes).zip(rotated.chunks(BLOCK * padded));
+        for (codes, block) in blocks {
+            clear(codes);
+            for (lane, row) in block.chunks_exact(padded).enumerate() {
+                let factors = encode(form, row, &centroid, &mut bits);
+                pack_lane(codes, padded, lane, &bits, factors);
+                let reach = kernels::l2_squared(row, &centroid).sqrt();
+                entry.reach = entry.reach.max(reach.min(f32::MAX));
+            }
+        }
+        self.postings.push(posting);
+        entry
+    }
+}
+
+/// Which estimate the codes of a metric give.
+pub(super) fn form_of(metric: Metric) -> Form {
+    match metric {
+        Metric::L2 | Metric::Cosine => Form::L2,
+        Metric::InnerProduct => Form::InnerProduct,
+    }
+}
+
+impl LeafEntry {
+    /// An entry with the centroid rounded to 256 steps between its extremes.
+    fn round(mean: &[f32]) -> LeafEntry {
+        let low = mean.iter().copied().fold(f32::INFINITY, f32::min);
+        let high = mean.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let step = (high - low) / 255.0;
+        let step = if step.is_normal() { step } else { 0.0 };
+        // Numbers near the largest overflow when they are rotated. Any centroid is right then,
+        // only none is good.
+        let low = if low.is_finite() { low } else { 0.0 };
+        let to_steps = |x: f32| if step > 0.0 { ((x - low) / step).round() as u8 } else { 0 };
+        let steps = mean.iter().map(|&x| to_steps(x)).collect();
+        LeafEntry { rows: 0, reach: 0.0, low, step, steps }
+    }
+
+    /// Writes the rounded centroid to `out`.
+    pub(super) fn centroid(&self, out: &mut [f32]) {
+        let steps = out.iter_mut().zip(&self.steps);
+        steps.for_each(|(x, &steps)| *x = self.low + self.step * f32::from(steps));
+    }
+}
+
+/// Writes the rows of a pinned index: leaf by leaf, those not in a leaf yet with the nearest one.
+///
+/// Cost: two walks over the rows; memory as [`SegmentWriter`], and the rows without a leaf.
+/// Errors: those of the writer. There is no file then.
+pub fn write_pinned(
+    store: &dyn Store,
+    name: &str,
+    settings: SegmentSettings,
+    rows: &dyn PinnedRows,
+) -> Result<SegmentSummary, Error> {
+    let mut writer = SegmentWriter::create(store, name, settings)?;
+    let Loose { by_leaf: mut loose, keys, rows: loose_rows } = Loose::of(settings, rows);
+    let add = |leaf: &mut LeafRows, rows: Vec<usize>| {
+        rows.into_iter().for_each(|row| leaf.push(keys[row], loose_rows.vector(row)));
+    };
+    let mut leaf = LeafRows::new(settings.element, settings.dimension);
+    let mut current = None;
+    let mut failed = None;
+    rows.for_each_leaf_row(&mut |at, key, vector| {
+        let Some(at) = at else { return };
+        if failed.is_some() {
+            return;
+        }
+        if current != Some(at) {
+            add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
+            failed = writer.leaf(&leaf).err();
+            leaf.clear();
+            current = Some(at);
+        }
+        leaf.push(key, vector);
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
+    writer.leaf(&leaf)?;
+    for rows in loose.remove(&None).unwrap_or_default().chunks(LOOSE_LEAF_ROWS) {
+        leaf.clear();
+        add(&mut leaf, rows.to_vec());
+        writer.leaf(&leaf)?;
+    }
+    writer.finish()
+}
+
+/// Rows that were in no leaf, and the leaf that each goes to; `None` if there is no leaf at all.
+struct Loose {
+    by_leaf: BTreeMap<Option<u32>, Vec<usize>>,
+    keys: Vec<RowKey>,
+    rows: LeafRows,
+}
+
+impl Loose {
+    fn of(settings: SegmentSettings, pinned: &dyn PinnedRows) -> Loose {
+        let dimension = settings.dimension;
+        let mut rows = LeafRows::new(settings.element, dimension);
+        let mut sums: BTreeMap<u32, (f32, Vec<f32>)> = BTreeMap::new();
+        let mut vector = vec![0.0f32; dimension];
+        pinned.for_each_leaf_row(&mut |leaf, key, row| match leaf {
+            None => rows.push(key, row),
+            Some(leaf) => {
+                row.read(&mut vector);
+                let (n, sum) = sums.entry(leaf).or_insert_with(|| (0.0, vec![0.0; dimension]));
+                *n += 1.0;
+                sum.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
+            }
+        });
+        for (n, sum) in sums.values_mut() {
+            sum.iter_mut().for_each(|x| *x /= *n);
+        }
+        let mut by_leaf: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+        for row in 0..rows.len() {
+            rows.vector(row).read(&mut vector);
+            let distance = |mean: &[f32]| kernels::l2_squared(&vector, mean);
+            let nearest = sums
+                .iter()
+                .map(|(&leaf, (_, mean))| (distance(mean), leaf))
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, leaf)| leaf);
+            by_leaf.entry(nearest).or_default().push(row);
+        }
+        Loose { by_leaf, keys: rows.keys.clone(), rows }
+    }
+}

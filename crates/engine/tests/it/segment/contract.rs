@@ -1,0 +1,242 @@
+//! A sealed segment answers as an index does: the contract suite. New rows wait in a head that is
+//! scanned; a few hundred of them are sealed with all others into a new segment. Rows of a segment
+//! that are deleted or replaced are marks over it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use vstream_engine::segment::{
+    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
+    SegmentSettings,
+};
+use vstream_index::contract::{check, Contract};
+use vstream_index::{
+    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
+    Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
+};
+use vstream_store::codec::{Policy, Tier};
+use vstream_store::{Cache, FileStore, Store};
+use vstream_vector::{Neighbor, TopK};
+
+use super::{memory, on_demand, open, resident};
+
+/// Rows of the head before all are sealed anew.
+const HEAD_ROWS: u64 = 300;
+
+struct Sealed {
+    /// Every row: where segments are made from.
+    index: Cluster,
+    /// Rows that came after the segment.
+    head: Flat,
+    head_settings: IndexSettings,
+    settings: SegmentSettings,
+    options: fn() -> OpenOptions,
+    store: FileStore,
+    segment: Option<Arc<Segment>>,
+    deletes: Arc<Deletes>,
+    sequence: u64,
+    scratch: SegmentScratch,
+}
+
+struct Shared(Arc<Mutex<Sealed>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Sealed> {
+        self.0.lock().expect("no test panicked before")
+    }
+
+    fn make(
+        index: IndexSettings,
+        kind: SegmentKind,
+        policy: Policy,
+        options: fn() -> OpenOptions,
+    ) -> Box<dyn Insert> {
+        let settings = SegmentSettings {
+            dimension: index.dimension,
+            metric: index.metric,
+            element: index.element,
+            kind,
+            seed: index.seed,
+            identity: 0,
+            policy,
+        };
+        Box::new(Shared(Arc::new(Mutex::new(Sealed {
+            index: Cluster::new(index, ClusterSettings::default()),
+            head: Flat::new(index),
+            head_settings: index,
+            settings,
+            options,
+            store: memory(),
+            segment: None,
+            deletes: Arc::new(Deletes::none(0)),
+            sequence: 0,
+            scratch: SegmentScratch::new(),
+        }))))
+    }
+}
+
+impl Sealed {
+    /// The segment of the rows as they are now.
+    fn segment(&mut self) -> Arc<Segment> {
+        if let Some(segment) = &self.segment {
+            return segment.clone();
+        }
+        self.settings.identity += 1;
+        let name = format!("{}.seg", self.settings.identity);
+        let rows = self.index.reader().pin();
+        write_pinned(&self.store, &name, self.settings, &*rows).unwrap();
+        let segment = Arc::new(open(&self.store, &name, (self.options)()));
+        assert_eq!(segment.rows(), self.index.stats().live);
+        self.store.delete(&name).unwrap();
+        self.deletes = Arc::new(Deletes::none(segment.rows() as u32));
+        self.head = Flat::new(self.head_settings);
+        self.segment = Some(segment.clone());
+        segment
+    }
+}
+
+impl Sealed {
+    /// Marks the row of an id in the segment; false if it has none that lives.
+    fn kill(&mut self, id: u64, version: u64) -> bool {
+        let segment = self.segment();
+        let Some((row, held)) = segment.find(id).unwrap() else { return false };
+        if !self.deletes.is_visible(row, self.sequence) {
+            return false;
+        }
+        assert!(held <= version);
+        self.sequence += 1;
+        self.deletes.mark(row, self.sequence)
+    }
+}
+
+impl Insert for Shared {
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        let mut sealed = self.lock();
+        let applied = sealed.index.upsert(key, vector);
+        if applied != Applied::Stale && sealed.segment.is_some() {
+            sealed.kill(key.id, key.version);
+            sealed.head.upsert(key, vector);
+            if sealed.head.stats().live >= HEAD_ROWS {
+                sealed.segment = None;
+            }
+        }
+        applied
+    }
+
+    fn delete(&mut self, id: u64, version: u64) -> bool {
+        let mut sealed = self.lock();
+        let died = sealed.index.delete(id, version);
+        if died && sealed.segment.is_some() {
+            let killed = sealed.kill(id, version);
+            let deleted = sealed.head.delete(id, version);
+            assert!(killed != deleted, "a row is in the segment or in the head");
+        }
+        died
+    }
+
+    fn version_of(&self, id: u64) -> Option<u64> {
+        self.lock().index.version_of(id)
+    }
+
+    fn reader(&self) -> Arc<dyn Search> {
+        Arc::new(Shared(self.0.clone()))
+    }
+
+    fn stats(&self) -> IndexStats {
+        self.lock().index.stats()
+    }
+}
+
+impl Search for Shared {
+    fn search(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK) -> SearchStats {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        sealed.head.reader().search(probe, head, out);
+        let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
+        segment.at(deletes, *sequence).search(probe, scratch, out).unwrap()
+    }
+
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        sealed.head.reader().within(vector, radius, out);
+        segment.at(&sealed.deletes, sealed.sequence).within(vector, radius, out).unwrap()
+    }
+
+    fn audit(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK, reach: &mut Vec<Reach>) {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        sealed.head.reader().search(probe, head, out);
+        let from_head: Vec<u64> = out.rows().iter().map(|row| row.id).collect();
+        let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
+        segment.at(deletes, *sequence).audit(probe, scratch, out, reach).unwrap();
+        let kept = out.rows().iter().filter(|row| from_head.contains(&row.id));
+        reach.extend(kept.map(|row| Reach { id: row.id, leaf: None, code: None }));
+    }
+
+    fn pin(&self) -> Box<dyn PinnedRows> {
+        let mut sealed = self.lock();
+        let segment = sealed.segment();
+        let head = sealed.head.reader().pin();
+        Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence, head })
+    }
+
+    fn leaves(&self) -> usize {
+        self.lock().segment().leaves()
+    }
+
+    fn writes(&self) -> u64 {
+        self.lock().index.reader().writes()
+    }
+}
+
+struct Pinned {
+    segment: Arc<Segment>,
+    deletes: Arc<Deletes>,
+    pin: u64,
+    head: Box<dyn PinnedRows>,
+}
+
+impl PinnedRows for Pinned {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.head.for_each_row(visit);
+        self.segment.at(&self.deletes, self.pin).for_each_row(visit).unwrap();
+    }
+}
+
+#[test]
+fn a_hot_cluster_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster segment, hot, codes resident",
+        make: |index| Shared::make(index, SegmentKind::Cluster, Policy::Best(Tier::Hot), resident),
+        effort: Effort::Approximate { probes: 16, refine: 160 },
+        recall_floor: 0.95,
+    });
+}
+
+#[test]
+fn a_cold_cluster_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "cluster segment, cold, codes on demand",
+        make: |index| {
+            Shared::make(index, SegmentKind::Cluster, Policy::Best(Tier::Cold), on_demand)
+        },
+        effort: Effort::Approximate { probes: 16, refine: 160 },
+        recall_floor: 0.95,
+    });
+}
+
+#[test]
+fn a_raw_flat_segment_keeps_the_contract() {
+    check(&Contract {
+        name: "flat segment, raw",
+        make: |index| {
+            let options = || OpenOptions {
+                cache: Some(Arc::new(Cache::new(1 << 16))),
+                codes: Codes::Resident,
+            };
+            Shared::make(index, SegmentKind::Flat, Policy::Raw, options)
+        },
+        effort: Effort::Approximate { probes: 1, refine: 10 },
+        recall_floor: 1.0,
+    });
+}

@@ -1,0 +1,97 @@
+//! Numbers of any width from 0 to 32 bits, one after another, lowest bit first.
+
+use super::CodecError;
+
+/// Widest number of a stream.
+pub(super) const WIDTH_MAX: u32 = 32;
+
+/// Appends numbers to a byte vector.
+pub(super) struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    held: u64,
+    bits: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
+        BitWriter { out, held: 0, bits: 0 }
+    }
+
+    /// Appends the low `width` bits of `value`, whose other bits are zero.
+    #[inline]
+    pub(super) fn put(&mut self, value: u32, width: u32) {
+        debug_assert!(width <= WIDTH_MAX && u64::from(value) >> width == 0);
+        self.held |= u64::from(value) << self.bits;
+        self.bits += width;
+        if self.bits >= 32 {
+            self.out.extend_from_slice(&(self.held as u32).to_le_bytes());
+            self.held >>= 32;
+            self.bits -= 32;
+        }
+    }
+
+    /// Fills the last byte with zeros.
+    pub(super) fn finish(self) {
+        let bytes = self.bits.div_ceil(8) as usize;
+        self.out.extend_from_slice(&self.held.to_le_bytes()[..bytes]);
+    }
+}
+
+/// Reads numbers at any bit of a byte slice.
+#[derive(Clone, Copy)]
+pub(super) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> BitReader<'a> {
+    /// A reader from bit `at` on.
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> BitReader<'a> {
+        BitReader { bytes, at }
+    }
+
+    /// The next `width` bits; zeros beyond the end, which callers have ruled out or ask for.
+    #[inline]
+    pub(super) fn take(&mut self, width: u32) -> u32 {
+        debug_assert!(width <= WIDTH_MAX);
+        let (byte, shift) = (self.at / 8, self.at % 8);
+        self.at += width as usize;
+        let word = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
+            Some(word) => u64::from_le_bytes(*word),
+            None => self.tail(byte),
+        };
+        ((word >> shift) & ((1u64 << width) - 1)) as u32
+    }
+
+    #[cold]
+    fn tail(&self, byte: usize) -> u64 {
+        let rest = self.bytes.get(byte..).unwrap_or(&[]);
+        let mut word = [0u8; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        u64::from_le_bytes(word)
+    }
+
+    /// Errors if more was taken than there is.
+    pub(super) fn check(&self) -> Result<(), CodecError> {
+        if self.at > self.bytes.len() * 8 {
+            return Err(CodecError("a stream of bits ends too early"));
+        }
+        Ok(())
+    }
+
+    /// Bytes that were begun.
+    pub(super) fn bytes_taken(&self) -> usize {
+        self.at.div_ceil(8)
+    }
+}
+
+/// Splits off the first `n` bytes.
+pub(super) fn split(bytes: &[u8], n: usize) -> Result<(&[u8], &[u8]), CodecError> {
+    bytes.split_at_checked(n).ok_or(CodecError("the block is shorter than its counts say"))
+}
+
+/// Splits off the first `N` bytes as an array.
+pub(super) fn chunk<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), CodecError> {
+    let (head, rest) = split(bytes, N)?;
+    Ok((head.try_into().expect("N bytes were split off"), rest))
+}

@@ -1,0 +1,456 @@
+//! Lossless codecs for blocks of up to 32 vectors: every bit comes back, whatever the numbers are.
+//!
+//! 1. A *form* turns the numbers of a block into words that are easier to code (`form.rs`): whole
+//!    numbers or decimals, an exact half-precision number, a float with its sign last.
+//! 2. A *coder* writes the words: fields of a fixed width (`packed.rs`), short codes for exponents
+//!    (`split.rs`), entropy-coded byte planes (`planes.rs`), the paper's xor (`xor.rs`), or as they
+//!    are.
+//! 3. The encoder tries what its [`Policy`] allows and keeps the shortest; a block is never longer
+//!    than its numbers and [`HEAD`] bytes.
+//!
+//! A block stands alone: a row is read without any byte outside its block. With the coders of
+//! [`Tier::Hot`] it is read without its neighbours, too.
+//!
+//! ```text
+//! u8 form | u8 coder | u8 rows, 1..=32 | u8 decimals | of the form integer: i32 least, u32
+//! exceptions, each u8 row, u16 dimension, u32 bits | the coder's part
+//! ```
+//!
+//! Bytes are not trusted: any of them may be anything, and the answer is an error or some numbers,
+//! never a panic, nor memory beyond the rows asked for. That they are the right ones is for a
+//! checksum to say. Sources: frame of reference and decimals as in ALP (Afroozeh and others,
+//! SIGMOD 2024), xor as in Gorilla; measured in docs/benchmarks.md.
+
+mod bits;
+mod form;
+mod packed;
+mod planes;
+mod split;
+#[cfg(test)]
+mod tests;
+mod xor;
+
+use std::fmt;
+use std::ops::Range;
+
+use vstream_vector::{Bf16, Element, F16};
+
+use self::form::{Form, Inverse, Words, FORMS};
+use self::packed::Packed;
+use self::planes::{PlaneReader, Planes};
+use self::split::Split;
+
+/// Rows of a block at most.
+pub const BLOCK_ROWS: usize = 32;
+/// Bytes of a block beside its coded rows: what a block may be longer than its numbers.
+pub const HEAD: usize = 4;
+/// Dimensions of a row at most.
+pub const DIMENSION_MAX: usize = 4096;
+
+/// Bytes that are no block of the shape they are said to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodecError(&'static str);
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for CodecError {}
+
+/// What the bits of a number mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Single precision, as `u32`.
+    F32,
+    /// Half precision or bfloat16, as `u16`.
+    Half,
+    /// Unsigned bytes, as `u8`.
+    U8,
+    /// Signed bytes, as `u8`.
+    I8,
+}
+
+impl From<Element> for Kind {
+    fn from(element: Element) -> Kind {
+        match element {
+            Element::F32 => Kind::F32,
+            Element::F16 | Element::Bf16 => Kind::Half,
+            Element::U8 => Kind::U8,
+            Element::I8 => Kind::I8,
+        }
+    }
+}
+
+impl Kind {
+    /// Bytes of a number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Kind::F32 => 4,
+            Kind::Half => 2,
+            Kind::U8 | Kind::I8 => 1,
+        }
+    }
+}
+
+/// A number of an element type, or its bits as `u32` for [`Kind::F32`], `u16` for [`Kind::Half`],
+/// `u8` for the others.
+pub trait Bits: Copy + Default + private::Sealed {
+    /// Bytes of a number.
+    const BYTES: usize;
+    /// As the low bits of a word.
+    fn to_word(self) -> u32;
+    /// The low bits of a word.
+    fn from_word(word: u32) -> Self;
+}
+
+mod private {
+    pub trait Sealed {}
+}
+
+macro_rules! bits {
+    ($($kind:ty),*) => {$(
+        impl private::Sealed for $kind {}
+        impl Bits for $kind {
+            const BYTES: usize = size_of::<$kind>();
+            #[inline]
+            fn to_word(self) -> u32 {
+                u32::from(self)
+            }
+            #[inline]
+            fn from_word(word: u32) -> $kind {
+                word as $kind
+            }
+        }
+    )*};
+}
+bits!(u8, u16, u32);
+
+/// As `bits`, for numbers that are not their own bits.
+macro_rules! number_bits {
+    ($($number:ty: $to_word:expr, $from_word:expr;)*) => {$(
+        impl private::Sealed for $number {}
+        impl Bits for $number {
+            const BYTES: usize = size_of::<$number>();
+            #[inline]
+            fn to_word(self) -> u32 {
+                $to_word(self)
+            }
+            #[inline]
+            fn from_word(word: u32) -> $number {
+                $from_word(word)
+            }
+        }
+    )*};
+}
+number_bits! {
+    f32: f32::to_bits, f32::from_bits;
+    F16: |x: F16| u32::from(x.0), |word| F16(word as u16);
+    Bf16: |x: Bf16| u32::from(x.0), |word| Bf16(word as u16);
+    i8: |x: i8| u32::from(x as u8), |word| word as u8 as i8;
+}
+
+/// What the rows of a block are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Element type.
+    pub kind: Kind,
+    /// Numbers of a row, 1..=[`DIMENSION_MAX`].
+    pub dimension: usize,
+}
+
+/// How often a block is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Often: fixed widths, so that a row is decoded alone.
+    Hot,
+    /// Seldom: also entropy coding; a row costs the decoding of its block.
+    Cold,
+}
+
+/// What an encoder may choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The shortest of a tier.
+    Best(Tier),
+    /// Nothing: numbers as they are.
+    Raw,
+    /// The paper's xor, or raw where that is shorter.
+    Xor,
+}
+
+/// How the words of a block are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Coder {
+    Raw,
+    Packed,
+    Split,
+    Planes,
+    Xor,
+}
+
+const CODERS: [Coder; 5] = [Coder::Raw, Coder::Packed, Coder::Split, Coder::Planes, Coder::Xor];
+
+/// How a block is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codec {
+    form: Form,
+    coder: Coder,
+    decimals: u8,
+}
+
+impl Codec {
+    /// True if a row is decoded without its neighbours.
+    pub fn is_random_access(self) -> bool {
+        matches!(self.coder, Coder::Raw | Coder::Packed | Coder::Split)
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = match self.form {
+            Form::Word | Form::Ordered => "",
+            Form::Integer if self.decimals > 0 => "decimal ",
+            Form::Integer => "integer ",
+            Form::F16 => "f16 ",
+            Form::Bf16 => "bf16 ",
+            Form::Rotated => "float ",
+        };
+        let coder = match self.coder {
+            Coder::Raw => "raw",
+            Coder::Packed => "pack",
+            Coder::Split => "split",
+            Coder::Planes => "planes",
+            Coder::Xor => "xor",
+        };
+        write!(f, "{form}{coder}")
+    }
+}
+
+/// Encodes blocks; holds buffers.
+pub struct Encoder {
+    planes: Planes,
+    best: Vec<u8>,
+    trial: Vec<u8>,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder::new()
+    }
+}
+
+impl Encoder {
+    /// An encoder for any shape.
+    pub fn new() -> Encoder {
+        Encoder { planes: Planes::new(), best: Vec::new(), trial: Vec::new() }
+    }
+
+    /// Appends a block to `out`: at most [`HEAD`] bytes and the numbers' own.
+    ///
+    /// * `rows`: 1 to [`BLOCK_ROWS`] whole rows.
+    ///
+    /// Cost: a few passes per candidate, see docs/benchmarks.md. Panics if `rows` is not of the
+    /// shape.
+    pub fn encode<B: Bits>(
+        &mut self,
+        shape: Shape,
+        rows: &[B],
+        policy: Policy,
+        out: &mut Vec<u8>,
+    ) -> Codec {
+        assert_eq!(shape.kind.bytes(), B::BYTES, "numbers of another element type");
+        assert!((1..=DIMENSION_MAX).contains(&shape.dimension), "dimension out of range");
+        assert!(rows.len().is_multiple_of(shape.dimension), "rows must be whole");
+        let n = rows.len() / shape.dimension;
+        assert!((1..=BLOCK_ROWS).contains(&n), "a block has 1 to {BLOCK_ROWS} rows");
+        self.best.clear();
+        let mut codec = Codec { form: Form::Word, coder: Coder::Raw, decimals: 0 };
+        let mut least = HEAD + std::mem::size_of_val(rows);
+        for &form in forms(policy) {
+            let Some(words) = form::apply(form, shape.kind, rows, shape.dimension) else {
+                continue;
+            };
+            for &coder in coders(policy) {
+                if !self.write(shape, n, &words, coder, least) || self.trial.len() >= least {
+                    continue;
+                }
+                std::mem::swap(&mut self.best, &mut self.trial);
+                least = self.best.len();
+                codec = Codec { form, coder, decimals: words.decimals };
+            }
+        }
+        if codec.coder == Coder::Raw {
+            out.extend_from_slice(&[Form::Word.tag(), Coder::Raw.tag(), n as u8, 0]);
+            for x in rows {
+                out.extend_from_slice(&x.to_word().to_le_bytes()[..B::BYTES]);
+            }
+        } else {
+            out.extend_from_slice(&self.best);
+        }
+        codec
+    }
+
+    /// Writes a block to `trial`; false if the coder cannot take the words, or knows before that
+    /// it needs more than `longest` bytes.
+    fn write(
+        &mut self,
+        shape: Shape,
+        rows: usize,
+        words: &Words,
+        coder: Coder,
+        longest: usize,
+    ) -> bool {
+        let out = &mut self.trial;
+        out.clear();
+        out.extend_from_slice(&[words.form.tag(), coder.tag(), rows as u8, words.decimals]);
+        words.write_head(out);
+        let limit = longest.saturating_sub(out.len());
+        let float = matches!(words.form, Form::F16 | Form::Bf16 | Form::Rotated);
+        match coder {
+            Coder::Packed => return packed::encode(&words.words, shape.dimension, limit, out),
+            Coder::Split if float => {
+                return split::encode(&words.words, shape.dimension, words.bits, limit, out);
+            }
+            Coder::Planes => self.planes.encode(&words.words, out),
+            Coder::Xor => xor::encode(&words.words, shape.dimension, words.bits, out),
+            Coder::Split | Coder::Raw => return false,
+        }
+        true
+    }
+}
+
+fn forms(policy: Policy) -> &'static [Form] {
+    match policy {
+        Policy::Best(_) => &FORMS,
+        Policy::Raw => &[],
+        Policy::Xor => &[Form::Word],
+    }
+}
+
+fn coders(policy: Policy) -> &'static [Coder] {
+    match policy {
+        Policy::Best(Tier::Hot) => &[Coder::Packed, Coder::Split],
+        Policy::Best(Tier::Cold) => &[Coder::Packed, Coder::Split, Coder::Planes],
+        Policy::Raw => &[],
+        Policy::Xor => &[Coder::Xor],
+    }
+}
+
+impl Coder {
+    fn tag(self) -> u8 {
+        CODERS.iter().position(|&coder| coder == self).expect("a listed coder") as u8
+    }
+}
+
+/// The first bytes of a block.
+struct Head {
+    form: Form,
+    coder: Coder,
+    rows: usize,
+    decimals: u8,
+}
+
+fn head(bytes: &[u8]) -> Result<(Head, &[u8]), CodecError> {
+    let ([form, coder, rows, decimals], rest) = bits::chunk::<HEAD>(bytes)?;
+    let form = FORMS.get(usize::from(form)).copied().ok_or(CodecError("an unknown form"))?;
+    let coder = CODERS.get(usize::from(coder)).copied().ok_or(CodecError("an unknown coder"))?;
+    let rows = usize::from(rows);
+    if !(1..=BLOCK_ROWS).contains(&rows) {
+        return Err(CodecError("a block of no or too many rows"));
+    }
+    Ok((Head { form, coder, rows, decimals }, rest))
+}
+
+/// How a block is coded, and its rows. Errors: the head of the block is damaged.
+pub fn describe(bytes: &[u8]) -> Result<(Codec, usize), CodecError> {
+    let (Head { form, coder, rows, decimals }, _) = head(bytes)?;
+    Ok((Codec { form, coder, decimals }, rows))
+}
+
+/// Decodes blocks; holds buffers.
+pub struct Decoder {
+    planes: PlaneReader,
+    words: Vec<u32>,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder for any shape.
+    pub fn new() -> Decoder {
+        Decoder { planes: PlaneReader::new(), words: Vec::new() }
+    }
+
+    /// Writes rows of a block to `out`.
+    ///
+    /// * `bytes`: one whole block, trusted in nothing.
+    /// * `range`: rows of the block; `out` has room for exactly these.
+    ///
+    /// Cost: the rows asked for with a coder of random access, the block otherwise. Errors: the
+    /// bytes are no block of this shape or have fewer rows; `out` is undefined then. Panics if
+    /// `out` is of another length or element type.
+    pub fn decode<B: Bits>(
+        &mut self,
+        shape: Shape,
+        bytes: &[u8],
+        range: Range<usize>,
+        out: &mut [B],
+    ) -> Result<(), CodecError> {
+        let Shape { kind, dimension } = shape;
+        assert_eq!(kind.bytes(), B::BYTES, "numbers of another element type");
+        assert!((1..=DIMENSION_MAX).contains(&dimension), "dimension out of range");
+        assert_eq!(out.len(), range.len() * dimension, "room for another number of rows");
+        let (head, rest) = head(bytes)?;
+        if range.end > head.rows {
+            return Err(CodecError("a block has fewer rows than were asked for"));
+        }
+        let Head { form, coder, rows, decimals } = head;
+        let (inverse, body) = Inverse::read(form, kind, decimals, rows, dimension, rest)?;
+        let bits = inverse.bits();
+        let targets = range.clone().zip(out.chunks_exact_mut(dimension));
+        match coder {
+            Coder::Raw => return raw(body, rows * dimension, range.start * dimension, out),
+            Coder::Packed => {
+                let packed = Packed::read(body, rows, dimension, bits)?;
+                targets.for_each(|(row, out)| inverse.row(row, packed.row(row), out));
+                return Ok(());
+            }
+            Coder::Split => {
+                let split = Split::read(body, rows, dimension, bits)?;
+                targets.for_each(|(row, out)| inverse.row(row, split.row(row), out));
+                return Ok(());
+            }
+            Coder::Planes | Coder::Xor => {}
+        }
+        self.words.resize(rows * dimension, 0);
+        if coder == Coder::Planes {
+            self.planes.decode(body, bits, &mut self.words)?;
+        } else {
+            xor::decode(body, dimension, bits, &mut self.words)?;
+        }
+        for (row, out) in targets {
+            let words = &self.words[row * dimension..][..dimension];
+            inverse.row(row, words.iter().copied(), out);
+        }
+        Ok(())
+    }
+}
+
+/// Numbers as they are.
+fn raw<B: Bits>(body: &[u8], n: usize, from: usize, out: &mut [B]) -> Result<(), CodecError> {
+    if body.len() != n * B::BYTES {
+        return Err(CodecError("a raw block of another length"));
+    }
+    for (x, bytes) in out.iter_mut().zip(body[from * B::BYTES..].chunks_exact(B::BYTES)) {
+        let mut word = [0u8; 4];
+        word[..B::BYTES].copy_from_slice(bytes);
+        *x = B::from_word(u32::from_le_bytes(word));
+    }
+    Ok(())
+}

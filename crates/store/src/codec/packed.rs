@@ -1,0 +1,164 @@
+//! Words as bit fields of a fixed width, less the smallest: of the block, or of each dimension.
+//!
+//! ```text
+//! u8 0 | u32 least | u8 width                                  every word: width bits
+//! u8 1 | u32 least | u8 least width | per dimension:           words of a row: width_d bits each
+//!        (least_d - least): least width bits, width_d: 6 bits
+//! then the rows' fields one after another; each of the two streams fills its last byte with zeros
+//! ```
+
+use super::bits::{chunk, split, BitReader, BitWriter, WIDTH_MAX};
+use super::CodecError;
+
+const UNIFORM: u8 = 0;
+const PER_DIMENSION: u8 = 1;
+/// Bits that hold a width from 0 to 32.
+const WIDTH_BITS: u32 = 6;
+/// Layout, least word and a width.
+const BODY_HEAD: usize = 1 + 4 + 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field {
+    least: u32,
+    width: u32,
+}
+
+fn width_of(range: u32) -> u32 {
+    u32::BITS - range.leading_zeros()
+}
+
+/// The fields of each dimension.
+fn fields(words: &[u32], dimension: usize) -> Vec<Field> {
+    let mut extremes = vec![(u32::MAX, 0u32); dimension];
+    for row in words.chunks_exact(dimension) {
+        for ((least, most), &word) in extremes.iter_mut().zip(row) {
+            (*least, *most) = ((*least).min(word), (*most).max(word));
+        }
+    }
+    let field = |(least, most): (u32, u32)| Field { least, width: width_of(most - least) };
+    extremes.into_iter().map(field).collect()
+}
+
+/// Appends the words of whole rows, in the shorter of the two layouts; false, and nothing appended,
+/// if they take `limit` bytes or more.
+pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Vec<u8>) -> bool {
+    let rows = words.len() / dimension;
+    let (least, most) =
+        words.iter().fold((u32::MAX, 0), |(l, m), &word| (l.min(word), m.max(word)));
+    let block = Field { least, width: width_of(most - least) };
+    let fields = fields(words, dimension);
+    let spread = fields.iter().map(|field| field.least).max().unwrap_or(0) - block.least;
+    let least_width = width_of(spread);
+    let row_bits: usize = fields.iter().map(|field| field.width as usize).sum();
+    let uniform = (words.len() * block.width as usize).div_ceil(8);
+    let head = (dimension * (least_width + WIDTH_BITS) as usize).div_ceil(8);
+    let per_dimension = head + (rows * row_bits).div_ceil(8);
+    if BODY_HEAD + uniform.min(per_dimension) >= limit {
+        return false;
+    }
+    let tag = if uniform <= per_dimension { UNIFORM } else { PER_DIMENSION };
+    out.push(tag);
+    out.extend_from_slice(&block.least.to_le_bytes());
+    if tag == UNIFORM {
+        out.push(block.width as u8);
+        let mut bits = BitWriter::new(out);
+        words.iter().for_each(|&word| bits.put(word - block.least, block.width));
+        bits.finish();
+        return true;
+    }
+    out.push(least_width as u8);
+    let mut bits = BitWriter::new(out);
+    for field in &fields {
+        bits.put(field.least - block.least, least_width);
+        bits.put(field.width, WIDTH_BITS);
+    }
+    bits.finish();
+    let mut bits = BitWriter::new(out);
+    for row in words.chunks_exact(dimension) {
+        let fields = row.iter().zip(&fields);
+        fields.for_each(|(&word, field)| bits.put(word - field.least, field.width));
+    }
+    bits.finish();
+    true
+}
+
+/// A packed body, checked.
+pub(super) struct Packed<'a> {
+    least: u32,
+    /// Fields of a row, if they differ.
+    fields: Vec<Field>,
+    width: u32,
+    row_bits: usize,
+    stream: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    /// * `bits`: no word is wider.
+    pub(super) fn read(
+        bytes: &'a [u8],
+        rows: usize,
+        dimension: usize,
+        bits: u32,
+    ) -> Result<Packed<'a>, CodecError> {
+        let ([tag], rest) = chunk::<1>(bytes)?;
+        let (least, rest) = chunk::<4>(rest)?;
+        let ([width], rest) = chunk::<1>(rest)?;
+        let (least, width) = (u32::from_le_bytes(least), u32::from(width));
+        if width > WIDTH_MAX.min(bits) {
+            return Err(CodecError("a field is wider than its element"));
+        }
+        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: rest };
+        match tag {
+            UNIFORM => packed.row_bits = dimension * width as usize,
+            PER_DIMENSION => {
+                let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
+                let (head, rest) = split(rest, head)?;
+                let mut reader = BitReader::new(head, 0);
+                for _ in 0..dimension {
+                    let least = least.wrapping_add(reader.take(width));
+                    let width = reader.take(WIDTH_BITS);
+                    if width > WIDTH_MAX.min(bits) {
+                        return Err(CodecError("a field is wider than its element"));
+                    }
+                    packed.fields.push(Field { least, width });
+                    packed.row_bits += width as usize;
+                }
+                packed.stream = rest;
+            }
+            _ => return Err(CodecError("an unknown layout of packed fields")),
+        }
+        if packed.stream.len() != (rows * packed.row_bits).div_ceil(8) {
+            return Err(CodecError("the fields of a block do not fill it"));
+        }
+        Ok(packed)
+    }
+
+    /// The words of a row, to be taken one after another.
+    pub(super) fn row<'b>(&'b self, row: usize) -> PackedRow<'b> {
+        let reader = BitReader::new(self.stream, row * self.row_bits);
+        PackedRow { packed: self, reader, at: 0 }
+    }
+}
+
+/// The words of one row; endless, for a zip with what they become.
+pub(super) struct PackedRow<'a> {
+    packed: &'a Packed<'a>,
+    reader: BitReader<'a>,
+    at: usize,
+}
+
+impl Iterator for PackedRow<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let packed = self.packed;
+        let field = packed
+            .fields
+            .get(self.at)
+            .copied()
+            .unwrap_or(Field { least: packed.least, width: packed.width });
+        self.at += 1;
+        Some(field.least.wrapping_add(self.reader.take(field.width)))
+    }
+}

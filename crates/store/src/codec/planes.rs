@@ -1,0 +1,108 @@
+//! Byte planes: all lowest bytes of the words, then all second bytes, ...; each plane entropy-coded
+//! by zstd where that is shorter, as it is otherwise.
+//!
+//! ```text
+//! per plane, lowest byte first: u32 length of its bytes; the plane is as it is if that is the number of words
+//! then the planes' bytes one after another
+//! ```
+//!
+//! A plane ends with the highest byte that is not zero everywhere; the number of planes is the first byte.
+
+use super::bits::{chunk, split};
+use super::CodecError;
+
+/// Between speed and size: on planes of a few thousand bytes higher levels gain nothing measurable.
+const LEVEL: i32 = 1;
+/// Exponents repeat by chance, and coding a short chance match costs more than coding its bytes:
+/// only long ones are looked for.
+const MATCH_MIN: u32 = 7;
+
+/// Compression state that is reused from block to block.
+pub(super) struct Planes {
+    compressor: zstd::bulk::Compressor<'static>,
+    plane: Vec<u8>,
+    coded: Vec<u8>,
+}
+
+/// Decompression state that is reused from block to block.
+pub(super) struct PlaneReader {
+    decompressor: zstd::bulk::Decompressor<'static>,
+    plane: Vec<u8>,
+}
+
+impl Planes {
+    pub(super) fn new() -> Planes {
+        let mut compressor =
+            zstd::bulk::Compressor::new(LEVEL).expect("a zstd context: out of memory");
+        let set = compressor.set_parameter(zstd::zstd_safe::CParameter::MinMatch(MATCH_MIN));
+        set.expect("a match length that zstd knows");
+        Planes { compressor, plane: Vec::new(), coded: Vec::new() }
+    }
+
+    /// Appends the planes of the words.
+    pub(super) fn encode(&mut self, words: &[u32], out: &mut Vec<u8>) {
+        let all = words.iter().fold(0, |all, word| all | word);
+        let planes = (u32::BITS - all.leading_zeros()).div_ceil(8);
+        out.push(planes as u8);
+        let head = out.len();
+        out.resize(head + 4 * planes as usize, 0);
+        for plane in 0..planes {
+            self.plane.clear();
+            self.plane.extend(words.iter().map(|word| (word >> (8 * plane)) as u8));
+            self.coded.clear();
+            self.coded.reserve(zstd::zstd_safe::compress_bound(words.len()));
+            let coded = match self.compressor.compress_to_buffer(&self.plane, &mut self.coded) {
+                Ok(n) if n < words.len() => &self.coded[..n],
+                _ => &self.plane[..],
+            };
+            let at = head + 4 * plane as usize;
+            out[at..at + 4].copy_from_slice(&(coded.len() as u32).to_le_bytes());
+            out.extend_from_slice(coded);
+        }
+    }
+}
+
+impl PlaneReader {
+    pub(super) fn new() -> PlaneReader {
+        let decompressor = zstd::bulk::Decompressor::new().expect("a zstd context: out of memory");
+        PlaneReader { decompressor, plane: Vec::new() }
+    }
+
+    /// Fills `words` with what [`Planes::encode`] was given.
+    ///
+    /// * `bits`: no word is wider.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        bits: u32,
+        words: &mut [u32],
+    ) -> Result<(), CodecError> {
+        let ([planes], rest) = chunk::<1>(bytes)?;
+        if u32::from(planes) > bits.div_ceil(8) {
+            return Err(CodecError("more byte planes than an element has bytes"));
+        }
+        let (mut lengths, mut rest) = split(rest, 4 * usize::from(planes))?;
+        words.fill(0);
+        for plane in 0..u32::from(planes) {
+            let (length, more) = chunk::<4>(lengths)?;
+            let (coded, after) = split(rest, u32::from_le_bytes(length) as usize)?;
+            (lengths, rest) = (more, after);
+            let plane_bytes = if coded.len() == words.len() {
+                coded
+            } else {
+                self.plane.resize(words.len(), 0);
+                let decoded = self.decompressor.decompress_to_buffer(coded, &mut self.plane[..]);
+                if decoded.ok() != Some(words.len()) {
+                    return Err(CodecError("a byte plane does not decompress to its length"));
+                }
+                &self.plane[..]
+            };
+            let shift = 8 * plane;
+            words.iter_mut().zip(plane_bytes).for_each(|(w, &byte)| *w |= u32::from(byte) << shift);
+        }
+        if !rest.is_empty() {
+            return Err(CodecError("bytes are left over after the byte planes"));
+        }
+        Ok(())
+    }
+}

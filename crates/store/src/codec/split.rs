@@ -1,0 +1,128 @@
+//! Floats as a fixed-width code for the exponent and the other bits as they are.
+//!
+//! The upper byte of a word (the exponent, in the rotated form) takes few values. The commonest
+//! have a code; the others are *rare*: all ones as the code, and the byte itself further down.
+//!
+//! ```text
+//! u8 code bits c, 1..=4 | 2^c - 1 bytes: the common upper bytes | rows x u8: rare words of each row
+//! | rows x dimension x (c + lower bits): code above, lower bits below | rare upper bytes, in order
+//! ```
+
+use super::bits::{chunk, split, BitReader, BitWriter};
+use super::CodecError;
+
+const CODE_BITS_MAX: u32 = 4;
+
+/// Appends the words of whole rows, `bits` wide; false, and nothing useful appended, if they take
+/// `limit` bytes or more or a row has more than 255 rare words.
+pub(super) fn encode(
+    words: &[u32],
+    dimension: usize,
+    bits: u32,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> bool {
+    let lower = bits - 8;
+    let mut counts = [0u32; 256];
+    words.iter().for_each(|word| counts[(word >> lower) as usize] += 1);
+    let mut common: Vec<u8> = (0..=255).collect();
+    common.sort_by_key(|&byte| std::cmp::Reverse(counts[usize::from(byte)]));
+    let rare = |c: u32| -> usize {
+        common[(1 << c) - 1..].iter().map(|&byte| counts[usize::from(byte)] as usize).sum()
+    };
+    let code_bits = (1..=CODE_BITS_MAX)
+        .min_by_key(|&c| words.len() * c as usize + 8 * (rare(c) + (1 << c)))
+        .expect("a range that is not empty");
+    let stream = (words.len() * (code_bits + lower) as usize).div_ceil(8);
+    if (1 << code_bits) + words.len() / dimension + stream + rare(code_bits) >= limit {
+        return false;
+    }
+    let common = &common[..(1 << code_bits) - 1];
+    let escape = common.len() as u8;
+    let mut codes = [escape; 256];
+    common.iter().zip(0..).for_each(|(&byte, code)| codes[usize::from(byte)] = code);
+    let code_of = |word: &u32| codes[(word >> lower) as usize];
+
+    out.push(code_bits as u8);
+    out.extend_from_slice(common);
+    for row in words.chunks_exact(dimension) {
+        let rare = row.iter().filter(|word| code_of(word) == escape).count();
+        let Ok(rare) = u8::try_from(rare) else { return false };
+        out.push(rare);
+    }
+    let mut stream = BitWriter::new(out);
+    for word in words {
+        let low = word & ((1 << lower) - 1);
+        stream.put(u32::from(code_of(word)) << lower | low, code_bits + lower);
+    }
+    stream.finish();
+    let rare = words.iter().filter(|word| code_of(word) == escape);
+    out.extend(rare.map(|word| (word >> lower) as u8));
+    true
+}
+
+/// A split body, checked.
+pub(super) struct Split<'a> {
+    code_bits: u32,
+    lower: u32,
+    dimension: usize,
+    common: &'a [u8],
+    rare_counts: &'a [u8],
+    stream: &'a [u8],
+    rare: &'a [u8],
+}
+
+impl<'a> Split<'a> {
+    pub(super) fn read(
+        bytes: &'a [u8],
+        rows: usize,
+        dimension: usize,
+        bits: u32,
+    ) -> Result<Split<'a>, CodecError> {
+        let ([code_bits], rest) = chunk::<1>(bytes)?;
+        let code_bits = u32::from(code_bits);
+        if !(1..=CODE_BITS_MAX).contains(&code_bits) || !matches!(bits, 16 | 32) {
+            return Err(CodecError("the width of exponent codes is out of range"));
+        }
+        let lower = bits - 8;
+        let (common, rest) = split(rest, (1 << code_bits) - 1)?;
+        let (rare_counts, rest) = split(rest, rows)?;
+        let stream_bytes = (rows * dimension * (code_bits + lower) as usize).div_ceil(8);
+        let (stream, rare) = split(rest, stream_bytes)?;
+        if rare.len() != rare_counts.iter().map(|&n| usize::from(n)).sum::<usize>() {
+            return Err(CodecError("the rare exponents of a block do not add up"));
+        }
+        Ok(Split { code_bits, lower, dimension, common, rare_counts, stream, rare })
+    }
+
+    /// The words of a row. More rare ones than its count says read as zero: only damage does that.
+    pub(super) fn row(&self, row: usize) -> SplitRow<'_> {
+        let width = self.code_bits + self.lower;
+        let before = |n: usize| self.rare_counts[..n].iter().map(|&n| usize::from(n)).sum();
+        let rare = &self.rare[before(row)..before(row + 1)];
+        let reader = BitReader::new(self.stream, row * self.dimension * width as usize);
+        SplitRow { split: self, reader, rare: rare.iter() }
+    }
+}
+
+/// The words of one row; endless, for a zip with what they become.
+pub(super) struct SplitRow<'a> {
+    split: &'a Split<'a>,
+    reader: BitReader<'a>,
+    rare: std::slice::Iter<'a, u8>,
+}
+
+impl Iterator for SplitRow<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let Split { code_bits, lower, common, .. } = *self.split;
+        let field = self.reader.take(code_bits + lower);
+        let upper = match common.get((field >> lower) as usize) {
+            Some(&byte) => byte,
+            None => self.rare.next().copied().unwrap_or(0),
+        };
+        Some(u32::from(upper) << lower | field & ((1 << lower) - 1))
+    }
+}
