@@ -42,7 +42,7 @@ impl Cluster {
         if state.dead > 0 && state.alive() < settings.leaf_rows_min && self.tree.leaves > 1 {
             return Some(Job::Merge);
         }
-        let has_lost = state.dead >= state.looked + LOST_MIN;
+        let has_lost = state.lost >= state.looked + LOST_MIN;
         if has_lost && state.alive() * 2 < settings.leaf_rows_max && self.tree.leaves > 1 {
             return Some(Job::MergeIfThin);
         }
@@ -118,7 +118,7 @@ impl Cluster {
             return;
         }
         let state = self.state_mut(leaf);
-        state.looked = state.dead;
+        state.looked = state.lost;
         if self.plan(leaf) == Some(Job::Rewrite) {
             self.rewrite(leaf);
         }

@@ -102,8 +102,10 @@ struct LeafState {
     chunks: usize,
     rows: usize,
     dead: usize,
-    /// Dead rows there were when a merge was considered last and found not due.
+    /// `lost` when a merge was considered last and found not due.
     looked: usize,
+    /// Rows that were deleted or replaced since its centre was their mean.
+    lost: usize,
     queued: bool,
 }
 
@@ -194,9 +196,12 @@ impl Cluster {
             return;
         }
         let (chunk, lane) = leaf::split_position(place.position);
+        let placed = self.placed;
         let state = self.state_mut(place.leaf);
         state.leaf.chunk(chunk).rows.mark_deleted(lane, at);
         state.dead += 1;
+        // What a batch moves elsewhere is not lost, and a batch marks with its own sequence.
+        state.lost += usize::from(at != placed);
         self.dead += 1;
         self.queue_if_due(place.leaf);
     }

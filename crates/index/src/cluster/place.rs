@@ -124,6 +124,7 @@ impl Cluster {
             rows: 0,
             dead: 0,
             looked: 0,
+            lost: 0,
             queued: false,
         });
         id

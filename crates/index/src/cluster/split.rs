@@ -30,13 +30,28 @@ impl Cluster {
         self.counts.splits += 1;
     }
 
-    /// Copies the living rows of a leaf to a new one around what their mean is now.
+    /// Copies the living rows of a leaf to a new one: with the same centre, or around what their mean
+    /// is now if a quarter as many as it holds were deleted or replaced since.
     pub(super) fn rewrite(&mut self, old: LeafId) {
-        let dimension = self.shared.index.dimension;
-        // Its mean has moved less than those of a split do.
-        let neighbours = self.neighbours(old, self.settings.reassign_leaves / 2);
-        self.resettle(old, &neighbours, &|_, vectors| vec![0; vectors.len() / dimension]);
         self.counts.rewrites += 1;
+        let (lost, looked, rows) = {
+            let state = self.state(old);
+            (state.lost, state.looked, state.rows)
+        };
+        if lost * 4 > rows {
+            let dimension = self.shared.index.dimension;
+            // Its mean has moved less than those of a split do.
+            let neighbours = self.neighbours(old, self.settings.reassign_leaves / 2);
+            self.resettle(old, &neighbours, &|_, vectors| vec![0; vectors.len() / dimension]);
+            return;
+        }
+        let (leaf, node) = self.take_leaf(old);
+        let new = self.new_leaf(leaf.center.to_vec(), node);
+        self.replace_child(node, old, &[new]);
+        let rows = Batch::of_leaf(&self.shared, &leaf);
+        self.append(new, (0..rows.len()).map(|row| rows.incoming(row, None)));
+        let state = self.state_mut(new);
+        (state.lost, state.looked) = (lost, looked);
     }
 
     /// Puts new leaves where one was, one for each side that `divide` finds among its living rows

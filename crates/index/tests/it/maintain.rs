@@ -31,7 +31,7 @@ fn thin_leaves_are_merged_and_stay_so() {
     let mut grown = index();
     (0..ROWS).for_each(|id| insert(&mut grown, &rows, id, 1));
     let full = grown.stats();
-    assert!(full.merges * 10 <= full.splits, "growth alone merges little: {full:?}");
+    assert!(full.merges * 20 <= full.splits, "growth alone merges next to nothing: {full:?}");
 
     // A fifth stays, anywhere.
     let mut order: Vec<u64> = (0..ROWS).collect();
