@@ -94,9 +94,10 @@ impl Audit {
         }
         let effort = effort.for_k(self.k);
         let growth = now.growth_since(&self.at);
+        // Of the tree of then; the nearest leaf is always among them.
+        let probes = ((effort.probes as f64 / growth) as usize).max(1);
         let found = self.reach.iter().filter(|hit| {
-            let probes = (effort.probes as f64 / growth) as usize;
-            hit.leaf.is_none_or(|rank| (rank as usize) < probes)
+            hit.leaf.is_none_or(|rank| f64::from(rank) * growth < effort.probes as f64)
                 && self.code_rank(hit, probes) < effort.refine as f64
         });
         found.count() as f64 / self.reach.len() as f64
@@ -220,9 +221,8 @@ impl Window {
         });
         let probes = quantile(leaf_ranks, aim / code_share) as usize + 1;
         let code_ranks = self.audits.iter().flat_map(|audit| {
-            let probes = (probes as f64 / now.growth_since(&audit.at)) as usize;
-            let visited =
-                move |hit: &&Reach| hit.leaf.is_none_or(|rank| (rank as usize) < probes.max(1));
+            let probes = ((probes as f64 / now.growth_since(&audit.at)) as usize).max(1);
+            let visited = move |hit: &&Reach| hit.leaf.is_none_or(|rank| (rank as usize) < probes);
             audit.reach.iter().filter(visited).map(move |hit| audit.code_rank(hit, probes))
         });
         let refine = quantile(code_ranks, code_share) as usize + 1;

@@ -34,14 +34,27 @@ fn rows(engine: &Engine) -> Rows {
     rows
 }
 
-/// What a crash leaves: a copy of the directory while the engine has it open.
+/// What a crash leaves: a copy of the directory while the engine has it open. A checkpoint that ends
+/// meanwhile removes files, which a crash, being at one moment, would not show: then it starts over.
 fn crash(dir: &Path) -> TempDir {
-    let copy = tempfile::tempdir().expect("a directory");
-    for entry in fs::read_dir(dir).expect("a listing") {
-        let path = entry.expect("an entry").path();
-        fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
+    let names = || -> Vec<_> {
+        let entries = fs::read_dir(dir).expect("a listing");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    loop {
+        let copy = tempfile::tempdir().expect("a directory");
+        let before = names();
+        let copied = before.iter().all(|name| {
+            let copied = fs::copy(dir.join(name), copy.path().join(name));
+            assert!(copied.is_ok() || !dir.join(name).exists(), "{copied:?}");
+            copied.is_ok()
+        });
+        if copied && names() == before {
+            return copy;
+        }
     }
-    copy
 }
 
 /// Upserts, replacements and deletes; commits after every `batch` of them.

@@ -127,3 +127,13 @@ fn audits_of_rows_that_are_gone_are_made_again() {
     let left = std::iter::from_fn(|| window.ask_again()).count();
     assert_eq!(left, 19);
 }
+
+/// The nearest leaf is visited however the tree has grown since the audit.
+#[test]
+fn one_leaf_is_never_fewer_than_none() {
+    let mut window = Window::default();
+    (0..40).for_each(|_| window.push(audit([0; 10], reached(1), 0)));
+    let grown = Moment { leaves: LEAVES + 10, writes: 0 };
+    let recall = window.estimate(reached(1), &grown).expect("audits").recall;
+    assert!((recall - 1.0).abs() < 1e-9, "{recall}");
+}
