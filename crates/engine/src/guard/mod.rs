@@ -39,9 +39,9 @@ const SAVED_MAX: f64 = 0.3;
 /// Leaves up to which every row is looked at: some thousand rows cost no more than a search.
 const EXACT_LEAVES: usize = 4;
 /// Rows refined exactly per leaf that a caller asks for.
-const REFINE_PER_PROBE: usize = 4;
+const REFINE_PER_PROBE: usize = 3;
 /// Rows refined exactly at least for probes that a caller chose.
-const REFINE_CHOSEN_MIN: usize = 160;
+const REFINE_CHOSEN_MIN: usize = 64;
 /// Rows refined exactly while nothing is decided: enough where codes are the limit, which they are
 /// in a collection so small that all its leaves are visited.
 const REFINE_UNDECIDED: usize = 512;

@@ -62,10 +62,16 @@ impl Cluster {
 
     /// Does a bounded number of queued jobs. The caller commits.
     ///
-    /// A leaf at twice its limit is always handled, so that no leaf runs out of chunks.
+    /// Reassignments come first, and a split counts as two jobs: each takes some 0.3 ms at 128
+    /// dimensions. A leaf at twice its limit is always handled, so that no leaf runs out of chunks.
     pub(super) fn maintain(&mut self) {
         self.deletes_since_maintenance = 0;
         let mut jobs = 0;
+        while jobs < self.settings.jobs_per_batch {
+            let Some(due) = self.reassignments.pop_front() else { break };
+            self.reassign(&due);
+            jobs += 1;
+        }
         for _ in 0..self.queue.len() {
             let Some(&leaf) = self.queue.front() else { break };
             let overfull = self.leaves[leaf as usize]
@@ -80,7 +86,7 @@ impl Cluster {
                 continue;
             }
             let Some(job) = self.plan(leaf) else { continue };
-            jobs += 1;
+            jobs += if job == Job::Split { 2 } else { 1 };
             match job {
                 Job::Split => self.split(leaf),
                 Job::Merge => self.merge(leaf),

@@ -17,6 +17,7 @@ mod search;
 mod split;
 mod tree;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{Form, Rotation};
@@ -24,6 +25,7 @@ use vstream_vector::Metric;
 
 use self::leaf::{Leaf, LeafId};
 pub(crate) use self::search::ClusterScratch;
+use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
 use crate::places::ById;
@@ -44,7 +46,7 @@ pub struct ClusterSettings {
     pub reassign_leaves: usize,
     /// Leaves of an inner node at most.
     pub node_leaves_max: usize,
-    /// Splits, merges and rewrites per batch at most.
+    /// Jobs per batch at most: merges, rewrites, reassignments from 8 leaves; a split counts as two.
     pub jobs_per_batch: usize,
     /// Whether four bits per dimension are kept beside the one that is scanned, for a second look
     /// at the best candidates: `dimension / 2 + 6` bytes per row more, a tenth of the exact
@@ -119,7 +121,8 @@ pub struct Cluster {
     tail: RowWriter,
     places: ById,
     /// Leaves that await a split, merge or rewrite, oldest first.
-    queue: std::collections::VecDeque<LeafId>,
+    queue: VecDeque<LeafId>,
+    reassignments: VecDeque<Reassignment>,
     sequence: Sequence,
     placed: Sequence,
     tail_dead: usize,
@@ -156,7 +159,8 @@ impl Cluster {
             free: Vec::new(),
             tail,
             places: ById::default(),
-            queue: Default::default(),
+            queue: VecDeque::new(),
+            reassignments: VecDeque::new(),
             sequence: 0,
             placed: 0,
             tail_dead: 0,
@@ -244,7 +248,9 @@ impl Insert for Cluster {
         self.kill(place, self.sequence);
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
-        if self.deletes_since_maintenance >= due && !self.queue.is_empty() {
+        if self.deletes_since_maintenance >= due
+            && !(self.queue.is_empty() && self.reassignments.is_empty())
+        {
             // The tail is placed too: a root must not call rows placed that are still in its tail,
             // or a reader that holds it would see them twice once they are in a leaf.
             self.place_tail();

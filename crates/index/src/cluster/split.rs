@@ -11,7 +11,7 @@
 //! Source: SPFresh (SOSP '23), section 3; costs and the choice of 16 neighbours: measured, see
 //! docs/design/index.md.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use vstream_vector::{kernels, KMeans, KMeansSettings, Metric};
 
@@ -21,6 +21,15 @@ use super::{Cluster, Place};
 use crate::rows::distance;
 
 const ITERATIONS: usize = 6;
+/// Leaves whose rows are compared with new centres in one job.
+const REASSIGNED_TOGETHER: usize = 8;
+
+/// Rows of leaves around new ones, to be compared with their centres in a later batch: until then
+/// they are found where they are. Leaves that are gone by then are passed over.
+pub(super) struct Reassignment {
+    from: Vec<Weak<Leaf>>,
+    to: Vec<Weak<Leaf>>,
+}
 
 impl Cluster {
     /// Puts two leaves where one was.
@@ -90,7 +99,26 @@ impl Cluster {
         }
         self.counts.moved += leavers.len() as u64;
         self.append_moved(&rows, leavers);
-        self.reassign_from(neighbours, &new);
+        for part in neighbours.chunks(REASSIGNED_TOGETHER) {
+            let weak = |leaves: &[Arc<Leaf>]| leaves.iter().map(Arc::downgrade).collect();
+            self.reassignments.push_back(Reassignment { from: weak(part), to: weak(&new) });
+        }
+    }
+
+    /// Moves rows to new leaves that serve them better, as far as the leaves are still there.
+    pub(super) fn reassign(&mut self, due: &Reassignment) {
+        let there = |leaves: &[Weak<Leaf>]| -> Vec<Arc<Leaf>> {
+            let leaves = leaves.iter().filter_map(Weak::upgrade);
+            let in_use = |leaf: &Arc<Leaf>| {
+                let state = self.leaves[leaf.id as usize].as_ref();
+                state.is_some_and(|state| Arc::ptr_eq(&state.leaf, leaf))
+            };
+            leaves.filter(in_use).collect()
+        };
+        let (from, to) = (there(&due.from), there(&due.to));
+        if !to.is_empty() {
+            self.reassign_from(&from, &to);
+        }
     }
 
     /// The `most` leaves nearest to `of`, without it.
