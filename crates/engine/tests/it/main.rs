@@ -1,5 +1,6 @@
 //! The engine as its users see it: input checks, answers, snapshots, segments, the recall guard.
 
+mod allocation;
 mod bad_input;
 mod durable;
 mod element;
