@@ -221,7 +221,9 @@ impl Guard {
     fn conclude(&self, window: &Window, now: &Moment) {
         let is_decided = self.probes.load(Ordering::Relaxed) > 0;
         if !(is_decided && window.confirms(self.reached(now), self.target, now)) {
-            if let Some(Reached { probes, refine }) = window.choose(self.target, now) {
+            if let Some(Reached { probes, refine }) =
+                window.choose(self.reached(now), self.target, now)
+            {
                 self.decided_leaves.store(now.leaves, Ordering::Relaxed);
                 self.probes.store(probes, Ordering::Relaxed);
                 self.refine.store(refine, Ordering::Relaxed);

@@ -27,8 +27,10 @@ const CODE_LOSS_SHARES: [f64; 7] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8];
 /// Cost of a leaf in that of an exact distance: some 250 codes in cache lines that follow one
 /// another against one row anywhere in memory (measured: 0.4 to 0.9 us and 60 to 100 ns).
 const LEAF_COST: usize = 7;
-/// Share of the allowed loss that a decision leaves unused, since it is made from a sample.
+/// Share of the allowed loss that a decision leaves unused at least, and at most, since it is made
+/// from a sample: between them half of the estimate's margin.
 const RESERVE: f64 = 0.1;
+const RESERVE_MAX: f64 = 0.5;
 /// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
 /// rows of a leaf as a rule.
 const WRITES_PER_LEAF: u64 = 128;
@@ -196,16 +198,18 @@ impl Window {
     /// True if `effort` does what `target` asks for, and not much more.
     pub(super) fn confirms(&self, effort: Reached, target: f64, now: &Moment) -> bool {
         let loss = 1.0 - target;
-        let estimate = self.estimate(effort, now);
-        estimate.is_some_and(|e| (target..=target + 0.3 * loss).contains(&e.recall))
+        let Some(estimate) = self.estimate(effort, now) else { return false };
+        let aim = aim(target, &estimate);
+        (aim - RESERVE * loss..=aim + 2.0 * RESERVE * loss).contains(&estimate.recall)
     }
 
-    /// The least effort that meets `target` with a reserve; `None` without enough audits.
-    pub(super) fn choose(&self, target: f64, now: &Moment) -> Option<Reached> {
+    /// The least effort that meets `target` with a reserve, `effort` being in force; `None` without
+    /// enough audits.
+    pub(super) fn choose(&self, effort: Reached, target: f64, now: &Moment) -> Option<Reached> {
         if self.audits.len() < WINDOW_MIN {
             return None;
         }
-        let aim = target + RESERVE * (1.0 - target);
+        let aim = aim(target, &self.estimate(effort, now)?);
         CODE_LOSS_SHARES
             .iter()
             .map(|share| self.divided(aim, 1.0 - (1.0 - aim) * share, now))
@@ -231,6 +235,12 @@ impl Window {
             refine: refine.clamp(REFINE_MIN, CODE_RANK_MAX / 2),
         }
     }
+}
+
+/// What to aim at, so that `target` is met although the estimate may be too high.
+fn aim(target: f64, estimate: &RecallEstimate) -> f64 {
+    let loss = 1.0 - target;
+    target + (0.5 * estimate.margin).clamp(RESERVE * loss, RESERVE_MAX * loss)
 }
 
 /// The rank that `share` of the ranks do not exceed; 0 if there are none.

@@ -102,14 +102,14 @@ fn a_choice_meets_the_target_and_is_then_confirmed() {
     let mut random = SplitMix(6);
     for target in [0.7, 0.9, 0.98] {
         let window = window(&mut random, 128, reached(30));
-        let chosen = window.choose(target, &at(0)).expect("enough audits");
+        let chosen = window.choose(reached(30), target, &at(0)).expect("enough audits");
         let recall = window.estimate(chosen, &at(0)).expect("audits").recall;
         assert!((target..target + 0.05).contains(&recall), "{recall} for {target}");
         assert!(!window.confirms(reached(2), target, &at(0)), "too little");
         assert!(!window.confirms(reached(100), 0.7, &at(0)), "too much");
     }
     let few = window(&mut random, WINDOW_MIN - 1, reached(30));
-    assert_eq!(few.choose(0.9, &at(0)), None);
+    assert_eq!(few.choose(reached(30), 0.9, &at(0)), None);
 }
 
 #[test]
