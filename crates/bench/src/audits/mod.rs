@@ -52,7 +52,7 @@ pub struct AuditSettings {
 
 /// Streams the rows after the first `preloaded` and looks at the guard meanwhile.
 ///
-/// The first half of the queries belongs to the stream, the second to the truth; `each` sees every
+/// Every other query belongs to the stream, the rest to the truth; `each` sees every
 /// comparison. Cost: the rest of the rows at `rate`, and some seconds for each look at the truth.
 /// Errors: `BadRequest` for too few rows or queries, `Engine` if it refuses a row.
 pub fn run(
@@ -176,7 +176,8 @@ impl<'a> Stream<'a> {
         let tag = self.tags.swap_remove(at);
         self.engine.delete(tag as u64, 2).map_err(RunbookError::engine(0))?;
         self.live.apply(&Step::Delete(tag..tag + 1));
-        let row = self.cycles % (self.queries.rows() / 2);
+        // Every other row: neighbours in the file may be alike, and the first half easier.
+        let row = 2 * (self.cycles % (self.queries.rows() / 2));
         self.ask(row, Effort::Auto)?;
         self.cycles += 1;
         Ok(())
@@ -212,7 +213,7 @@ impl<'a> Stream<'a> {
 
     /// The estimate beside the recall of the queries that the guard never sees.
     fn compare(&mut self, audits: &Audits) -> Result<Moment, RunbookError> {
-        let others = self.queries.rows() / 2..self.queries.rows();
+        let others = (1..self.queries.rows()).step_by(2);
         let asked: Vec<&[f32]> = others.clone().map(|row| self.queries.row(row)).collect();
         let stats = self.engine.stats();
         let answers =
