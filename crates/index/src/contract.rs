@@ -322,9 +322,8 @@ fn audits_are_nearly_exact(contract: &Contract, element: Element) {
             broken += usize::from(promised != found);
         }
     }
-    // Leaves at the border of those visited are told apart by estimates, and so are rows after a
-    // second look.
-    assert!(broken * 50 <= wanted, "{}: {broken} of {wanted} ranks mislead", contract.name);
+    // Leaves at the border of those visited are told apart by estimates.
+    assert!(broken * 100 <= wanted, "{}: {broken} of {wanted} ranks mislead", contract.name);
     assert!(same * 1000 >= wanted * 999, "{}: {same} of {wanted}", contract.name);
 }
 

@@ -111,8 +111,10 @@ impl Search for Shared {
                 self.prepare(probe.vector, scratch);
                 self.rank(&root.tree, probes, scratch);
                 let refine = refine.max(probe.k);
-                // As many of the best estimates may be those of dead rows as leaves keep at most.
-                self.scan(&root, refine.saturating_add(refine / 8), scratch, &mut stats);
+                // An eighth of the best estimates may be those of dead rows. A second look tells them
+                // apart too late to make up for them: it would look at more rows than were asked for.
+                let spare = if self.second_look { 0 } else { refine / 8 };
+                self.scan(&root, refine.saturating_add(spare), scratch, &mut stats);
                 if self.second_look {
                     self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
                 }
