@@ -5,8 +5,7 @@
 //! 3. Scan the codes of the nearest leaves; keep the best estimates, an eighth more than `refine`, by
 //!    a threshold that is lowered whenever four times as many have passed it.
 //! 4. With a second look: estimate those again by four bits per dimension, and keep a tenth.
-//! 5. Take the exact distance of the `refine` best of those that are visible, nearest estimate first,
-//!    as one batch.
+//! 5. Take the exact distance of the `refine` best of those that are visible, as one batch.
 //!
 //! Parameters and what did not pay (pruning by geometry, exact distances inside the scan):
 //! SPANN, RaBitQ and our own measurements, see docs/design/index.md.
@@ -37,6 +36,10 @@ const RANKED_LEAVES_MIN: usize = 1024;
 /// their centroid, and the one with the largest product is not at the centre.
 const INNER_PRODUCT_SPREAD: f32 = 0.25;
 
+/// Leaves whose heads are asked for ahead of the one that is scanned, and whose centroids.
+const HEAD_AHEAD: usize = 6;
+const CENTROID_AHEAD: usize = 3;
+
 /// Candidates that are asked for ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
 
@@ -62,9 +65,10 @@ pub(crate) struct ClusterScratch {
 
 #[derive(Clone, Copy)]
 struct Ranked {
-    /// What leaves are ordered by.
+    /// What leaves are ordered by, from their centroids as bytes.
     cost: f32,
-    /// Distance of the query to the centroid, the constant of the leaf's estimates.
+    /// Distance of the query to the centroid, the constant of the leaf's estimates; known once the
+    /// leaf is scanned.
     base: f32,
     node: u32,
     child: u32,
@@ -118,7 +122,7 @@ impl Search for Shared {
                 if self.second_look {
                     self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
                 }
-                sort(&mut scratch.candidates);
+                best_first(&mut scratch.candidates, refine);
                 stats.exact += self.refine(
                     &root,
                     probe.vector,
@@ -298,11 +302,6 @@ impl Shared {
             ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
             ranked.truncate(probes);
         }
-        for leaf in ranked.iter_mut() {
-            let of = &tree.nodes[leaf.node as usize];
-            leaf.base = self.form.base(rotated, &of.leaves[leaf.child as usize].centroid);
-            leaf.cost = self.cost(leaf.base, length, of.lengths[leaf.child as usize]);
-        }
         ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
     }
 
@@ -314,22 +313,28 @@ impl Shared {
         scratch: &mut ClusterScratch,
         stats: &mut SearchStats,
     ) {
-        let ClusterScratch { table, ranked, candidates, .. } = scratch;
+        let ClusterScratch { rotated, table, ranked, candidates, .. } = scratch;
         candidates.clear();
         let mut threshold = f32::INFINITY;
         let mut estimates = [0.0f32; BLOCK];
-        for (position, leaf) in ranked.iter().enumerate() {
+        for position in 0..ranked.len() {
             stats.leaves += 1;
-            // A leaf's parts are anywhere: ask for its head two leaves ahead, for its codes one
-            // leaf ahead.
-            if let Some(&later) = ranked.get(position + 2) {
-                leaf_of(root, later).prefetch_head();
+            // A leaf's parts are anywhere: its head is asked for first, for it leads to the others.
+            let ahead = |leaves: usize| ranked.get(position + leaves).map(|&at| leaf_of(root, at));
+            if let Some(leaf) = ahead(HEAD_AHEAD) {
+                leaf.prefetch_head();
             }
-            if let Some(&next) = ranked.get(position + 1) {
-                leaf_of(root, next).prefetch_codes();
+            if let Some(leaf) = ahead(CENTROID_AHEAD) {
+                kernels::prefetch(&leaf.centroid);
             }
-            leaf_of(root, *leaf).for_each_block(|at, chunk, block, rows| {
-                let mut mask = table.scan_block_below(block, leaf.base, threshold, &mut estimates);
+            if let Some(leaf) = ahead(1) {
+                leaf.prefetch_codes();
+            }
+            let leaf = leaf_of(root, ranked[position]);
+            let base = self.form.base(rotated, &leaf.centroid);
+            ranked[position].base = base;
+            leaf.for_each_block(|at, chunk, block, rows| {
+                let mut mask = table.scan_block_below(block, base, threshold, &mut estimates);
                 if mask != 0 {
                     chunk.rows.prefetch_head();
                 }
@@ -381,8 +386,7 @@ impl Shared {
         keep_nearest(candidates, keep);
     }
 
-    /// Offers the exact distances of the candidates that are to be refined, nearest estimate first;
-    /// returns how many it took.
+    /// Offers the exact distances of the candidates that are to be refined; returns how many it took.
     fn refine(
         &self,
         root: &Root,
@@ -430,6 +434,15 @@ fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
 
 fn sort(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
+}
+
+/// Brings the `first` least estimates, in no order, before the others, in order: those are looked at
+/// one by one if some of the first turn out to be dead.
+fn best_first(candidates: &mut [Candidate], first: usize) {
+    if first < candidates.len() {
+        candidates.select_nth_unstable_by(first, |a, b| a.estimate.total_cmp(&b.estimate));
+        sort(&mut candidates[first..]);
+    }
 }
 
 /// Keeps the `keep` least estimates, in no order; returns the largest of them.
