@@ -28,16 +28,6 @@ impl Awaiting {
     pub fn admits(&self, id: u64, version: u64) -> bool {
         self.deleted.get(&id).is_none_or(|&deleted| deleted <= version)
     }
-
-    /// How many rows' deletes are remembered.
-    pub fn len(&self) -> usize {
-        self.deleted.len()
-    }
-
-    /// True if none is.
-    pub fn is_empty(&self) -> bool {
-        self.deleted.is_empty()
-    }
 }
 
 /// Sealed rows on their way into an engine, some at a time.

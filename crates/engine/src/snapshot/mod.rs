@@ -109,6 +109,11 @@ impl PinnedSnapshot {
         write(store, prefix, &self.settings, &*self.rows)
     }
 
+    /// Shows the code of every row to `visit`. Cost: a few nanoseconds a row.
+    pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) {
+        self.rows.for_each_row(&mut |key, _| visit(key.code));
+    }
+
     /// Shows every row to `visit`, as it is stored: under cosine it is a direction.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) {
         let mut values = vec![0.0; self.settings.dimension];

@@ -369,10 +369,11 @@ impl World {
         for (at, place) in self.places.iter().enumerate() {
             for id in (at as u8..).step_by(self.places.len()).take(super::explore::ROWS) {
                 let channels = &self.channels[1][at];
-                let moving = channels.iter().flatten().any(|message| {
-                    matches!(message, Message::Upsert { id: of, .. }
-                        | Message::Delete { id: of, .. } if *of == id)
-                });
+                let of = |message: &Message| match message {
+                    Message::Upsert { id, .. } | Message::Delete { id, .. } => Some(*id),
+                    _ => None,
+                };
+                let moving = channels.iter().flatten().any(|message| of(message) == Some(id));
                 if !moving {
                     let row = place.located.get(&id).filter(|row| row.0 == cell);
                     expected.insert(id, row.map(|row| row.1));
