@@ -9,6 +9,7 @@ mod durable;
 mod engine;
 mod error;
 mod guard;
+mod handover;
 mod journal;
 mod reader;
 pub mod segment;
@@ -20,6 +21,7 @@ pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
+pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
     verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
 };

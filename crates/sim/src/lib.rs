@@ -3,12 +3,17 @@
 //! [`simulation`] runs the real engine on a simulated disk ([`disk`]), crashes it after every step
 //! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
 //! changes bytes at rest. [`kill`] kills a real process. Everything is a function of a seed.
+//!
+//! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
+//! partitions; it is explored, not run.
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod crash;
 pub mod damage;
 pub mod disk;
+#[cfg(test)]
+mod handover;
 pub mod kill;
 pub mod ledger;
 pub mod script;

@@ -204,6 +204,11 @@ impl RowDecoder {
         })
     }
 
+    /// Rows that are not decoded yet.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     pub(super) fn next(&mut self, reader: &mut dyn Read) -> Result<Option<Row<'_>>, Error> {
         if self.left == 0 {
             return Ok(None);

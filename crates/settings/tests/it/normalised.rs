@@ -31,6 +31,7 @@ fn a_job_is_completed_with_defaults() {
         "training-sample": 20000,
         "merge-deadline": 5000,
         "audit-share": 0.0025,
+        "rebalance": {"policy": "off", "interval": 5000, "trigger": 1.15},
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
@@ -52,6 +53,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            checkpoint: {interval: 500 ms, path: run/checkpoints}\n\
            snapshot: {path: run/snapshot}\n\
            merge-deadline: 2 min\n\
+           rebalance: {policy: boundary, interval: 2 s, trigger: 1.3}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
     let job = JobSettings::from_yaml(&text).expect("accepted");

@@ -65,7 +65,20 @@ fn values_out_of_range() {
         "checkpoint={interval: 5 ms, path: DIR/c}",
         "checkpoint.interval: '5 ms' is out of range. Give a duration from 100 ms to 1 d.",
     );
+    refuses(
+        "rebalance.trigger=1",
+        "rebalance.trigger: 1 is out of range. Give a number from 1.06 to 100.",
+    );
     refuses("jvm.heap=1 mb", "jvm.heap: '1 mb' is out of range. Give a size from 256 mb to 1 tb.");
+}
+
+#[test]
+fn rows_change_partition_only_where_they_can() {
+    refuses(
+        "rebalance.policy=cells",
+        "rebalance.policy: rows change partition through the folder of the checkpoints, and there \
+         is none. Add checkpoint with a path, or set it to off.",
+    );
 }
 
 #[test]

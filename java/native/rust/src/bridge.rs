@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use jni::errors::Error;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
-use jni::sys::{jboolean, jint, jlong};
+use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::{jni_mangle, Env, EnvUnowned};
 use vstream_settings::CollectionSettings;
 
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
+use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
 use crate::partition::{Partition, Pinned};
-use crate::router::Router;
+use crate::router::{Limits, Router};
 
 /// The engines that Java holds.
 pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
@@ -20,6 +21,8 @@ pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
 static ROUTERS: Handles<Router> = Handles::new("router", 2);
 /// The pinned snapshots that Java holds.
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
+/// The sealed rows that Java adopts.
+static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -268,4 +271,139 @@ pub extern "system" fn router_close<'frame>(
     router: jlong,
 ) {
     call(env, |_| ROUTERS.remove(router).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_shard_of<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    code: jlong,
+) -> jint {
+    call(env, |_| Ok(ROUTERS.get(router)?.shard_of(code)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_cells<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jint {
+    call(env, |_| Ok(count(ROUTERS.get(router)?.cells())))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_moves<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    older: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let ranges = ROUTERS.get(router)?.moves_since(&*ROUTERS.get(older)?)?;
+        Ok(env.byte_array_from_slice(&ranges)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_rebalance<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    loads: JByteBuffer<'frame>,
+    parallelism: jint,
+    boundary: jboolean,
+    trigger: jdouble,
+    target: jdouble,
+    moved_max: jdouble,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let limits = Limits { parallelism, boundary, trigger, target, moved_max };
+        let loads = input(env, &loads, "loads")?;
+        let template = ROUTERS.get(router)?.rebalance(loads, &limits)?;
+        Ok(env.byte_array_from_slice(&template.unwrap_or_default())?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn snapshot_write_moved<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    snapshot: jlong,
+    path: JString<'frame>,
+    ranges: JByteArray<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let ranges = env.convert_byte_array(&ranges)?;
+        Ok(SNAPSHOTS.get(snapshot)?.write_moved(&directory(env, &path)?, &ranges)? as jlong)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_loads<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let loads = ENGINES.get(engine)?.loads()?;
+        Ok(env.byte_array_from_slice(&loads)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_await<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    awaited: jboolean,
+) {
+    call(env, |_| ENGINES.get(engine)?.await_rows(awaited))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_adopt<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    adoption: jlong,
+    rows_max: jint,
+) -> jint {
+    call(env, |_| Ok(count(ENGINES.get(engine)?.adopt(&*ADOPTIONS.get(adoption)?, rows_max)?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_release<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    ranges: JByteArray<'frame>,
+    rows_max: jint,
+) -> jint {
+    call(env, |env| {
+        let ranges = env.convert_byte_array(&ranges)?;
+        Ok(jint::try_from(ENGINES.get(engine)?.release(&ranges, rows_max)?).unwrap_or(jint::MAX))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn adoption_open<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let adopting = Adopting::open(&settings(env, &json)?, &directory(env, &path)?)?;
+        Ok(ADOPTIONS.insert(adopting))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn adoption_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    adoption: jlong,
+) {
+    call(env, |_| ADOPTIONS.remove(adoption).map(drop))
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_engine::{Engine, PinnedSnapshot, Query, Reader, Row, Scratch, Syncing};
+use vstream_engine::{Awaiting, Engine, PinnedSnapshot, Query, Reader, Row, Scratch, Syncing};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
+use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
 
 /// The rows of one moment, to be written beside the writer.
@@ -27,15 +28,34 @@ impl Pinned {
             Ok(())
         })
     }
+
+    /// Writes the rows of moved ranges to `directory`; returns how many.
+    pub(crate) fn write_moved(&self, directory: &Path, ranges: &[u8]) -> Result<u64, Failure> {
+        self.poison.guard(|| {
+            let ranges = read_ranges(ranges)?;
+            Ok(self.snapshot.write_moved(directory, &ranges, Syncing::Off)?.rows)
+        })
+    }
 }
 
 /// One partition's engine.
 pub(crate) struct Partition {
     poison: Poison,
     dimension: usize,
-    engine: Mutex<Engine>,
+    writer: Mutex<Writing>,
     reader: Reader,
     workspaces: Pool<Workspace>,
+}
+
+/// What the one writer needs.
+struct Writing {
+    engine: Engine,
+    /// Deletes since rows of another partition have been awaited, while they are.
+    awaiting: Option<Awaiting>,
+    /// Rows that went to another partition and are not dropped yet.
+    leaving: Option<Vec<(u64, u64)>>,
+    /// Upserts so far by bucket of the code, wrapping.
+    writes: Vec<u32>,
 }
 
 /// What one search needs beside its answer.
@@ -64,7 +84,12 @@ impl Partition {
             poison: Poison::default(),
             dimension: settings.dimension,
             reader: engine.reader(),
-            engine: Mutex::new(engine),
+            writer: Mutex::new(Writing {
+                engine,
+                awaiting: None,
+                leaving: None,
+                writes: vec![0; BUCKETS],
+            }),
             workspaces: Pool::default(),
         }
     }
@@ -73,14 +98,14 @@ impl Partition {
     pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
-            let mut engine = self.engine()?;
+            let mut writer = self.writer()?;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 if let Some(vector) = record?.vector {
-                    engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
+                    writer.engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
                 }
             }
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                apply(&mut engine, &record?).map_err(|failure| failure.at(&place(at)))?;
+                writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
             }
             Ok(())
         })
@@ -106,14 +131,15 @@ impl Partition {
 
     /// The live rows of this moment.
     pub(crate) fn pin(&self) -> Result<Pinned, Failure> {
-        self.poison
-            .guard(|| Ok(Pinned { poison: Poison::default(), snapshot: self.engine()?.pin() }))
+        self.poison.guard(|| {
+            Ok(Pinned { poison: Poison::default(), snapshot: self.writer()?.engine.pin() })
+        })
     }
 
     /// Counts as one JSON object.
     pub(crate) fn stats_json(&self) -> Result<String, Failure> {
         self.poison.guard(|| {
-            let stats = self.engine()?.stats();
+            let stats = self.writer()?.engine.stats();
             let recall = stats.recall.map(|estimate| {
                 json!({
                     "mean": estimate.recall,
@@ -137,6 +163,68 @@ impl Partition {
         })
     }
 
+    /// Rows and writes of every bucket. Cost: O(rows), without the writer's lock but for a moment.
+    pub(crate) fn loads(&self) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            let (pinned, writes) = {
+                let writer = self.writer()?;
+                (writer.engine.pin(), writer.writes.clone())
+            };
+            let mut rows = vec![0u32; BUCKETS];
+            pinned.for_each_code(&mut |code| {
+                let rows = &mut rows[bucket(code)];
+                *rows = rows.saturating_add(1);
+            });
+            Ok(write_loads(&rows, &writes))
+        })
+    }
+
+    /// Begins to remember deletes, as rows of another partition are awaited, or forgets them.
+    pub(crate) fn await_rows(&self, awaited: bool) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            let mut writer = self.writer()?;
+            match awaited {
+                true => drop(writer.awaiting.get_or_insert_default()),
+                false => writer.awaiting = None,
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes in up to `rows_max` sealed rows; returns how many were looked at.
+    pub(crate) fn adopt(&self, adopting: &Adopting, rows_max: i32) -> Result<usize, Failure> {
+        let rows_max = usize::try_from(rows_max).unwrap_or(0);
+        self.poison.guard(|| {
+            let mut writer = self.writer()?;
+            let Writing { engine, awaiting, .. } = &mut *writer;
+            let none = Awaiting::default();
+            adopting.with(|adoption| {
+                Ok(adoption.step(engine, awaiting.as_ref().unwrap_or(&none), rows_max)?)
+            })
+        })
+    }
+
+    /// Drops up to `rows_max` rows of moved ranges; returns how many are left. The rows are those of
+    /// the first call; the last one forgets the ranges.
+    pub(crate) fn release(&self, ranges: &[u8], rows_max: i32) -> Result<usize, Failure> {
+        let rows_max = usize::try_from(rows_max).unwrap_or(0);
+        self.poison.guard(|| {
+            let ranges = read_ranges(ranges)?;
+            let mut writer = self.writer()?;
+            let writer = &mut *writer;
+            let leaving = writer.leaving.get_or_insert_with(|| writer.engine.leaving(&ranges));
+            for _ in 0..rows_max {
+                let Some((id, version)) = leaving.pop() else { break };
+                writer.engine.delete(id, version)?;
+            }
+            let left = leaving.len();
+            if left == 0 {
+                writer.leaving = None;
+            }
+            Ok(left)
+        })
+    }
+
     /// Runs `work` as every call on this engine runs; for the fault injection of the tests.
     pub(crate) fn guard<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         self.poison.guard(work)
@@ -144,24 +232,31 @@ impl Partition {
 
     /// The writing side. Only a panic poisons the lock, and `Poison` refuses the calls after it;
     /// what is left is the call that waited for the lock while the other one panicked.
-    fn engine(&self) -> Result<MutexGuard<'_, Engine>, Failure> {
-        self.engine.lock().map_err(|_| {
+    fn writer(&self) -> Result<MutexGuard<'_, Writing>, Failure> {
+        self.writer.lock().map_err(|_| {
             Failure::new(Kind::Internal, "Another call on this engine has just met a defect.")
         })
     }
 }
 
-fn apply(engine: &mut Engine, record: &Record<'_>) -> Result<(), Failure> {
-    let Record { id, version, code, shard, vector } = *record;
-    match vector {
-        Some(vector) => {
-            engine.upsert(&Row { id, version, code, shard, vector })?;
+impl Writing {
+    fn apply(&mut self, record: &Record<'_>) -> Result<(), Failure> {
+        let Record { id, version, code, shard, vector } = *record;
+        match vector {
+            Some(vector) => {
+                self.engine.upsert(&Row { id, version, code, shard, vector })?;
+                let writes = &mut self.writes[bucket(code)];
+                *writes = writes.wrapping_add(1);
+            }
+            None => {
+                self.engine.delete(id, version)?;
+                if let Some(awaiting) = &mut self.awaiting {
+                    awaiting.deleted(id, version);
+                }
+            }
         }
-        None => {
-            engine.delete(id, version)?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn effort(effort: Effort) -> vstream_engine::Effort {

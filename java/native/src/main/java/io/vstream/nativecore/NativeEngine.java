@@ -108,6 +108,37 @@ public final class NativeEngine implements AutoCloseable {
         return Bridge.engineStats(handle.number());
     }
 
+    /**
+     * Rows and upserts of every bucket, (i32 rows, i32 upserts) each, little-endian; upserts are
+     * counted since the engine was made and wrap. Visits every row: not for every record.
+     */
+    public byte[] loads() {
+        return Bridge.engineLoads(handle.number());
+    }
+
+    /** Begins to remember deletes, as rows of another partition are awaited, or forgets them. */
+    public void awaitRows(boolean awaited) {
+        Bridge.engineAwait(handle.number(), awaited);
+    }
+
+    /**
+     * Takes in up to {@code rowsMax} sealed rows, but for those that it knows to be old or dead.
+     *
+     * @return how many were looked at; 0 when all are in
+     */
+    public int adopt(NativeAdoption rows, int rowsMax) {
+        return Bridge.engineAdopt(handle.number(), rows.number(), rowsMax);
+    }
+
+    /**
+     * Drops up to {@code rowsMax} rows of ranges that have left.
+     *
+     * @return how many are left to be dropped
+     */
+    public int release(MovedRanges ranges, int rowsMax) {
+        return Bridge.engineRelease(handle.number(), ranges.bytes(), rowsMax);
+    }
+
     /** Frees the engine once running searches have ended; idempotent. */
     @Override
     public void close() {

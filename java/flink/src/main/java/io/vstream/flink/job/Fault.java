@@ -3,7 +3,10 @@ package io.vstream.flink.job;
 import java.util.EnumSet;
 import java.util.Locale;
 
-/** Deliberate defects. Tests switch one on to prove that they would notice it; nobody else does. */
+/**
+ * Deliberate defects, and failures at a chosen point. Tests switch one on to prove that they would
+ * notice it, or that it does no harm; nobody else does.
+ */
 public enum Fault {
     /** Place forgets to send deletes to the index. */
     DROP_DELETE,
@@ -14,7 +17,15 @@ public enum Fault {
     /** Merge counts the partial answers of odd partitions but drops their rows. */
     MERGE_LOSES_PARTIAL,
     /** Place gives an update a smaller version than the record has. */
-    STALE_VERSION_WINS;
+    STALE_VERSION_WINS,
+    /** The first attempt fails when a hand-over is announced to a partition. */
+    FAIL_IN_ANNOUNCE,
+    /** The first attempt fails when a partition seals rows. */
+    FAIL_IN_SEAL,
+    /** The first attempt fails when a partition has adopted some rows. */
+    FAIL_IN_ADOPT,
+    /** The first attempt fails when a partition has dropped some rows. */
+    FAIL_IN_SETTLE;
 
     /** Name in settings. */
     public String key() {

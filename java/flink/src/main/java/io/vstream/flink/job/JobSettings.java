@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.balance.BalanceSettings;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
@@ -26,6 +27,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param trainingSample vectors to train on
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
+ * @param rebalance when and how ranges change partition
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -44,6 +46,7 @@ public record JobSettings(
         int trainingSample,
         long mergeDeadlineMillis,
         double auditShare,
+        BalanceSettings rebalance,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
@@ -153,6 +156,7 @@ public record JobSettings(
                 job.path("training-sample").asInt(20_000),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
+                rebalance(job.path("rebalance")),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -193,6 +197,14 @@ public record JobSettings(
                 workload.path("rate").asLong(0),
                 workload.path("duration").asLong(0),
                 workload.path("warm-up").asLong(0));
+    }
+
+    private static BalanceSettings rebalance(JsonNode rebalance) {
+        return new BalanceSettings(
+                rebalance.path("policy").asText("off"),
+                rebalance.path("interval").asLong(5_000),
+                rebalance.path("trigger").asDouble(1.15),
+                null);
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

@@ -51,8 +51,18 @@ public final class Names {
     /** Vectors that the trainer has dealt with since this attempt began. */
     public static final String SAMPLE_TAKEN = "sampleTaken";
 
-    /** Epoch of the trained template that an operator uses, or 0. */
+    /** Epoch of the trained template that an operator has come to, or 0. */
     public static final String EPOCH = "templateEpoch";
+
+    /** Epoch that the trainer has trained, or 0. */
+    public static final String TRAINED = "trainedEpoch";
+
+    // Control task.
+    /** Ordinal of the step that the control task has commanded last; 4 when nothing moves. */
+    public static final String STEP = "handOverStep";
+
+    /** Hand-overs that were planned since this attempt began. */
+    public static final String PLANS = "handOverPlans";
 
     // Place.
     /** Records that place has dealt with since this attempt began. */
@@ -97,6 +107,12 @@ public final class Names {
 
     /** Leaves read by searches since this attempt began. */
     public static final String LEAVES = "leavesScanned";
+
+    /** Rows taken over from other partitions since this attempt began. */
+    public static final String ADOPTED = "rowsAdopted";
+
+    /** Rows that were handed over and dropped since this attempt began. */
+    public static final String RELEASED = "rowsReleased";
 
     // Merge.
     /** Audits that ended. */

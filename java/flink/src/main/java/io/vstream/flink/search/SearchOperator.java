@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.balance.Shared;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
@@ -19,10 +20,14 @@ import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.operators.coordination.OperatorEventGateway;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
@@ -31,6 +36,7 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
+import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
@@ -72,6 +78,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private final SegmentSnapshotStore store = new FullCopyStore();
 
+    private final transient OperatorEventGateway control;
+    private final transient MailboxExecutor mailbox;
     private transient Path folder;
     private transient NativeEngine engine;
     private transient VectorBatch writes;
@@ -89,12 +97,22 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Count searchNanos;
     private transient Count writeNanos;
     private transient Count leaves;
+    private transient Aside aside;
+    private transient HandOver handOver;
+    private transient LoadReport loads;
 
     /**
      * @param settings of the partition
+     * @param control hears reports
      */
-    public SearchOperator(SearchSettings settings) {
+    SearchOperator(
+            StreamOperatorParameters<PartialAnswer> parameters,
+            SearchSettings settings,
+            OperatorEventGateway control) {
+        super(parameters);
         this.settings = settings;
+        this.control = control;
+        this.mailbox = parameters.getMailboxExecutor();
     }
 
     @Override
@@ -144,11 +162,45 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         leaves = meters.count(Names.LEAVES);
         readStats();
         tickLater();
+        openHandOver(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
+    }
+
+    private void openHandOver(List<Count> moved) {
+        aside =
+                new Aside(
+                        "vstream-hand-over-" + partition,
+                        engine,
+                        this::apply,
+                        mailbox,
+                        getProcessingTimeService());
+        String shared =
+                settings.sharedFolder() == null
+                        ? null
+                        : Shared.of(settings.sharedFolder(), getRuntimeContext());
+        TaskInfo task = getRuntimeContext().getTaskInfo();
+        handOver =
+                new HandOver(
+                        aside,
+                        control::sendEventToCoordinator,
+                        settings,
+                        new HandOver.Part(
+                                partition,
+                                task.getNumberOfParallelSubtasks(),
+                                task.getAttemptNumber()),
+                        folder,
+                        shared == null ? null : new Shared(shared),
+                        moved);
+        loads = new LoadReport(aside, handOver, control::sendEventToCoordinator, settings);
+        loads.begin(applied, writeNanos);
     }
 
     @Override
-    public void processElement1(StreamRecord<Write> element) {
+    public void processElement1(StreamRecord<Write> element) throws Exception {
         Write write = element.getValue();
+        if (write.obeyed != null) {
+            handOver.mark(true, write.obeyed);
+            return;
+        }
         if (write.offsets != null) {
             // What it speaks of may wait in the batch, which every query applies first.
             behind.mark((int) write.id, write.offsets);
@@ -171,8 +223,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     }
 
     @Override
-    public void processElement2(StreamRecord<QueryCopy> element) {
+    public void processElement2(StreamRecord<QueryCopy> element) throws Exception {
         QueryCopy copy = element.getValue();
+        if (copy.obeyed() != null) {
+            handOver.mark(false, copy.obeyed());
+            return;
+        }
         apply();
         long began = System.nanoTime();
         int k = copy.ticket().k();
@@ -188,8 +244,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         Neighbors found = copy.inFanOut() ? next(!audit) : Neighbors.NONE;
         Neighbors exact = audit ? next(false) : Neighbors.NONE;
         if (!audit) {
+            long nanos = System.nanoTime() - began;
             searches.inc();
-            searchNanos.inc(System.nanoTime() - began);
+            searchNanos.inc(nanos);
+            loads.searched(copy.bucket(), nanos);
         }
         output.collect(
                 record.replace(
@@ -246,6 +304,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void close() throws Exception {
+        if (aside != null) {
+            aside.close();
+            handOver.close();
+        }
         if (engine != null) {
             engine.close();
             engine = null;

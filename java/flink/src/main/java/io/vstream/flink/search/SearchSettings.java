@@ -11,6 +11,9 @@ import java.util.EnumSet;
  * @param dimension elements of every vector
  * @param stateFolder where each engine makes its private folder; null for the task manager's own
  * @param finalSnapshot folder that receives a snapshot at the end of the stream, or null
+ * @param sharedFolder that all machines see, for rows that change partition, or null
+ * @param reportMillis between two reports to the control task
+ * @param loads whether reports say what cells cost
  * @param faults defects for tests
  */
 public record SearchSettings(
@@ -18,5 +21,8 @@ public record SearchSettings(
         int dimension,
         String stateFolder,
         String finalSnapshot,
+        String sharedFolder,
+        long reportMillis,
+        boolean loads,
         EnumSet<Fault> faults)
         implements Serializable {}

@@ -36,7 +36,10 @@ final class Scenario {
     private final Answers answers = new Answers(name);
     private String fault;
     private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
+    private String rebalance = "{\"policy\": \"off\"}";
     private boolean severalCopies;
+    private long adopted;
+    private int attempts;
     private int failAfter = Integer.MAX_VALUE;
     private String restore;
     private int openStages = Integer.MAX_VALUE;
@@ -61,6 +64,26 @@ final class Scenario {
                         .formatted(families);
         severalCopies = true;
         return this;
+    }
+
+    /** Lets ranges change hands at the least reason, five times a second. */
+    Scenario rebalancing(String policy) {
+        rebalance =
+                """
+                {"policy": "%s", "interval": 200, "trigger": 1.06}
+                """
+                        .formatted(policy);
+        return this;
+    }
+
+    /** Rows that changed partition in the last attempt, once it has run. */
+    long adopted() {
+        return adopted;
+    }
+
+    /** Attempts that it took. */
+    int attempts() {
+        return attempts;
     }
 
     /** Uses an encoder that needs no training. */
@@ -128,6 +151,8 @@ final class Scenario {
             if (!result.isSuccess()) {
                 throw new AssertionError(result.getSerializedThrowable().orElseThrow());
             }
+            adopted = cluster.metrics().sum(Names.ADOPTED);
+            attempts = cluster.metrics().attempts();
             return Long.toString(cluster.metrics().sum(Names.ROWS));
         } finally {
             Gate.release(name);
@@ -179,6 +204,7 @@ final class Scenario {
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
+                 "rebalance": %s,
                  "faults": {%s}}
                 """
                         .formatted(
@@ -186,6 +212,7 @@ final class Scenario {
                                 WriteScript.DIMENSION,
                                 encoder,
                                 SAMPLE,
+                                rebalance,
                                 fault == null ? "" : '"' + fault + "\": true"));
     }
 }
