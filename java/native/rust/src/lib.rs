@@ -10,6 +10,7 @@
 
 mod bridge;
 mod buffer;
+mod capture;
 mod failure;
 mod fault;
 mod handles;

@@ -77,6 +77,8 @@ public final class VStreamJob {
         flink.set(PipelineOptions.MAX_PARALLELISM, ShardKeys.SHARDS);
         flink.set(PipelineOptions.AUTO_WATERMARK_INTERVAL, java.time.Duration.ZERO);
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, false);
+        // Several files in one would be counted as one.
+        flink.set(CheckpointingOptions.FILE_MERGING_ENABLED, false);
         return flink;
     }
 
@@ -215,8 +217,8 @@ public final class VStreamJob {
                         job.stateFolder(),
                         job.snapshotFolder(),
                         job.faults());
-        return writes.keyBy(write -> ShardKeys.of(write.shard), Types.INT)
-                .connect(copies.keyBy(copy -> ShardKeys.of(copy.shard()), Types.INT))
+        return ShardKeys.deal(writes, write -> write.shard)
+                .connect(ShardKeys.deal(copies, QueryCopy::shard))
                 .transform("search", PartialAnswer.TYPE, new SearchOperator(settings))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid("search");

@@ -158,6 +158,7 @@ final class Scenario {
 
     private Configuration flink() {
         Configuration flink = VStreamJob.flinkSettings();
+        FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
         flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
