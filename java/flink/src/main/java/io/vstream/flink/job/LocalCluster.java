@@ -92,9 +92,9 @@ public final class LocalCluster implements AutoCloseable {
         return cluster.requestJobResult(job).get();
     }
 
-    /** Ends a job at a savepoint and returns where it is. */
+    /** Ends a job at a savepoint, which any state backend reads, and returns where it is. */
     public String stop(JobID job, String folder) throws Exception {
-        return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.NATIVE).get();
+        return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.CANONICAL).get();
     }
 
     /** Asks for a checkpoint now; what comes of it is where it is. */
