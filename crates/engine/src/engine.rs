@@ -95,26 +95,34 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
-        let mut vector = row.vector;
-        if self.settings.metric == Metric::Cosine {
-            normalise(row.vector, &mut self.normalised)?;
-            vector = &self.normalised;
+        if self.settings.metric != Metric::Cosine {
+            return self.put(row);
         }
-        let vector = stored(&mut self.narrowed, vector);
-        let key = key(row);
-        if self.journal.is_some() || self.capturing.is_some() {
-            let before = self.index.version_of(key.id);
-            if before.is_some_and(|before| before > key.version) {
+        let mut normalised = std::mem::take(&mut self.normalised);
+        let put = normalise(row.vector, &mut normalised)
+            .and_then(|()| self.put(&Row { vector: &normalised, ..*row }));
+        self.normalised = normalised;
+        put
+    }
+
+    /// Applies an upsert of a row as it is stored, after it is in the log, unless a newer one is
+    /// there.
+    fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        let vector = stored(&mut self.narrowed, row.vector);
+        let (journal, capturing) = (&mut self.journal, &mut self.capturing);
+        if journal.is_some() || capturing.is_some() {
+            let before = self.index.version_of(row.id);
+            if before.is_some_and(|before| before > row.version) {
                 return Ok(Applied::Stale);
             }
-            if let Some(journal) = &mut self.journal {
-                journal.upsert(&key, vector, before)?;
+            if let Some(journal) = journal {
+                journal.upsert(&key(row), vector, before)?;
             }
-            if let Some(capturing) = &mut self.capturing {
-                capturing.upsert(&self.settings, &key, vector, before)?;
+            if let Some(capturing) = capturing {
+                capturing.upsert(&self.settings, &key(row), vector, before)?;
             }
         }
-        Ok(self.index.upsert(key, vector))
+        Ok(self.index.upsert(key(row), vector))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -135,8 +143,7 @@ impl Engine {
             return self.upsert(row).map(|_| ());
         }
         check_finite(row.vector, self.settings.dimension)?;
-        self.index.upsert(key(row), stored(&mut self.narrowed, row.vector));
-        Ok(())
+        self.put(row).map(|_| ())
     }
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.

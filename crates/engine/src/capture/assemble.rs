@@ -117,7 +117,9 @@ impl Source {
     fn take(&self, engine: &mut Engine) -> Result<(), Error> {
         let mut living = self.survey()?;
         let mut take = |row: &Row<'_>| {
-            if self.shards.contains(&row.shard) && living.get(&row.id) == Some(&row.version) {
+            if self.shards.contains(&row.shard)
+                && living.get(&row.id) == Some(&(row.version, row.shard))
+            {
                 living.remove(&row.id);
                 engine.restore_row(row)?;
             }
@@ -130,28 +132,28 @@ impl Source {
         })
     }
 
-    /// Ids and versions of the rows of the wanted shards that live after all changes.
-    fn survey(&self) -> Result<HashMap<u64, u64>, Error> {
-        let mut living: HashMap<u64, u64> = HashMap::new();
+    /// Version and shard, by id, of the rows of the wanted shards that live after all changes.
+    fn survey(&self) -> Result<HashMap<u64, (u64, u16)>, Error> {
+        let mut living: HashMap<u64, (u64, u16)> = HashMap::new();
         self.each_row(&mut |row| {
-            let version = living.entry(row.id).or_insert(row.version);
-            *version = row.version.max(*version);
+            let newest = living.entry(row.id).or_insert((row.version, row.shard));
+            *newest = (row.version, row.shard).max(*newest);
             Ok(())
         })?;
         self.each_change(&mut |change| {
             let RowKey { id, version, shard, .. } = change.key;
-            if living.get(&id).is_some_and(|&newer| newer > version) {
+            if living.get(&id).is_some_and(|&(newer, _)| newer > version) {
                 return Ok(());
             }
             if change.vector.is_some() && self.shards.contains(&shard) {
-                living.insert(id, version);
+                living.insert(id, (version, shard));
             } else {
                 living.remove(&id);
             }
             Ok(())
         })?;
         let mut tally = Tally::default();
-        living.iter().for_each(|(&id, &version)| tally.add(id, version));
+        living.iter().for_each(|(&id, &(version, _))| tally.add(id, version));
         if self.shards == self.manifest.shards && tally != self.manifest.tally {
             let name = self.store.describe(CAPTURED_MANIFEST);
             return Err(Error::corrupt(

@@ -227,6 +227,38 @@ fn a_row_that_moved_between_partitions_survives_their_union() {
 }
 
 #[test]
+fn a_row_may_change_its_shard_and_keep_its_version() {
+    let (_dir, path) = dirs();
+    for metric in [Metric::L2, Metric::Cosine] {
+        let path = path.join(metric.name());
+        let settings = settings(metric, Element::F32);
+        let mut model = Model::new(&path.join("engine"), settings.clone());
+        (0..200).for_each(|id| model.upsert(id, (id % 4) as u16));
+        let mut states = vec![upload(&model.capture(), &path.join("first"))];
+        let stored: Vec<(u64, u64, Vec<f32>)> = {
+            let rows = rows_of(&model.engine);
+            rows.into_iter().map(|(id, row)| (id, row.0, row.2)).collect()
+        };
+        for (id, version, vector) in stored.iter().filter(|row| row.0 % 4 == 1) {
+            let row = Row { id: *id, version: *version, code: id * 7, shard: 9, vector };
+            model.engine.restore_row(&row).expect("a row as it is stored");
+        }
+        states.push(upload(&model.capture(), &path.join("second")));
+        let shards = |shards: RangeInclusive<u16>, state: &Path| {
+            let copy = path.join(format!("copy-{}-{}", shards.start(), shards.end()));
+            copy_folder(state, &copy);
+            let dir = copy.with_extension("engine");
+            let engine = Engine::assemble(settings.clone(), &dir, shards, &[copy]);
+            engine.expect("an engine").shard_rows().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(shards(0..=14, &states[0]), [(0, 50), (1, 50), (2, 50), (3, 50)]);
+        assert_eq!(shards(0..=15, &states[1]), [(0, 50), (2, 50), (3, 50), (9, 50)]);
+        assert_eq!(shards(0..=3, &states[1]), [(0, 50), (2, 50), (3, 50)]);
+        assert_eq!(shards(4..=15, &states[1]), [(9, 50)]);
+    }
+}
+
+#[test]
 fn what_is_new_follows_the_change_and_the_size_follows_the_rows() {
     let (_dir, path) = dirs();
     let mut model = Model::new(&path.join("engine"), l2());
