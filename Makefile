@@ -58,7 +58,8 @@ STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 
 .PHONY: help build native java python demo test chaos model crash-lab lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift \
+	savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -123,6 +124,10 @@ chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare e
 		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
 		-Dvstream.chaos.result=$(CHAOS)/result.json; \
 		status=$$?; cat $(CHAOS)/result.json; exit $$status
+
+savepoint-fixture: native ## write again the savepoint of this version that tests restore
+	$(JAVA) -q test -pl native,flink -Dtest=SavepointFixtureIT#writeAgain \
+		-Dsurefire.failIfNoSpecifiedTests=false -Dvstream.fixture.write=true
 
 data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python registry)
 	tools/stock-flink.sh $@

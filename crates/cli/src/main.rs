@@ -9,6 +9,7 @@ mod failure;
 mod inspect;
 mod jvm;
 mod matrix;
+mod restore;
 mod run;
 mod search;
 mod segment;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vstream_settings::{JobSettings, ResultSink};
 
-use crate::arguments::JobArguments;
+use crate::arguments::RunArguments;
 use crate::check;
 use crate::failure::Failure;
 use crate::jvm::{Answer, Event, Jvm, Message, Progress, Summary};
+use crate::restore;
 use crate::text;
 use crate::view::{self, Scene, View};
 
@@ -21,12 +22,21 @@ const TICK: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a job file.
-pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
-    let job = check::load(arguments)?;
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let job = check::load(&arguments.job)?;
+    let restore = arguments.restore.as_deref().map(restore::resolve).transpose()?;
+    if let Some(path) = &restore {
+        eprintln!("Going on from {path}");
+    }
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
-    let result = drive(&job, view, &mut |_, _| {})?;
+    let result = drive(&job, restore.as_deref(), view, &mut |_, _| {}).inspect_err(|_| {
+        let checkpoint = job.checkpoint.as_ref();
+        if let Some(left) = checkpoint.and_then(|checkpoint| restore::newest(&checkpoint.path)) {
+            eprintln!("To go on from its newest checkpoint: --restore {}", left.display());
+        }
+    })?;
     eprint!("\n{}", view::report(&result, job.parallelism));
     let summary = serde_json::to_string(&Summary::from(&result));
     text::print_line(&summary.expect("plain numbers"))
@@ -34,14 +44,17 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
 
 /// Runs a job to its end and returns its result; `on_sample` hears the answers for display.
 ///
+/// * `restore`: checkpoint or savepoint to go on from.
+///
 /// Errors: it could not be started, it failed, or the user stopped it; it has ended in all cases.
 pub(crate) fn drive(
     job: &JobSettings,
+    restore: Option<&str>,
     mut view: View,
     on_sample: &mut dyn FnMut(&mut View, Answer),
 ) -> Result<Progress, Failure> {
     let interrupted = watch_for_interrupts()?;
-    let mut jvm = Jvm::start(job)?;
+    let mut jvm = Jvm::start(job, restore)?;
     let mut result = None;
     loop {
         if interrupted.load(Ordering::Relaxed) {

@@ -10,6 +10,7 @@ use vstream_index::{
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
+use crate::capture::Capturing;
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::journal::{check_not_collection, Journal, JournalStats};
@@ -56,6 +57,8 @@ pub struct Engine {
     guard: Arc<Guard>,
     /// What makes it durable, if it is.
     pub(crate) journal: Option<Journal>,
+    /// What captures its state as files, if it does.
+    pub(crate) capturing: Option<Capturing>,
     /// Where a row is normalised before it is stored.
     normalised: Vec<f32>,
     /// Where it is narrowed then; `None` if rows are held as `f32`.
@@ -77,7 +80,8 @@ impl Engine {
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
         let normalised = Vec::new();
-        Ok(Engine { settings, index, search, guard, journal: None, normalised, narrowed })
+        let (journal, capturing) = (None, None);
+        Ok(Engine { settings, index, search, guard, journal, capturing, normalised, narrowed })
     }
 
     /// The settings it was created with.
@@ -91,13 +95,34 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
-        let mut vector = row.vector;
-        if self.settings.metric == Metric::Cosine {
-            normalise(row.vector, &mut self.normalised)?;
-            vector = &self.normalised;
+        if self.settings.metric != Metric::Cosine {
+            return self.put(row);
         }
-        let vector = stored(&mut self.narrowed, vector);
-        put(&mut *self.index, &mut self.journal, key(row), vector)
+        let mut normalised = std::mem::take(&mut self.normalised);
+        let put = normalise(row.vector, &mut normalised)
+            .and_then(|()| self.put(&Row { vector: &normalised, ..*row }));
+        self.normalised = normalised;
+        put
+    }
+
+    /// Applies an upsert of a row as it is stored, after it is in the log, unless a newer one is
+    /// there.
+    fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        let vector = stored(&mut self.narrowed, row.vector);
+        let (journal, capturing) = (&mut self.journal, &mut self.capturing);
+        if journal.is_some() || capturing.is_some() {
+            let before = self.index.version_of(row.id);
+            if before.is_some_and(|before| before > row.version) {
+                return Ok(Applied::Stale);
+            }
+            if let Some(journal) = journal {
+                journal.upsert(&key(row), vector, before)?;
+            }
+            if let Some(capturing) = capturing {
+                capturing.upsert(&self.settings, &key(row), vector, before)?;
+            }
+        }
+        Ok(self.index.upsert(key(row), vector))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -118,18 +143,23 @@ impl Engine {
             return self.upsert(row).map(|_| ());
         }
         check_finite(row.vector, self.settings.dimension)?;
-        self.index.upsert(key(row), stored(&mut self.narrowed, row.vector));
-        Ok(())
+        self.put(row).map(|_| ())
     }
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
-        if let Some(journal) = &mut self.journal {
-            match self.index.version_of(id) {
-                Some(before) if before <= version => journal.delete(id, version, before)?,
+        if self.journal.is_some() || self.capturing.is_some() {
+            let before = match self.index.version_of(id) {
+                Some(before) if before <= version => before,
                 _ => return Ok(false),
+            };
+            if let Some(journal) = &mut self.journal {
+                journal.delete(id, version, before)?;
+            }
+            if let Some(capturing) = &mut self.capturing {
+                capturing.delete(&self.settings, id, version, before)?;
             }
         }
         Ok(self.index.delete(id, version))
@@ -192,23 +222,6 @@ impl Engine {
         snapshot::read(&store, "", &settings, &mut |row| engine.restore_row(row))?;
         Ok(engine)
     }
-}
-
-/// Applies an upsert, after it is in the log, unless a newer row is there.
-fn put(
-    index: &mut dyn Insert,
-    journal: &mut Option<Journal>,
-    key: RowKey,
-    vector: VectorRef<'_>,
-) -> Result<Applied, Error> {
-    if let Some(journal) = journal {
-        let before = index.version_of(key.id);
-        if before.is_some_and(|before| before > key.version) {
-            return Ok(Applied::Stale);
-        }
-        journal.upsert(&key, vector, before)?;
-    }
-    Ok(index.upsert(key, vector))
 }
 
 /// Checks dimension and finiteness.

@@ -4,6 +4,7 @@
 //! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod defect;
 mod durable;
 mod engine;
@@ -14,8 +15,10 @@ mod journal;
 mod reader;
 pub mod segment;
 mod settings;
+
 mod snapshot;
 
+pub use capture::{Capture, CapturedFile, CapturedState, CAPTURED_MANIFEST};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};

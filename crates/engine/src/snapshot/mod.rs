@@ -1,7 +1,6 @@
 //! All living rows of a moment, as files: one per shard, and a manifest that is written last.
 //!
-//! A full copy for now. The shape is that of the incremental form: immutable files named by
-//! shard, and one manifest that says which files make a state.
+//! A full copy, for backups and to look into. What checkpoints hold is in `capture/`.
 
 mod format;
 mod read;
@@ -18,10 +17,9 @@ use crate::error::Error;
 use crate::journal::check_not_collection;
 use crate::settings::Settings;
 
-use self::format::RowFileWriter;
-pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element};
+pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element, RowFileWriter};
 pub use self::read::inspect;
-pub(crate) use self::read::{inspect_in, read, SnapshotRows};
+pub(crate) use self::read::{inspect_in, read, read_file, SnapshotRows};
 
 /// Name of the manifest in a snapshot directory.
 pub(crate) const MANIFEST: &str = "MANIFEST";

@@ -72,7 +72,9 @@ pub(crate) fn inspect_in(store: &dyn Store, prefix: &str) -> Result<SnapshotSumm
     format::decode_manifest(path, &bytes)
 }
 
-fn read_file(
+/// Shows every row of one file to `apply`, once its checksum, and what is expected of it, are known
+/// to be right.
+pub(crate) fn read_file(
     store: &dyn Store,
     name: &str,
     settings: &Settings,

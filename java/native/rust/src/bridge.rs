@@ -8,11 +8,12 @@ use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::{jni_mangle, Env, EnvUnowned};
 use vstream_settings::CollectionSettings;
 
+use crate::capture::Captured;
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Partition, Pinned};
+use crate::partition::{Home, Partition, Pinned};
 use crate::router::{Limits, Router};
 
 /// The engines that Java holds.
@@ -23,6 +24,8 @@ static ROUTERS: Handles<Router> = Handles::new("router", 2);
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 /// The sealed rows that Java adopts.
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
+/// The captured states that Java holds.
+static CAPTURES: Handles<Captured> = Handles::new("capture", 5);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -84,6 +87,66 @@ pub extern "system" fn engine_restore<'frame>(
         let partition = Partition::restore(&settings(env, &json)?, &directory(env, &path)?)?;
         Ok(ENGINES.insert(partition))
     })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_assemble<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+    first_shard: jint,
+    last_shard: jint,
+    states: JString<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let states: Vec<PathBuf> =
+            text(env, &states, "states")?.lines().map(PathBuf::from).collect();
+        let home = Home { dir: directory(env, &path)?, shards: (first_shard, last_shard) };
+        Ok(ENGINES.insert(Partition::assemble(&settings(env, &json)?, &home, &states)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_capture<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> jlong {
+    call(env, |_| Ok(CAPTURES.insert(ENGINES.get(engine)?.capture()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_write<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) -> JString<'frame> {
+    call(env, |env| {
+        let files = CAPTURES.get(capture)?.write()?;
+        Ok(env.new_string(files)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_manifest<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let bytes = CAPTURES.get(capture)?.manifest()?;
+        Ok(env.byte_array_from_slice(&bytes)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) {
+    call(env, |_| CAPTURES.remove(capture).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

@@ -11,6 +11,7 @@
 
 mod bridge;
 mod buffer;
+mod capture;
 mod failure;
 mod fault;
 mod handles;

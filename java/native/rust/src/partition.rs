@@ -1,6 +1,6 @@
 //! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::json;
@@ -9,6 +9,7 @@ use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
+use crate::capture::Captured;
 use crate::failure::{Failure, Kind, Poison};
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
@@ -36,6 +37,14 @@ impl Pinned {
             Ok(self.snapshot.write_moved(directory, &ranges, Syncing::Off)?.rows)
         })
     }
+}
+
+/// Where an engine keeps the files of its captured states.
+pub(crate) struct Home {
+    /// Its own directory.
+    pub(crate) dir: PathBuf,
+    /// First and last shard that it owns.
+    pub(crate) shards: (i32, i32),
 }
 
 /// One partition's engine.
@@ -77,6 +86,22 @@ impl Partition {
         directory: &Path,
     ) -> Result<Partition, Failure> {
         Ok(Partition::of(settings, Engine::restore(settings.engine(), directory)?))
+    }
+
+    /// An engine whose state can be captured, with the rows of its shards out of `states`.
+    pub(crate) fn assemble(
+        settings: &CollectionSettings,
+        home: &Home,
+        states: &[PathBuf],
+    ) -> Result<Partition, Failure> {
+        let shard = |number: i32| {
+            u16::try_from(number).map_err(|_| {
+                Failure::invalid(format!("Shard {number} is out of range; give 0 to 65535."))
+            })
+        };
+        let shards = shard(home.shards.0)?..=shard(home.shards.1)?;
+        let engine = Engine::assemble(settings.engine(), &home.dir, shards, states)?;
+        Ok(Partition::of(settings, engine))
     }
 
     fn of(settings: &CollectionSettings, engine: Engine) -> Partition {
@@ -134,6 +159,11 @@ impl Partition {
         self.poison.guard(|| {
             Ok(Pinned { poison: Poison::default(), snapshot: self.writer()?.engine.pin() })
         })
+    }
+
+    /// The state of this moment.
+    pub(crate) fn capture(&self) -> Result<Captured, Failure> {
+        self.poison.guard(|| Ok(Captured::new(self.writer()?.engine.capture()?)))
     }
 
     /// Counts as one JSON object.

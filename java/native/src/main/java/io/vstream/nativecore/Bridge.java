@@ -20,6 +20,17 @@ final class Bridge {
 
     static native long engineRestore(String settingsJson, String directory);
 
+    static native long engineAssemble(
+            String settingsJson, String directory, int firstShard, int lastShard, String states);
+
+    static native long engineCapture(long engine);
+
+    static native String captureWrite(long capture);
+
+    static native byte[] captureManifest(long capture);
+
+    static native void captureClose(long capture);
+
     static native void engineWrite(long engine, ByteBuffer records, int count);
 
     static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);

@@ -2,14 +2,16 @@ package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Objects;
+import java.util.stream.Collectors;
 
 /**
  * One partition's engine: the index of its vectors, in native memory.
  *
- * <p>One thread writes ({@link #write}, {@link #pin}); any number of threads may search at the same
- * time, each with its own buffers. Every buffer is direct, in native byte order, and read or
- * written from index 0: position and limit are ignored, the capacity bounds it. {@link
+ * <p>One thread writes ({@link #write}, {@link #pin}, {@link #capture}); any number of threads may
+ * search at the same time, each with its own buffers. Every buffer is direct, in native byte order,
+ * and read or written from index 0: position and limit are ignored, the capacity bounds it. {@link
  * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
  * draws them.
  */
@@ -45,6 +47,34 @@ public final class NativeEngine implements AutoCloseable {
         NativeLibrary.load();
         return new NativeEngine(
                 Bridge.engineRestore(settingsJson, NativeSnapshot.absolute(directory)));
+    }
+
+    /**
+     * An engine whose state can be captured ({@link #capture}), with the rows of its shards out of
+     * captured states; empty if there are none.
+     *
+     * @param settingsJson the collection's settings
+     * @param directory made for this engine, which keeps files there; its owner deletes it
+     * @param firstShard of those that the engine owns; it takes rows of no others
+     * @param lastShard of those that the engine owns, at least {@code firstShard}
+     * @param states directories, each with the manifest of one captured state as {@link
+     *     NativeCapture#MANIFEST} and the files of it that speak of these shards; they are moved
+     *     from there or may be deleted afterwards
+     * @throws EngineException INVALID if the settings do not fit, CORRUPT naming the file, IO
+     */
+    public static NativeEngine assemble(
+            String settingsJson, Path directory, int firstShard, int lastShard, List<Path> states) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        String lines =
+                states.stream().map(NativeSnapshot::absolute).collect(Collectors.joining("\n"));
+        return new NativeEngine(
+                Bridge.engineAssemble(
+                        settingsJson,
+                        NativeSnapshot.absolute(directory),
+                        firstShard,
+                        lastShard,
+                        lines));
     }
 
     /**
@@ -86,6 +116,17 @@ public final class NativeEngine implements AutoCloseable {
      */
     public NativeSnapshot pin() {
         return new NativeSnapshot(Bridge.enginePin(handle.number()));
+    }
+
+    /**
+     * The state of this moment, whose files are written by {@link NativeCapture#write} while this
+     * engine goes on; costs the end of one file.
+     *
+     * @throws EngineException INVALID unless the engine was made by {@link #assemble}; IO; CLOSED
+     *     after {@link #close}
+     */
+    public NativeCapture capture() {
+        return new NativeCapture(Bridge.engineCapture(handle.number()));
     }
 
     /**

@@ -10,8 +10,8 @@ import java.util.Locale;
 public enum Fault {
     /** Place forgets to send deletes to the index. */
     DROP_DELETE,
-    /** Search loses the lowest shard that it should restore. */
-    FORGET_SHARD_ON_RESTORE,
+    /** Search loses the lower half of the shards that it should restore. */
+    FORGET_SHARDS_ON_RESTORE,
     /** Place leaves the old copy where it was when a record moves. */
     DUPLICATE_ON_MOVE,
     /** Merge counts the partial answers of odd partitions but drops their rows. */

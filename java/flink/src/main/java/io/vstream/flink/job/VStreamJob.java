@@ -84,6 +84,8 @@ public final class VStreamJob {
         flink.set(PipelineOptions.MAX_PARALLELISM, ShardKeys.SHARDS);
         flink.set(PipelineOptions.AUTO_WATERMARK_INTERVAL, java.time.Duration.ZERO);
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, false);
+        // Several files in one would be counted as one.
+        flink.set(CheckpointingOptions.FILE_MERGING_ENABLED, false);
         return flink;
     }
 
@@ -252,8 +254,8 @@ public final class VStreamJob {
                         Math.min(REPORT_MILLIS_MAX, rebalance().intervalMillis() / 2),
                         rebalance().on(),
                         job.faults());
-        return writes.keyBy(write -> ShardKeys.of(write.shard), Types.INT)
-                .connect(copies.keyBy(copy -> ShardKeys.of(copy.shard()), Types.INT))
+        return ShardKeys.deal(writes, write -> write.shard)
+                .connect(ShardKeys.deal(copies, QueryCopy::shard))
                 .transform("search", PartialAnswer.TYPE, new SearchFactory(settings))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid("search");

@@ -2,7 +2,6 @@ package io.vstream.flink.search;
 
 import io.vstream.flink.balance.Shared;
 import io.vstream.flink.ingest.Frontier;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.metrics.Level;
@@ -13,8 +12,6 @@ import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
-import io.vstream.nativecore.NativeEngine;
-import io.vstream.nativecore.NativeSnapshot;
 import io.vstream.nativecore.QueryBatch;
 import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
@@ -44,16 +41,17 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 /**
  * One partition: applies writes in order and answers queries, on one native engine.
  *
- * <p>Both inputs are keyed by shard, and shard s is key group s (see {@link
- * io.vstream.flink.route.ShardKeys}), so Flink's ranges of key groups are the partitions.
+ * <p>Both inputs are sent by shard, and shard s is key group s (see {@link
+ * io.vstream.flink.route.ShardKeys}), so Flink's ranges of key groups are the partitions. The
+ * operator has no key of its own: Flink would open a state backend for it, where its engine is.
  *
  * <ul>
  *   <li><b>A query sees every write that came before it.</b> Writes are gathered in a batch, since
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
- *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The rows are pinned at the
- *       barrier; they are written to a private folder and uploaded while the task goes on. The
- *       folder's name is new for every attempt, so nothing that an attempt leaves is ever read.
+ *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's state is
+ *       captured at the barrier; new files are uploaded while the task goes on, and those of
+ *       earlier checkpoints are named: see {@link IncrementalStore}.
  * </ul>
  */
 public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
@@ -76,12 +74,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     /** What the operator needs to know; see {@link SearchOperator}. */
     private final SearchSettings settings;
 
-    private final SegmentSnapshotStore store = new FullCopyStore();
-
     private final transient OperatorEventGateway control;
     private final transient MailboxExecutor mailbox;
-    private transient Path folder;
-    private transient NativeEngine engine;
+    private transient PartitionState state;
     private transient VectorBatch writes;
     private transient QueryBatch queries;
     private transient AnswerBatch answers;
@@ -116,11 +111,6 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     }
 
     @Override
-    protected boolean isUsingCustomRawKeyedState() {
-        return true;
-    }
-
-    @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         int places = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
@@ -131,17 +121,16 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
         behind = new Applied(places, restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        folder = privateFolder();
-        Path restored = Files.createDirectory(folder.resolve("restore"));
-        int shards = context.isRestored() ? store.download(context, restored) : 0;
-        if (shards > 0 && settings.faults().contains(Fault.FORGET_SHARD_ON_RESTORE)) {
-            forgetLowestShard(restored);
-        }
-        engine =
-                shards > 0
-                        ? NativeEngine.restore(settings.collection(), restored)
-                        : NativeEngine.create(settings.collection());
-        Folders.delete(restored);
+        KeyGroupRange shards =
+                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                        ShardKeys.SHARDS, places, partition);
+        state = new PartitionState(settings, shards, partition, parentFolder());
+        state.restore(
+                getContainingTask()
+                        .getEnvironment()
+                        .getTaskStateManager()
+                        .prioritizedOperatorState(getOperatorID())
+                        .getJobManagerManagedKeyedState());
     }
 
     @Override
@@ -169,7 +158,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         aside =
                 new Aside(
                         "vstream-hand-over-" + partition,
-                        engine,
+                        state.engine(),
                         this::apply,
                         mailbox,
                         getProcessingTimeService());
@@ -187,7 +176,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                 partition,
                                 task.getNumberOfParallelSubtasks(),
                                 task.getAttemptNumber()),
-                        folder,
+                        state.folder(),
                         shared == null ? null : new Shared(shared),
                         moved);
         loads = new LoadReport(aside, handOver, control::sendEventToCoordinator, settings);
@@ -240,7 +229,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         if (audit) {
             queries.add(k, BufferLayout.EFFORT_EXACT, copy.vector());
         }
-        answers.search(engine, queries);
+        answers.search(state.engine(), queries);
         Neighbors found = copy.inFanOut() ? next(!audit) : Neighbors.NONE;
         Neighbors exact = audit ? next(false) : Neighbors.NONE;
         if (!audit) {
@@ -275,19 +264,34 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             CheckpointOptions options,
             CheckpointStreamFactory streams)
             throws Exception {
-        apply();
-        Path files = Files.createDirectory(folder.resolve("checkpoint-" + checkpointId));
-        NativeSnapshot pinned = engine.pin();
-        try {
-            OperatorSnapshotFutures futures =
-                    super.snapshotState(checkpointId, timestamp, options, streams);
-            futures.setKeyedStateRawFuture(store.upload(pinned, files, shards(), streams));
-            return futures;
-        } catch (Exception e) {
-            pinned.close();
-            Folders.delete(files);
-            throw e;
+        if (options.isUnalignedCheckpoint()) {
+            throw new IllegalStateException(
+                    "VStream needs aligned checkpoints: the marks that say where rows are must not"
+                            + " overtake them. Set execution.checkpointing.unaligned to false.");
         }
+        apply();
+        OperatorSnapshotFutures futures =
+                super.snapshotState(checkpointId, timestamp, options, streams);
+        futures.setKeyedStateManagedFuture(
+                state.snapshot(
+                        new SegmentSnapshotStore.Target(
+                                checkpointId,
+                                options,
+                                streams,
+                                getContainingTask().getCancelables())));
+        return futures;
+    }
+
+    @Override
+    public void notifyCheckpointComplete(long checkpointId) throws Exception {
+        super.notifyCheckpointComplete(checkpointId);
+        state.completed(checkpointId);
+    }
+
+    @Override
+    public void notifyCheckpointAborted(long checkpointId) throws Exception {
+        super.notifyCheckpointAborted(checkpointId);
+        state.aborted(checkpointId);
     }
 
     @Override
@@ -297,7 +301,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         if (settings.finalSnapshot() != null) {
             Path files = Path.of(settings.finalSnapshot(), "partition-" + partition);
             Folders.delete(files);
-            engine.snapshot(Files.createDirectories(files));
+            state.engine().snapshot(Files.createDirectories(files));
         }
         super.finish();
     }
@@ -308,12 +312,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             aside.close();
             handOver.close();
         }
-        if (engine != null) {
-            engine.close();
-            engine = null;
-        }
-        if (folder != null) {
-            Folders.delete(folder);
+        if (state != null) {
+            state.close();
+            state = null;
         }
         super.close();
     }
@@ -344,7 +345,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         long began = System.nanoTime();
-        engine.write(writes.buffer(), writes.count());
+        state.engine().write(writes.buffer(), writes.count());
         writeNanos.inc(System.nanoTime() - began);
         lastApplied.set(EpochClock.nanos());
         // After the engine has them: the quiet check reads this count.
@@ -358,7 +359,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     }
 
     private void tick() throws IOException {
-        if (engine == null) {
+        if (state == null) {
             return;
         }
         apply();
@@ -370,35 +371,18 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private void readStats() throws IOException {
         long began = System.nanoTime();
-        rows.set(JSON.readTree(engine.statsJson()).path("live-rows").asLong());
+        rows.set(JSON.readTree(state.engine().statsJson()).path("live-rows").asLong());
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }
 
-    private KeyGroupRange shards() {
-        int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-        return KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                ShardKeys.SHARDS, partitions, partition);
-    }
-
-    private Path privateFolder() throws IOException {
-        Path parent =
-                settings.stateFolder() != null
-                        ? Path.of(settings.stateFolder())
-                        : getContainingTask()
-                                .getEnvironment()
-                                .getTaskManagerInfo()
-                                .getTmpWorkingDirectory()
-                                .toPath();
-        Files.createDirectories(parent);
-        return Files.createTempDirectory(parent, "partition-" + partition + "-");
-    }
-
-    private static void forgetLowestShard(Path restored) throws IOException {
-        for (int shard = 0; shard < ShardKeys.SHARDS; shard++) {
-            if (Files.deleteIfExists(FullCopyStore.file(restored, shard))) {
-                return;
-            }
-        }
+    private Path parentFolder() {
+        return settings.stateFolder() != null
+                ? Path.of(settings.stateFolder())
+                : getContainingTask()
+                        .getEnvironment()
+                        .getTaskManagerInfo()
+                        .getTmpWorkingDirectory()
+                        .toPath();
     }
 }

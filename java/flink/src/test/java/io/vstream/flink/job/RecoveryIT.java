@@ -93,7 +93,7 @@ class RecoveryIT {
     void everyDefectIsNoticed(Fault fault) throws Exception {
         WriteScript script = script(SEED + 100 + fault.ordinal());
         Scenario scenario = new Scenario(script, folder).with(fault);
-        if (fault == Fault.FORGET_SHARD_ON_RESTORE) {
+        if (fault == Fault.FORGET_SHARDS_ON_RESTORE) {
             scenario.failingAfter(WRITES / 2);
         }
         assertThat(scenario.differences(2)).as("seed %d", script.seed()).isNotEmpty();
