@@ -119,7 +119,7 @@ test: native python ## every test
 
 test-s3: .venv-s3/.built ## object stores against a real server that speaks S3, through a bad network too
 	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
-		$(CARGO) test --workspace --features vstream-store/remote --locked s3:: -- --ignored
+		$(CARGO) test --workspace --locked s3:: -- --ignored
 
 .venv-s3/.built: tools/s3/requirements.txt
 	[ -x .venv-s3/bin/python ] || python3 -m venv .venv-s3
