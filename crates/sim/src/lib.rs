@@ -2,14 +2,17 @@
 //!
 //! [`simulation`] runs the real engine on a simulated disk ([`disk`]), crashes it after every step
 //! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
-//! changes bytes at rest. [`kill`] kills a real process. Everything is a function of a seed.
+//! changes bytes at rest. [`far`] takes it to an object store and back, beyond a [`network`] that
+//! fails. [`kill`] kills a real process. Everything is a function of a seed.
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod crash;
 pub mod damage;
 pub mod disk;
+pub mod far;
 pub mod kill;
 pub mod ledger;
+pub mod network;
 pub mod script;
 pub mod simulation;

@@ -3,7 +3,7 @@
 //! 1. Every call makes requests until one is answered or its time is over (`retry.rs`).
 //! 2. A request that gave no answer may have done its work. So when a repeated one hears that the
 //!    object exists, its content is compared: if it is ours, it was us.
-//! 3. `open` reads a small file whole, so that its reader sees one version of it even if it is
+//! 3. `open` reads a small file whole, in one request, so that its reader sees one version of it even if it is
 //!    replaced; longer ones are written once and read by ranges (`file.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -235,22 +235,30 @@ impl Remote {
     }
 
     fn open(self: &Arc<Remote>, name: &str) -> Result<RemoteFile, Error> {
-        // One byte more than a small file may have: fewer come back if and only if it is one.
-        let range = Range { offset: 0, bytes: SMALL_BYTES + 1 };
-        let first: Result<Buffer, Error> = self.ask(name, "open", |call| {
+        let (bytes, content) = self.ask(name, "open", |call| {
+            let bytes = self.objects.bytes(name, call.timeout())?;
+            if bytes > SMALL_BYTES as u64 {
+                return Ok((bytes, None));
+            }
+            if bytes == 0 {
+                // Object stores refuse any range of an empty object.
+                return Ok((bytes, Some(Buffer::default())));
+            }
+            // One byte more than there should be, to see if it was replaced by a longer one.
+            self.count(1);
+            let range = Range { offset: 0, bytes: bytes as usize + 1 };
             let mut got = self.objects.get(name, &[range], call.timeout());
-            got.pop().expect("an answer per range")
-        });
-        let bytes = || self.ask(name, "open", |call| self.objects.bytes(name, call.timeout()));
-        let content = match first {
-            Ok(content) if content.len() <= SMALL_BYTES => content,
-            Ok(_) => return Ok(RemoteFile::new(self.clone(), name, bytes()?)),
-            // Object stores refuse any range of an empty object.
-            Err(error) if error.kind() == ErrorKind::Io && bytes()? > 0 => return Err(error),
-            Err(error) if error.kind() == ErrorKind::Io => Buffer::default(),
-            Err(error) => return Err(error),
+            let content = got.pop().expect("an answer per range")?;
+            if content.len() as u64 != bytes {
+                let what = format_args!("{} of {bytes} bytes came", content.len());
+                return Err(Fault::new(FaultKind::Doubtful, what));
+            }
+            Ok((bytes, Some(content)))
+        })?;
+        let Some(content) = content else {
+            return Ok(RemoteFile::new(self.clone(), name, bytes));
         };
-        self.counts.read_bytes.fetch_add(content.len() as u64, Ordering::Relaxed);
+        self.counts.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(RemoteFile::small(self.clone(), name, content))
     }
 }
