@@ -57,7 +57,7 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 
-.PHONY: help build native java python demo test chaos model crash-lab lint bench bench-peers \
+.PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift \
 	savepoint-fixture clean
 
@@ -106,6 +106,7 @@ run: build ## one job: make run JOB=examples/mixed.yaml
 
 test: native python ## every test
 	$(CARGO) test --workspace --locked
+	$(MAKE) --no-print-directory test-s3
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
@@ -115,6 +116,15 @@ test: native python ## every test
 # The harness of the benchmarks draws; the package that it measures does not.
 .venv/.bench: .venv/.built bench/peers/requirements.txt
 	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
+	touch $@
+
+test-s3: .venv-s3/.built ## object stores against a real server that speaks S3, through a bad network too
+	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
+		$(CARGO) test --workspace --locked s3:: -- --ignored
+
+.venv-s3/.built: tools/s3/requirements.txt
+	[ -x .venv-s3/bin/python ] || python3 -m venv .venv-s3
+	.venv-s3/bin/pip install -q -r $<
 	touch $@
 
 chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare every answer
@@ -217,4 +227,4 @@ bench-storage: data ## codecs on real vectors, and search of a segment larger th
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/broker/target java/flink/target examples/flink/target .venv .venv-peers python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target examples/flink/target .venv .venv-peers .venv-s3 python/native/target

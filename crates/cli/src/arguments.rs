@@ -26,6 +26,45 @@ pub(crate) enum Command {
     Inspect(InspectArguments),
     /// Read every byte of a snapshot or collection and tell of any that is not as it was written.
     Verify(VerifyArguments),
+    /// Send snapshots to an object store and fetch them from there.
+    #[command(subcommand)]
+    Snapshot(Snapshot),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Snapshot {
+    /// Send a closed collection, a snapshot or a folder of segments; only what is not there yet.
+    Push(PushArguments),
+    /// Fetch the newest snapshot, compare every byte, and go on where an earlier try stopped.
+    Pull(PullArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct PushArguments {
+    /// The folder, or that of a job's snapshot with its partitions below.
+    pub(crate) folder: PathBuf,
+    /// Where to: s3://bucket/folder or a folder.
+    pub(crate) url: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct PullArguments {
+    /// Where from: s3://bucket/folder or a folder that was pushed to.
+    pub(crate) url: String,
+    /// The folder to fetch to: empty, or of an earlier try.
+    pub(crate) folder: PathBuf,
+    /// Number of the snapshot instead of the newest.
+    #[arg(long, value_name = "N")]
+    pub(crate) number: Option<u64>,
+    /// MiB per second at most.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) rate: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -104,9 +143,9 @@ pub(crate) struct Wanted {
 
 #[derive(Args)]
 pub(crate) struct InspectArguments {
-    /// Folder of a snapshot, of one partition or of a job with its partitions below; or the file of
-    /// a segment.
-    pub(crate) snapshot: PathBuf,
+    /// Folder of a snapshot, of one partition or of a job with its partitions below; the file of a
+    /// segment; or where a snapshot was pushed to, such as s3://bucket/folder, and a file of it.
+    pub(crate) snapshot: String,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -117,8 +156,9 @@ pub(crate) struct InspectArguments {
 
 #[derive(Args)]
 pub(crate) struct VerifyArguments {
-    /// Folder of a collection, of a snapshot, or of a job's snapshot with its partitions below.
-    pub(crate) folder: PathBuf,
+    /// Folder of a collection, of a snapshot, or of a job's snapshot with its partitions below; or
+    /// where one was pushed to, such as s3://bucket/folder: there every snapshot is read.
+    pub(crate) folder: String,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -66,3 +66,12 @@ impl From<vstream_engine::Error> for Failure {
         Failure::failed(error.to_string())
     }
 }
+
+impl From<vstream_store::Error> for Failure {
+    fn from(error: vstream_store::Error) -> Failure {
+        match error.kind() {
+            vstream_store::ErrorKind::Invalid => Failure::settings(error.to_string()),
+            _ => Failure::failed(error.to_string()),
+        }
+    }
+}

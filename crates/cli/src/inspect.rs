@@ -3,19 +3,28 @@
 use std::path::Path;
 
 use serde_json::{json, Value};
+use vstream_engine::segment::Segment;
+use vstream_store::remote::Location;
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;
+use crate::pushed;
 use crate::segment;
 use crate::snapshot::{self, Part};
 use crate::text;
 
 /// Describes the snapshot's partitions.
 pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
-    if arguments.snapshot.is_file() {
-        return segment::inspect(arguments);
-    }
-    let parts = snapshot::open(&arguments.snapshot)?;
+    let location = Location::parse(&arguments.snapshot)?;
+    let path = match location.folder() {
+        Some(path) if path.is_file() => {
+            let segment = Segment::open_file(path, segment::options())?;
+            return segment::inspect(&segment, arguments);
+        }
+        Some(path) if path.is_dir() && !pushed::is_place(&location)? => path,
+        _ => return pushed::inspect(&location, arguments),
+    };
+    let parts = snapshot::open(path)?;
     if arguments.json {
         let description = serde_json::to_string_pretty(&as_json(&parts)).expect("plain numbers");
         text::print_line(&description)

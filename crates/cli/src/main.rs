@@ -1,4 +1,4 @@
-//! `vstream`: runs stream jobs, shows them, looks into snapshots and verifies them.
+//! `vstream`: runs stream jobs, shows them, looks into snapshots, moves and verifies them.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod failure;
 mod inspect;
 mod jvm;
 mod matrix;
+mod pushed;
 mod restore;
 mod run;
 mod search;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Snapshot};
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
@@ -32,6 +33,8 @@ fn main() -> ExitCode {
         Command::Search(arguments) => search::search(&arguments),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Snapshot(Snapshot::Push(arguments)) => pushed::push(&arguments),
+        Command::Snapshot(Snapshot::Pull(arguments)) => pushed::pull(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,6 @@
 //! `vstream inspect` of a segment: what it holds and how each of its blocks is stored.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::{json, Value};
 use vstream_engine::segment::{BlockReport, Codes, OpenOptions, Segment, SegmentKind};
@@ -19,17 +18,21 @@ struct Won {
     raw: u64,
 }
 
-/// Describes the segment in a file.
-pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
-    let path = &arguments.snapshot;
-    let segment = Segment::open_file(path, OpenOptions { cache: None, codes: Codes::OnDemand })?;
+/// How a segment is opened to be described.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { cache: None, codes: Codes::OnDemand }
+}
+
+/// Describes a segment.
+pub(crate) fn inspect(segment: &Segment, arguments: &InspectArguments) -> Result<(), Failure> {
     let mut blocks = Vec::new();
     segment.report(&mut |block| blocks.push(block))?;
     if arguments.json {
-        let description = serde_json::to_string_pretty(&as_json(path, &segment, &blocks));
+        let description =
+            serde_json::to_string_pretty(&as_json(&arguments.snapshot, segment, &blocks));
         return text::print_line(&description.expect("plain numbers"));
     }
-    let mut table = as_table(&segment, &blocks);
+    let mut table = as_table(segment, &blocks);
     if arguments.blocks {
         table.push('\n');
         blocks.iter().for_each(|block| table.push_str(&format!("  {block}\n")));
@@ -56,7 +59,7 @@ fn kind(segment: &Segment) -> &'static str {
     }
 }
 
-fn as_json(path: &Path, segment: &Segment, blocks: &[BlockReport]) -> Value {
+fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
     let codecs: BTreeMap<String, Value> = by_codec(blocks)
         .into_iter()
         .map(|(codec, Won { blocks, rows, coded, raw })| {

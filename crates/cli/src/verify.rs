@@ -2,24 +2,31 @@
 
 use serde_json::json;
 use vstream_engine::Verified;
+use vstream_store::remote::Location;
 
 use crate::arguments::VerifyArguments;
 use crate::failure::Failure;
+use crate::pushed;
 use crate::snapshot::partitions_below;
 use crate::text;
 
 /// Looks at every byte. Errors: there is damage, or nothing to look at.
 pub(crate) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let below = partitions_below(&arguments.folder);
-    let folders = if below.is_empty() { vec![arguments.folder.clone()] } else { below };
+    let location = Location::parse(&arguments.folder)?;
     let mut whole = Verified::default();
-    for folder in &folders {
-        let part = vstream_engine::verify(folder)?;
-        whole.rows += part.rows;
-        whole.digest = whole.digest.wrapping_add(part.digest);
-        whole.files += part.files;
-        whole.bytes += part.bytes;
-        whole.findings.extend(part.findings);
+    match location.folder() {
+        Some(folder) if !pushed::is_place(&location)? => {
+            let below = partitions_below(folder);
+            let folders = if below.is_empty() { vec![folder.to_path_buf()] } else { below };
+            for folder in &folders {
+                add(&mut whole, vstream_engine::verify(folder)?);
+            }
+        }
+        _ => {
+            for place in pushed::places(&location)? {
+                add(&mut whole, pushed::verify(&place)?);
+            }
+        }
     }
     if arguments.json {
         text::print_line(&as_json(&whole))?;
@@ -30,10 +37,18 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     if damaged > 0 {
         return Err(Failure::failed(format!(
             "{} is damaged: restore it from elsewhere.",
-            arguments.folder.display()
+            arguments.folder
         )));
     }
     Ok(())
+}
+
+fn add(whole: &mut Verified, part: Verified) {
+    whole.rows += part.rows;
+    whole.digest = whole.digest.wrapping_add(part.digest);
+    whole.files += part.files;
+    whole.bytes += part.bytes;
+    whole.findings.extend(part.findings);
 }
 
 fn as_json(whole: &Verified) -> String {

@@ -9,6 +9,7 @@ use serde_json::{json, Value};
 
 use crate::check::{Breach, Violation};
 use crate::damage::AtRest;
+use crate::far::Travelled;
 use crate::simulation::{crash_everywhere, Crashed};
 use vstream_engine::{set_defect, Defect};
 
@@ -35,6 +36,13 @@ impl Totals {
         self.seeds += 1;
         self.crash_states += crashed.states;
         self.faults += crashed.faults;
+    }
+
+    /// Adds what a seed went through on its way to an object store and back.
+    pub fn travel(&mut self, travelled: Travelled) {
+        self.crash_states += travelled.states;
+        self.faults += travelled.faults;
+        self.corruptions += travelled.flips;
     }
 
     /// Adds the totals of another part of the run.

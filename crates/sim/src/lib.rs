@@ -2,7 +2,8 @@
 //!
 //! [`simulation`] runs the real engine on a simulated disk ([`disk`]), crashes it after every step
 //! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
-//! changes bytes at rest. [`kill`] kills a real process. Everything is a function of a seed.
+//! changes bytes at rest. [`far`] takes it to an object store and back, beyond a [`network`] that
+//! fails. [`kill`] kills a real process. Everything is a function of a seed.
 //!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
 //! partitions; it is explored, not run.
@@ -12,9 +13,11 @@ pub mod check;
 pub mod crash;
 pub mod damage;
 pub mod disk;
+pub mod far;
 #[cfg(test)]
 mod handover;
 pub mod kill;
 pub mod ledger;
+pub mod network;
 pub mod script;
 pub mod simulation;

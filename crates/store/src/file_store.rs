@@ -6,21 +6,21 @@
 //! 3. A sync that fails poisons the store: the kernel may have dropped what it could not write,
 //!    and a second sync would report success (measured; see docs/design/format.md).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::buffer::Buffer;
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind};
 use crate::files::{Access, Files, InFile, OutFile};
 use crate::log::LogFile;
+use crate::names::{check_name, PARTIAL};
 use crate::pool::Pool;
-use crate::store::{Entry, FileWriter, Range, ReadAt, Store};
+use crate::store::{check_range, Entry, FileWriter, Range, ReadAt, Store};
 
-const PARTIAL: &str = ".partial";
-const NAME_BYTES_MAX: usize = 128;
 /// Bytes of a streamed file that are gathered before they are written.
 const WRITE_BYTES: usize = 1 << 16;
 /// Bytes of a log that are written again at a time.
@@ -46,13 +46,15 @@ pub(crate) struct Shared {
     pub(crate) files: Arc<dyn Files>,
     syncing: Syncing,
     poisoned: AtomicBool,
+    /// Names under which something is being written: two writers would share one partial file.
+    writing: Mutex<BTreeSet<String>>,
 }
 
 impl FileStore {
     /// A store over any directory of files.
     pub fn new(files: Arc<dyn Files>, syncing: Syncing) -> FileStore {
-        let poisoned = AtomicBool::new(false);
-        FileStore { disk: Arc::new(Shared { files, syncing, poisoned }) }
+        let (poisoned, writing) = (AtomicBool::new(false), Mutex::default());
+        FileStore { disk: Arc::new(Shared { files, syncing, poisoned, writing }) }
     }
 
     /// A store over a directory of the operating system, which is made if need be. Errors: `Io`.
@@ -132,17 +134,18 @@ impl Shared {
 
     /// Refuses names that are not ours to write, and any change after a failed sync.
     fn check(&self, name: &str) -> Result<(), Error> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-        let fits = (1..=NAME_BYTES_MAX).contains(&name.len())
-            && name.bytes().all(plain)
-            && !name.starts_with('.')
-            && !name.ends_with(PARTIAL);
-        if !fits {
-            let what = "a file name has 1 to 128 letters, digits, '.', '_' or '-', does not begin \
-                        with '.' and does not end in '.partial'";
-            return Err(Error::new(ErrorKind::Invalid, name, what));
-        }
+        check_name(name)?;
         self.check_poison(name)
+    }
+
+    /// Keeps other writers away from a name while what is returned lives. Errors: `Exists`.
+    fn claim(self: &Arc<Shared>, name: &str) -> Result<Claim, Error> {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !writing.insert(name.to_owned()) {
+            let what = "another writer is at work on this file: choose another name";
+            return Err(Error::new(ErrorKind::Exists, self.files.describe(name), what));
+        }
+        Ok(Claim { disk: self.clone(), name: name.to_owned() })
     }
 
     pub(crate) fn check_poison(&self, name: &str) -> Result<(), Error> {
@@ -209,20 +212,15 @@ impl Shared {
 impl Store for FileStore {
     fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, Error> {
         self.disk.check(name)?;
+        let claim = self.disk.claim(name)?;
         let created = self.disk.files.create(&format!("{name}{PARTIAL}"));
         let file = created.map_err(|e| self.disk.error(name, "create", &e))?;
-        Ok(Box::new(Writer {
-            disk: self.disk.clone(),
-            name: name.to_owned(),
-            file,
-            gathered: Vec::new(),
-            bytes: 0,
-            state: State::Growing,
-        }))
+        Ok(Box::new(Writer { claim, file, gathered: Vec::new(), bytes: 0, state: State::Growing }))
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.disk.check(name)?;
+        let _claim = self.disk.claim(name)?;
         let partial = format!("{name}{PARTIAL}");
         let created = self.disk.files.create(&partial);
         let mut file = created.map_err(|e| self.disk.error(name, "create", &e))?;
@@ -275,10 +273,22 @@ enum State {
     Finished,
 }
 
-/// A file on its way to its name.
-struct Writer {
+/// A name that nobody else writes to.
+struct Claim {
     disk: Arc<Shared>,
     name: String,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut writing = self.disk.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.remove(&self.name);
+    }
+}
+
+/// A file on its way to its name.
+struct Writer {
+    claim: Claim,
     file: Box<dyn OutFile>,
     gathered: Vec<u8>,
     bytes: u64,
@@ -287,7 +297,7 @@ struct Writer {
 
 impl Writer {
     fn write_gathered(&mut self) -> Result<(), Error> {
-        let written = self.disk.append(&self.name, &mut *self.file, &self.gathered);
+        let written = self.claim.disk.append(&self.claim.name, &mut *self.file, &self.gathered);
         self.gathered.clear();
         if written.is_err() {
             self.state = State::Failed;
@@ -298,9 +308,13 @@ impl Writer {
     fn check_whole(&self) -> Result<(), Error> {
         if self.state == State::Failed {
             let what = "an earlier write of this file failed: write it again from the start";
-            return Err(Error::new(ErrorKind::Io, self.disk.files.describe(&self.name), what));
+            return Err(Error::new(
+                ErrorKind::Io,
+                self.claim.disk.files.describe(&self.claim.name),
+                what,
+            ));
         }
-        self.disk.check_poison(&self.name)
+        self.claim.disk.check_poison(&self.claim.name)
     }
 }
 
@@ -318,7 +332,7 @@ impl FileWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<u64, Error> {
         self.check_whole()?;
         self.write_gathered()?;
-        self.disk.publish(&self.name, &mut *self.file, false)?;
+        self.claim.disk.publish(&self.claim.name, &mut *self.file, false)?;
         self.state = State::Finished;
         Ok(self.bytes)
     }
@@ -328,7 +342,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if self.state != State::Finished {
             // Best effort: what stays is swept when the directory is opened again.
-            let _ = self.disk.files.remove(&format!("{}{PARTIAL}", self.name));
+            let _ = self.claim.disk.files.remove(&format!("{}{PARTIAL}", self.claim.name));
         }
     }
 }
@@ -346,11 +360,7 @@ struct Read {
 
 impl Read {
     fn read(&self, range: Range) -> Result<Buffer, Error> {
-        let end = range.offset.checked_add(range.bytes as u64);
-        if end.is_none_or(|end| end > self.bytes) {
-            let what = format!("{} bytes are missing: the file is too short", range.bytes);
-            return Err(Error::corrupt(&self.name, range.offset, what));
-        }
+        check_range(range, self.bytes, &self.name)?;
         let first = self.part(range.offset, range.bytes)?;
         if first.len() == range.bytes {
             return Ok(first);
@@ -391,6 +401,12 @@ impl ReadAt for Reader {
     }
 
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
+        for range in ranges {
+            check_range(*range, self.read.bytes, &self.read.name)?;
+        }
+        if let Some(read) = self.read.file.read_many(ranges) {
+            return read.map_err(|e| Error::io(&self.read.name, "read", &e));
+        }
         if !self.waits || ranges.len() < 2 {
             return ranges.iter().map(|&range| self.read.read(range)).collect();
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::store::Range;
 
 /// How a file will be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,11 @@ pub trait InFile: Send + Sync {
     /// Reads up to `bytes` bytes from `offset`; fewer only at the end of the file or when
     /// interrupted.
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer>;
+
+    /// Reads ranges whole, if one call for all is better than one for each: beyond a network.
+    fn read_many(&self, _ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {
+        None
+    }
 
     /// True if a read may wait, so that several are better under way at once.
     fn waits(&self) -> bool;

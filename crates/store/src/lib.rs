@@ -10,6 +10,7 @@
 pub mod blocks;
 mod buffer;
 mod cache;
+mod clock;
 pub mod codec;
 mod disk;
 mod error;
@@ -17,11 +18,14 @@ mod file_store;
 mod files;
 mod log;
 mod memory;
+mod names;
 mod pool;
+pub mod remote;
 mod store;
 
 pub use buffer::Buffer;
 pub use cache::{Cache, CacheKey, CacheStats};
+pub use clock::{Clock, SystemClock};
 pub use disk::Disk;
 pub use error::{Error, ErrorKind};
 pub use file_store::{FileStore, Syncing};

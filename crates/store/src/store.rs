@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::Xxh3;
+
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::files::Access;
@@ -88,4 +90,29 @@ pub trait ReadAt: Send + Sync {
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         ranges.iter().map(|&range| self.read(range)).collect()
     }
+}
+
+/// Errors: `Corrupt` if a file of `bytes` bytes ends before `range` does.
+pub(crate) fn check_range(range: Range, bytes: u64, file: &str) -> Result<(), Error> {
+    let end = range.offset.checked_add(range.bytes as u64);
+    if end.is_none_or(|end| end > bytes) {
+        let what = format!("{} bytes are missing: the file is too short", range.bytes);
+        return Err(Error::corrupt(file, range.offset, what));
+    }
+    Ok(())
+}
+
+/// Bytes of a file that is read from its start to its end, at a time.
+pub(crate) const WALK_BYTES: usize = 4 << 20;
+
+/// XXH3-128 of a whole file. Errors: those of the file.
+pub fn checksum_of(file: &dyn ReadAt) -> Result<u128, Error> {
+    let mut hash = Xxh3::new();
+    let mut offset = 0;
+    while offset < file.bytes() {
+        let bytes = (file.bytes() - offset).min(WALK_BYTES as u64) as usize;
+        hash.update(&file.read(Range { offset, bytes })?);
+        offset += bytes as u64;
+    }
+    Ok(hash.digest128())
 }

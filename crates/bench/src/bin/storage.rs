@@ -7,10 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser};
 use vstream_bench::runbook::{Matrix, RunbookError};
-use vstream_bench::storage::{codec_table, leaf_order, seal, search, truth, Larger};
+use vstream_bench::storage::{
+    codec_table, far, leaf_order, seal, search, truth, FarEffort, Larger,
+};
 use vstream_engine::segment::Codes;
 use vstream_engine::Element;
 use vstream_store::codec::{Policy, Tier};
+use vstream_store::remote::Location;
 use vstream_store::{FileStore, Store, Syncing};
 
 /// Measures codecs and sealed segments.
@@ -21,6 +24,36 @@ enum Arguments {
     Codecs(Codecs),
     /// Seals rows into a segment on disk and searches it past the page cache, within a budget.
     Search(Search),
+    /// Pushes a sealed segment to a place, searches it there, and restores it.
+    Far(Far),
+}
+
+#[derive(Args)]
+struct Far {
+    /// Matrix file with the rows.
+    #[arg(long, value_name = "FILE.fbin")]
+    data: PathBuf,
+    /// Matrix file with the queries.
+    #[arg(long, value_name = "FILE.fbin")]
+    queries: PathBuf,
+    /// Folder for the segment and what is restored; what an earlier run left there is removed.
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Where to push to; the bucket of VSTREAM_TEST_S3 if it is not given.
+    #[arg(long, value_name = "URL")]
+    place: Option<String>,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Queries.
+    #[arg(long, default_value_t = 200)]
+    queries_max: usize,
+    /// Bytes of the block cache, in MiB.
+    #[arg(long, default_value_t = 64)]
+    cache_mib: usize,
+    /// Leaves visited and exact distances, such as 32x100.
+    #[arg(long, value_name = "PROBESxREFINE", value_parser = effort, default_value = "32x100")]
+    effort: (usize, usize),
 }
 
 #[derive(Args)]
@@ -82,6 +115,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse() {
         Arguments::Codecs(arguments) => codecs(&arguments).map_err(|error| error.to_string()),
         Arguments::Search(arguments) => larger(&arguments),
+        Arguments::Far(arguments) => far_away(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -171,6 +205,49 @@ fn larger(arguments: &Search) -> Result<(), String> {
         );
     }
     store.delete(file).map_err(|e| e.to_string())
+}
+
+fn far_away(arguments: &Far) -> Result<(), String> {
+    let sentence = |error: RunbookError| error.to_string();
+    let matrix = Matrix::read(&arguments.data, arguments.rows).map_err(sentence)?;
+    let queries =
+        Matrix::read(&arguments.queries, Some(arguments.queries_max)).map_err(sentence)?;
+    let place = match &arguments.place {
+        Some(place) => place.clone(),
+        None => std::env::var("VSTREAM_TEST_S3")
+            .map_err(|_| "give --place, or run beside tools/s3/with_server.py".to_owned())?,
+    };
+    let place = Location::parse(&place).map_err(|e| e.to_string())?;
+    let (made, restored) = (arguments.dir.join("made"), arguments.dir.join("restored"));
+    for folder in [&made, &restored].into_iter().filter(|folder| folder.exists()) {
+        std::fs::remove_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    let store = FileStore::create_dir(&made, Syncing::Full).map_err(|e| e.to_string())?;
+    let policy = Policy::Best(Tier::Cold);
+    let file = "far.seg";
+    let sealed = seal(&matrix, Element::F32, policy, &store, file).map_err(|e| e.to_string())?;
+    drop(matrix);
+    let (probes, refine) = arguments.effort;
+    let effort = FarEffort { probes, refine, cache_bytes: arguments.cache_mib << 20 };
+    let row = far(&store, file, &place, &restored, &queries, effort).map_err(|e| e.to_string())?;
+    println!(
+        "{} rows, {} MB: pushed in {:.2} s; first query {:.3} s after nothing was open, {} kB read; \
+         then p50 {:.2} ms, p99 {:.2} ms, {:.1} reads and {:.1} kB per query; restored in {:.2} s; \
+         {} of {} answers differ afterwards",
+        sealed.rows,
+        row.bytes / 1_000_000,
+        row.push_s,
+        row.first_s,
+        row.first_bytes / 1000,
+        row.p50_ms,
+        row.p99_ms,
+        row.reads,
+        row.read_bytes / 1e3,
+        row.restore_s,
+        row.changed,
+        queries.rows()
+    );
+    Ok(())
 }
 
 fn name(file: &Path) -> String {

@@ -1,12 +1,14 @@
 //! What vectors cost at rest, and what a search costs that reads them from there.
 
 mod codecs;
+mod far;
 mod larger;
 
 use vstream_index::{Cluster, ClusterSettings, IndexSettings, Insert, RowKey, VectorRef};
 use vstream_vector::{Element, Metric};
 
 pub use codecs::{codec_table, CodecRow};
+pub use far::{far, FarEffort, FarRow};
 pub use larger::{seal, search, truth, Larger, LargerRow, MemoryRow};
 
 use crate::runbook::Matrix;

@@ -2,5 +2,7 @@
 
 mod bad_input;
 mod job;
+mod pushed;
+mod s3;
 mod snapshot;
 mod stage;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use vstream_engine::Defect;
 use vstream_sim::damage::AtRest;
+use vstream_sim::far::there_and_back;
 use vstream_sim::kill;
 use vstream_sim::ledger::{caught, Totals};
 use vstream_sim::simulation::crash_everywhere;
@@ -44,7 +45,7 @@ enum Task {
         #[arg(long, default_value = "/tmp", value_name = "DIR")]
         place: PathBuf,
     },
-    /// One seed: crashes at every step, then damage.
+    /// One seed: crashes at every step, an object store and back, then damage.
     Replay {
         /// The seed.
         seed: u64,
@@ -117,7 +118,7 @@ fn run(end: Instant, seed: u64, ledger: Option<PathBuf>, place: &std::path::Path
     }
 }
 
-/// Simulated crashes until the end.
+/// Simulated crashes, and ways to an object store and back, until the end.
 fn crashes(end: Instant, first: u64) -> Totals {
     let mut totals = Totals::default();
     for seed in first.. {
@@ -126,6 +127,10 @@ fn crashes(end: Instant, first: u64) -> Totals {
         }
         match crash_everywhere(seed) {
             Ok(crashed) => totals.add(crashed),
+            Err(violation) => totals.note(&violation, &format!("replay {seed}")),
+        }
+        match there_and_back(seed) {
+            Ok(travelled) => totals.travel(travelled),
             Err(violation) => totals.note(&violation, &format!("replay {seed}")),
         }
     }
@@ -161,6 +166,7 @@ fn replay(seed: u64) -> ExitCode {
     let mut totals = Totals::default();
     let done = crash_everywhere(seed).and_then(|crashed| {
         totals.add(crashed);
+        totals.travel(there_and_back(seed)?);
         let at_rest = AtRest::new(seed)?;
         totals.corruptions = at_rest.flip_bits(0, FLIPS)?
             + at_rest.flip_unclosed(seed, MANGLES)?

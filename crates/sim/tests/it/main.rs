@@ -4,6 +4,7 @@ use std::path::Path;
 
 use vstream_engine::Defect;
 use vstream_sim::damage::AtRest;
+use vstream_sim::far::there_and_back;
 use vstream_sim::kill;
 use vstream_sim::ledger::{caught, Totals};
 use vstream_sim::simulation::{crash_everywhere, play};
@@ -47,6 +48,21 @@ fn every_changed_byte_is_noticed() {
         changes += at_rest.mangle(seed, 2_000).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
     }
     assert!(changes >= 300_000, "only {changes} changes");
+}
+
+#[test]
+fn what_goes_far_away_comes_back() {
+    let mut totals = Totals::default();
+    for seed in 1..65 {
+        let travelled = there_and_back(seed);
+        totals.travel(travelled.unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation:?}\nagain: crash-lab replay {seed}")
+        }));
+    }
+    println!("{totals:?}");
+    assert!(totals.crash_states >= 10_000, "only {} states", totals.crash_states);
+    assert!(totals.faults >= 500, "only {} faults", totals.faults);
+    assert!(totals.corruptions >= 1_400, "only {} flips", totals.corruptions);
 }
 
 #[test]

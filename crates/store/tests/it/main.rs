@@ -2,5 +2,12 @@
 
 mod blocks;
 mod cache;
+mod contract;
 mod faults;
 mod files;
+#[cfg(feature = "remote")]
+mod proxy;
+mod remote;
+mod restore;
+#[cfg(feature = "remote")]
+mod s3;

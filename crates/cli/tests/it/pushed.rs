@@ -1,0 +1,138 @@
+//! `snapshot push` and `pull`, and `verify` and `inspect` of places that were pushed to.
+
+use vstream_engine::{Element, Engine, Journaling, Metric, Row, Settings};
+
+use crate::stage::Stage;
+
+/// A closed collection in `kept` with a base image and a log after it.
+pub fn stage_with_collection() -> Stage {
+    let stage = Stage::new("exit 1");
+    let settings = Settings::new(2, Metric::L2, Element::F32);
+    let place = stage.path("kept");
+    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    let write = |engine: &mut Engine, ids: std::ops::Range<u64>| {
+        for id in ids {
+            let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+            engine.upsert(&row).expect("accepted");
+        }
+    };
+    write(&mut engine, 0..40);
+    engine.checkpoint().expect("a base image");
+    write(&mut engine, 40..50);
+    engine.close().expect("closes");
+    stage
+}
+
+fn json(said: &str) -> serde_json::Value {
+    serde_json::from_str(said).expect("JSON")
+}
+
+#[test]
+fn a_collection_is_pushed_once_and_pulled_whole() {
+    let stage = stage_with_collection();
+    let push = || json(&stage.run(&["snapshot", "push", "kept", "far/a", "--json"]).out);
+    let first = push();
+    let files = first["files"].as_u64().expect("files");
+    assert!(files >= 4, "{first}");
+    assert_eq!((&first["number"], &first["sent-files"]), (&1.into(), &first["files"]));
+    let second = push();
+    assert_eq!((&second["number"], &second["sent-files"]), (&2.into(), &0.into()));
+    let said = stage.run(&["inspect", "far/a"]);
+    assert!(said.out.starts_with("far/a: 2 snapshots, the newest is 2: "), "{}", said.out);
+    assert!(said.out.contains("  COLLECTION ") && !said.out.contains("LOCK"), "{}", said.out);
+    let said = stage.run(&["verify", "far/a"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains(": 50 rows in "), "{}", said.out);
+    let said = stage.run(&["snapshot", "pull", "far/a", "back", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(json(&said.out)["fetched-files"], files);
+    let said = stage.run(&["verify", "back"]);
+    assert!(said.out.contains(": 50 rows in "), "{}", said.out);
+    let engine = Engine::open(&stage.path("back")).expect("opens");
+    assert_eq!(engine.stats().index.live, 50);
+    engine.close().expect("closes");
+    let said = stage.run(&["snapshot", "pull", "far/a", "back"]);
+    assert_eq!(said.code, Some(2), "it is a collection of its own now: {}", said.out);
+}
+
+#[test]
+fn a_job_snapshot_keeps_its_partitions() {
+    let stage = Stage::new("exit 1");
+    for partition in 0..2u64 {
+        let settings = Settings::new(2, Metric::L2, Element::F32);
+        let mut engine = Engine::create(settings).expect("creates");
+        let row = Row { id: partition, version: 1, code: 0, shard: 0, vector: &[1.0, 2.0] };
+        engine.upsert(&row).expect("accepted");
+        engine.snapshot(&stage.path(&format!("snapshot/partition-{partition}"))).expect("writes");
+    }
+    let url = format!("file://{}", stage.path("far").display());
+    assert_eq!(stage.run(&["snapshot", "push", "snapshot", &url]).code, Some(0));
+    let said = stage.run(&["verify", &url]);
+    assert!(said.out.contains(": 2 rows in "), "{}{}", said.out, said.err);
+    assert_eq!(stage.run(&["snapshot", "pull", &url, "back"]).code, Some(0));
+    let said = stage.run(&["inspect", "back"]);
+    assert!(said.out.starts_with("2 vectors, 2 dimensions, l2, f32\n"), "{}", said.out);
+}
+
+#[test]
+fn a_pushed_segment_is_described_where_it_is() {
+    let stage = Stage::new("exit 1");
+    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/cluster-v1.seg");
+    std::fs::create_dir(stage.path("segments")).expect("a folder");
+    std::fs::copy(segment, stage.path("segments/one.seg")).expect("a copy");
+    assert_eq!(stage.run(&["snapshot", "push", "segments", "far"]).code, Some(0));
+    let url = format!("file://{}", stage.path("far/one.seg").display());
+    let said = stage.run(&["inspect", &url, "--blocks"]);
+    assert!(said.out.starts_with("60 vectors, 20 dimensions, l2"), "{}{}", said.out, said.err);
+    let said = stage.run(&["verify", "far"]);
+    assert!(said.out.starts_with("All is as it was written: "), "{}{}", said.out, said.err);
+}
+
+/// One bit anywhere in what was pushed: every byte of every object, in turn.
+#[test]
+fn verify_finds_a_flipped_bit_of_any_object() {
+    let stage = stage_with_collection();
+    assert_eq!(stage.run(&["snapshot", "push", "kept", "far"]).code, Some(0));
+    let objects: Vec<_> = std::fs::read_dir(stage.path("far"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an object").path())
+        .collect();
+    let mut flipped = 0;
+    for path in objects {
+        let good = std::fs::read(&path).expect("bytes");
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        for at in (0..good.len()).step_by(good.len() / 7 + 1) {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &bad).expect("a write");
+            let said = stage.run(&["verify", "far", "--json"]);
+            assert_eq!(said.code, Some(1), "byte {at} of {name}: {}", said.out);
+            let what = json(&said.out)["findings"][0]["what"].to_string();
+            assert!(what.contains(&name), "byte {at} of {name}: {what}");
+            flipped += 1;
+        }
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(stage.run(&["verify", "far"]).code, Some(1), "{name} is gone");
+        std::fs::write(&path, &good).expect("a write");
+    }
+    assert!(flipped >= 30, "only {flipped}");
+    assert_eq!(stage.run(&["verify", "far"]).code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused_in_a_sentence() {
+    let stage = stage_with_collection();
+    let says = |arguments: &[&str], code: i32, text: &str| {
+        let said = stage.run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{}", said.err);
+        assert!(said.err.contains(text), "{}", said.err);
+    };
+    says(&["snapshot", "push", "kept", "ftp://x"], 2, "is no kind of store");
+    says(&["snapshot", "push", "kept", "s3://key@x"], 2, "no credentials");
+    says(&["snapshot", "push", "nowhere", "far"], 1, "nowhere");
+    says(&["snapshot", "pull", "nowhere", "back"], 1, "nothing was pushed");
+    says(&["snapshot", "pull", "data", "back"], 1, "No snapshot was pushed to data");
+    let engine = Engine::open(&stage.path("kept")).expect("opens");
+    says(&["snapshot", "push", "kept", "far"], 1, "close it first");
+    drop(engine);
+}

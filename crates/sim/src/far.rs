@@ -1,0 +1,332 @@
+//! A collection goes to an object store and comes back while it is used, through a bad network.
+//!
+//! 1. It is pushed; the process dies at a request and another one pushes again. After each death
+//!    there is no snapshot, or a whole one.
+//! 2. It is restored, opened before it is there, compared with the oracle, and written to while
+//!    files come. Every crash that the restoring disk may see is opened again and compared.
+//! 3. Bits are flipped on the way and at rest: an error, or the right rows.
+
+use std::sync::Arc;
+
+use vstream_engine::{Durability, Engine, Journaling};
+use vstream_store::remote::{numbers, push, Contents, MemoryObjects, Restore, RestoreSettings};
+use vstream_store::{ErrorKind, FileStore, Store, Syncing};
+use vstream_vector::SplitMix;
+
+use crate::check::{self, compare, lsn_of, settings, Breach, Violation};
+use crate::crash::{Promise, Walk};
+use crate::disk::{Content, Disk, Event};
+use crate::network::{Network, Weather};
+use crate::script::{apply, rows_of, Rows, Script, FEW_IDS};
+
+/// Writes of the collection that is pushed, and those after it is opened again.
+const WRITES: u64 = 60;
+const WRITES_AFTER: u64 = 12;
+/// Tries of a process that finds no answer in time: more than a fair network needs.
+const PATIENCE: usize = 50;
+
+/// What a seed went through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Travelled {
+    /// States after a crash, of pushes and of restores, that were looked at.
+    pub states: u64,
+    /// Requests that met a fault.
+    pub faults: u64,
+    /// Bits that were flipped on the way or at rest.
+    pub flips: u64,
+}
+
+fn refused(what: impl Into<String>) -> Violation {
+    Violation::new(Breach::Refused, what)
+}
+
+/// Repeats what finds no answer in time. Errors: any other error, or no answer ever.
+fn patiently<T>(
+    what: &str,
+    mut work: impl FnMut() -> Result<T, vstream_store::Error>,
+) -> Result<T, Violation> {
+    for _ in 0..PATIENCE {
+        match work() {
+            Ok(done) => return Ok(done),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {}
+            Err(error) => return Err(refused(format!("{what}: {error}"))),
+        }
+    }
+    Err(refused(format!("{what}: no answer in {PATIENCE} tries")))
+}
+
+/// The collection of a seed, closed, and what it held after each write.
+struct Made {
+    disk: Disk,
+    models: Vec<Rows>,
+    script: Script,
+}
+
+fn journaling() -> Journaling {
+    Journaling { durability: Durability::Sync, background: false, ..Journaling::default() }
+}
+
+fn made(seed: u64) -> Result<Made, Violation> {
+    let failed = |e| refused(format!("cannot be made: {e}"));
+    let disk = Disk::holding(&Content::new(), seed);
+    let engine = Engine::create_in_store(check::store(&disk), settings(), journaling(), seed);
+    let mut engine = engine.map_err(failed)?;
+    let (mut script, mut models) = (Script::new(seed, FEW_IDS), vec![Rows::new()]);
+    for write in 0..WRITES {
+        apply(&mut engine, script.step()).map_err(failed)?;
+        models.push(script.rows().clone());
+        engine.commit().map_err(failed)?;
+        if write == WRITES / 2 {
+            engine.checkpoint().map_err(failed)?;
+        }
+    }
+    engine.close().map_err(failed)?;
+    Ok(Made { disk, models, script })
+}
+
+/// Pushes, restores and damages the collection of `seed`.
+pub fn there_and_back(seed: u64) -> Result<Travelled, Violation> {
+    let mut random = SplitMix(seed);
+    let made = made(seed)?;
+    let network = Network::new(MemoryObjects::new(), random.next());
+    let mut travelled = Travelled::default();
+    let contents = go(&made, &network, &mut random, &mut travelled)?;
+    come_back(&made, &network, &contents, &mut random, &mut travelled)?;
+    damage(&made, &network, &contents, &mut random, &mut travelled)?;
+    let (faults, flips) = network.counts();
+    travelled.faults = faults;
+    travelled.flips += flips;
+    Ok(travelled)
+}
+
+/// Pushes with deaths on the way; looks at what each left.
+fn go(
+    made: &Made,
+    network: &Network,
+    random: &mut SplitMix,
+    travelled: &mut Travelled,
+) -> Result<Contents, Violation> {
+    let from = check::store(&made.disk);
+    let listed = from.list("").map_err(|e| refused(e.to_string()))?;
+    let names: Vec<String> = listed.into_iter().map(|entry| entry.name).collect();
+    let faults_percent = random.below(40);
+    for death in 0..6u64 {
+        let dies_in = Some(1 + death * 2 + random.below(4) as u64);
+        network.set(Weather { faults_percent, dies_in, flips_percent: 0 });
+        // Whether it was done is for what is there to say.
+        let _ = push(&from, &names, &network.store(random.next()));
+        network.set(Weather::default());
+        let store = network.store(random.next());
+        for number in numbers(&store).map_err(|e| refused(e.to_string()))? {
+            whole(&store, number)?;
+        }
+        travelled.states += 1;
+    }
+    network.set(Weather { faults_percent, ..Weather::default() });
+    let store = network.store(random.next());
+    patiently("push", || push(&from, &names, &store))?;
+    let contents = patiently("list", || Contents::read(&store, None))?;
+    network.set(Weather::default());
+    whole(&store, contents.number)?;
+    Ok(contents)
+}
+
+/// Errors: a snapshot that is listed is not all there.
+fn whole(store: &dyn Store, number: u64) -> Result<(), Violation> {
+    let contents = Contents::read(store, Some(number));
+    let contents = contents.map_err(|e| Violation::new(Breach::Lost, e.to_string()))?;
+    for file in &contents.files {
+        file.verify(store).map_err(|e| Violation::new(Breach::Lost, e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// A directory that fills up, or one that has.
+fn directory(
+    disk: &Disk,
+    network: &Network,
+    contents: &Contents,
+    seed: u64,
+) -> Result<(Option<Restore>, FileStore), vstream_store::Error> {
+    let content = disk.content();
+    let is_plain = content.contains_key("COLLECTION") && !content.contains_key("RESTORING");
+    if is_plain && contents.files.iter().all(|file| content.contains_key(&file.name)) {
+        return Ok((None, check::store(disk)));
+    }
+    let settings = RestoreSettings { bytes_per_second: None, clock: network.clock() };
+    let remote = Arc::new(network.store(seed));
+    let restore = Restore::begin(Arc::new(disk.clone()), remote, contents, settings)?;
+    Ok((Some(restore.clone()), FileStore::new(Arc::new(restore), Syncing::Full)))
+}
+
+fn open(store: FileStore) -> Result<Engine, vstream_engine::Error> {
+    Engine::open_in_store(store, &mut |settings, journaling| {
+        settings.recall_guard = false;
+        journaling.background = false;
+    })
+}
+
+/// Restores with writes between the files, and looks at every crash on the way.
+fn come_back(
+    made: &Made,
+    network: &Network,
+    contents: &Contents,
+    random: &mut SplitMix,
+    travelled: &mut Travelled,
+) -> Result<(), Violation> {
+    let lsn = made.script.lsn();
+    network.set(Weather { faults_percent: random.below(30), ..Weather::default() });
+    let disk = Disk::holding(&Content::new(), random.next());
+    let seed = random.next();
+    let begun = patiently("begin", || directory(&disk, network, contents, seed))?;
+    let (Some(restore), store) = begun else {
+        return Err(refused("an empty disk is no collection"));
+    };
+    for _ in 0..random.below(3) {
+        patiently("fetch", || restore.fetch_next())?;
+    }
+    let mut engine = None;
+    for _ in 0..PATIENCE {
+        match open(store.clone()) {
+            Ok(opened) => engine = Some(opened),
+            Err(error) if error.kind() == vstream_engine::ErrorKind::Unavailable => continue,
+            Err(error) => return Err(refused(format!("does not open far away: {error}"))),
+        }
+        break;
+    }
+    let mut engine = engine.ok_or_else(|| refused("does not open: no answer ever"))?;
+    disk.mark(Event::Recovered(lsn));
+    let exactly = Promise { made: true, lsn: lsn..=lsn };
+    compare(&engine, &exactly, &made.models)?;
+    let (mut script, mut models) = (made.script.clone(), made.models.clone());
+    for _ in 0..WRITES_AFTER {
+        let write = script.step();
+        models.push(script.rows().clone());
+        disk.mark(Event::Issued(script.lsn()));
+        let done = apply(&mut engine, write).and_then(|()| engine.commit());
+        done.map_err(|e| refused(format!("no writes while it is restored: {e}")))?;
+        disk.mark(Event::Acked(script.lsn()));
+        match random.below(4) {
+            0 => drop(patiently("fetch", || restore.fetch_next())?),
+            1 if random.below(3) == 0 => {
+                engine.checkpoint().map_err(|e| refused(format!("no checkpoint: {e}")))?;
+            }
+            _ => {}
+        }
+    }
+    while patiently("fetch", || restore.fetch_next())? {}
+    disk.kill(|| drop((engine, store, restore)));
+    network.set(Weather::default());
+    let first = Promise { made: true, lsn: lsn..=lsn };
+    let mut walk = Walk::new(&Content::new(), first, seed);
+    for event in disk.trace() {
+        if !walk.step(&event) || random.below(3) > 0 {
+            continue;
+        }
+        let promise = walk.promise().clone();
+        for state in walk.states() {
+            travelled.states += 1;
+            resume(&state, network, contents, &promise, &models)?;
+        }
+    }
+    Ok(())
+}
+
+/// Another process goes on with what a crash left.
+fn resume(
+    state: &Content,
+    network: &Network,
+    contents: &Contents,
+    promise: &Promise,
+    models: &[Rows],
+) -> Result<(), Violation> {
+    let disk = Disk::holding(state, 1);
+    let names: Vec<&String> = state.keys().collect();
+    let (restore, store) = directory(&disk, network, contents, 1)
+        .map_err(|e| refused(format!("does not go on with {names:?}: {e}")))?;
+    let engine = open(store).map_err(|e| refused(format!("does not open with {names:?}: {e}")))?;
+    compare(&engine, promise, models)?;
+    if let Some(restore) = restore {
+        while restore.fetch_next().map_err(|e| refused(format!("does not end: {e}")))? {}
+    }
+    let lsn = lsn_of(&engine);
+    disk.kill(|| drop(engine));
+    let engine = check::open(&disk).map_err(|e| refused(format!("does not open here: {e}")))?;
+    compare(&engine, &Promise { made: true, lsn: lsn..=lsn }, models)?;
+    disk.kill(|| drop(engine));
+    Ok(())
+}
+
+/// Flips bits on the way, then at rest.
+fn damage(
+    made: &Made,
+    network: &Network,
+    contents: &Contents,
+    random: &mut SplitMix,
+    travelled: &mut Travelled,
+) -> Result<(), Violation> {
+    let right = |engine: &Engine, what: &str| {
+        if rows_of(engine).as_ref() == Ok(made.script.rows()) {
+            return Ok(());
+        }
+        Err(Violation::new(Breach::Undetected, format!("{what}: it opens with other rows")))
+    };
+    for _ in 0..4 {
+        network.set(Weather { flips_percent: 5 + random.below(60), ..Weather::default() });
+        let disk = Disk::holding(&Content::new(), random.next());
+        let Ok((Some(restore), store)) = directory(&disk, network, contents, random.next()) else {
+            continue;
+        };
+        if let Ok(engine) = open(store) {
+            right(&engine, "flips on the way")?;
+            disk.kill(|| drop(engine));
+        }
+        while matches!(restore.fetch_next(), Ok(true)) {}
+        network.set(Weather::default());
+        for (name, bytes) in disk.content() {
+            let pushed = contents.files.iter().find(|file| file.name == name);
+            let is_other = |file: &vstream_store::remote::PushedFile| {
+                xxhash_rust::xxh3::xxh3_128(&bytes) != file.checksum
+            };
+            // The engine that was opened may have written files of its own.
+            if pushed.is_some_and(is_other)
+                && !["COLLECTION"].contains(&name.as_str())
+                && !name.starts_with("log-")
+            {
+                let what = format!("{name} was fetched with flipped bits");
+                return Err(Violation::new(Breach::Undetected, what));
+            }
+        }
+    }
+    network.set(Weather::default());
+    for _ in 0..20 {
+        let file = &contents.files[random.below(contents.files.len())];
+        if file.bytes == 0 {
+            continue;
+        }
+        travelled.flips += 1;
+        let good = network.objects().content()[&file.object()].to_vec();
+        let mut bad = good.clone();
+        let bit = random.below(bad.len() * 8);
+        bad[bit / 8] ^= 1 << (bit % 8);
+        network.objects().set(&file.object(), &bad);
+        let what = format!("bit {bit} of {} at rest", file.name);
+        let store = network.store(1);
+        if file.verify(&store).is_ok() {
+            return Err(Violation::new(Breach::Undetected, what));
+        }
+        let disk = Disk::holding(&Content::new(), 1);
+        if let Ok((Some(restore), directory)) = directory(&disk, network, contents, 1) {
+            if let Ok(engine) = open(directory) {
+                right(&engine, &what)?;
+                disk.kill(|| drop(engine));
+            }
+            while matches!(restore.fetch_next(), Ok(true)) {}
+            if disk.content().get(&file.name) == Some(&bad) {
+                return Err(Violation::new(Breach::Undetected, format!("{what}: fetched")));
+            }
+        }
+        network.objects().set(&file.object(), &good);
+    }
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! Pushed snapshots: the files of a directory as immutable objects, and lists that name them.
+//!
+//! ```text
+//! CHECKSUM.NAME        the bytes of file NAME; CHECKSUM is XXH3-128 of them, 32 hex digits
+//! SNAPSHOT-NNNNNNNNNN  magic "VSTRPUSH" | u32 format | u32 files | u64 number
+//!                      files, by name: u16 length of the name | name | u64 bytes | u128 XXH3-128
+//!                      footer 8 B: u64 XXH3-64 of all before
+//! ```
+//!
+//! 1. Files are sent under names that say what is in them: one that an earlier snapshot sent is not
+//!    sent again, and none is ever replaced.
+//! 2. The list is put last, under the next number, if nobody else took it: that is the commit
+//!    point. Before it there is nothing, after it the snapshot is whole.
+
+use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+
+use crate::error::{Error, ErrorKind};
+use crate::files::Access;
+use crate::names::is_name;
+use crate::store::{checksum_of, Range, ReadAt, Store, WALK_BYTES};
+
+const MAGIC: &[u8; 8] = b"VSTRPUSH";
+const FORMAT: u32 = 1;
+const HEADER: usize = 24;
+const ENTRY: usize = 26;
+const LIST: &str = "SNAPSHOT-";
+/// Names of files may be so long: their objects' names are 33 longer.
+const NAME_BYTES_MAX: usize = 95;
+const FILES_MAX: usize = 1 << 20;
+const LIST_BYTES_MAX: u64 = 1 << 28;
+/// Pushes at the same time that may take the number before us.
+const RIVALS_MAX: usize = 1000;
+
+/// A file of a pushed snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PushedFile {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// XXH3-128 of its content.
+    pub checksum: u128,
+}
+
+impl PushedFile {
+    /// The name of the object that holds it.
+    pub fn object(&self) -> String {
+        format!("{:032x}.{}", self.checksum, self.name)
+    }
+
+    /// Opens the object in `store`. Errors: `Corrupt` if it is gone or of another length, those of
+    /// the store.
+    pub(super) fn open(&self, store: &dyn Store) -> Result<std::sync::Arc<dyn ReadAt>, Error> {
+        let object = self.object();
+        let file = store.open(&object, Access::Cached).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Error::new(ErrorKind::Corrupt, store.describe(&object), "it is gone")
+            }
+            _ => error,
+        })?;
+        if file.bytes() != self.bytes {
+            let what = format!("it has {} bytes, {} were pushed", file.bytes(), self.bytes);
+            return Err(Error::corrupt(file.name(), file.bytes().min(self.bytes), what));
+        }
+        Ok(file)
+    }
+
+    /// Reads the object whole. Errors: `Corrupt` if a byte of it is not what was pushed, those of
+    /// the store.
+    pub fn verify(&self, store: &dyn Store) -> Result<(), Error> {
+        let file = self.open(store)?;
+        self.check(file.name(), checksum_of(&*file)?)
+    }
+
+    pub(super) fn check(&self, file: &str, checksum: u128) -> Result<(), Error> {
+        if checksum == self.checksum {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Corrupt, file, "its content is not what was pushed"))
+    }
+}
+
+/// A pushed snapshot: which files it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// Counts the snapshots of a place.
+    pub number: u64,
+    /// Its files, by name.
+    pub files: Vec<PushedFile>,
+}
+
+/// What a push did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// What the snapshot is made of.
+    pub contents: Contents,
+    /// Files that were not there yet.
+    pub sent_files: usize,
+    /// Bytes of them.
+    pub sent_bytes: u64,
+}
+
+fn list_name(number: u64) -> String {
+    format!("{LIST}{number:010}")
+}
+
+/// Sends the files `names` of `from` to `to` and makes them its newest snapshot.
+///
+/// Cost: the files are read twice, those that `to` does not have. Errors: `Invalid` names, `Corrupt`
+/// if a file changed meanwhile, those of the stores. There is no new snapshot then.
+pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed, Error> {
+    let there = to.list("")?;
+    let mut pushed = Pushed {
+        contents: Contents { number: 0, files: Vec::new() },
+        sent_files: 0,
+        sent_bytes: 0,
+    };
+    for name in names {
+        if !is_name(name) || name.len() > NAME_BYTES_MAX {
+            let what = format!("names of pushed files have {NAME_BYTES_MAX} characters at most");
+            return Err(Error::new(ErrorKind::Invalid, from.describe(name), what));
+        }
+        let file = from.open(name, Access::Cached)?;
+        let checksum = checksum_of(&*file)?;
+        let entry = PushedFile { name: name.clone(), bytes: file.bytes(), checksum };
+        let object = entry.object();
+        if !there.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
+            send(&*file, &entry, to)?;
+            pushed.sent_files += 1;
+            pushed.sent_bytes += entry.bytes;
+        }
+        pushed.contents.files.push(entry);
+    }
+    pushed.contents.files.sort();
+    let last = numbers(to)?.last().copied().unwrap_or(0);
+    for number in last + 1..=last + RIVALS_MAX as u64 {
+        pushed.contents.number = number;
+        match to.put(&list_name(number), &pushed.contents.encode()) {
+            Err(error) if error.kind() == ErrorKind::Exists => {}
+            done => return done.map(|()| pushed),
+        }
+    }
+    let what = "others push here all the time: try again later";
+    Err(Error::new(ErrorKind::Unavailable, to.describe(""), what))
+}
+
+fn send(file: &dyn ReadAt, entry: &PushedFile, to: &dyn Store) -> Result<(), Error> {
+    let mut out = to.create(&entry.object())?;
+    let mut hash = Xxh3::new();
+    let mut offset = 0;
+    while offset < entry.bytes {
+        let bytes = (entry.bytes - offset).min(WALK_BYTES as u64) as usize;
+        let part = file.read(Range { offset, bytes })?;
+        hash.update(&part);
+        out.append(&part)?;
+        offset += bytes as u64;
+    }
+    entry.check(file.name(), hash.digest128())?;
+    match out.finish() {
+        // Its name says that it holds the same bytes.
+        Err(error) if error.kind() == ErrorKind::Exists => Ok(()),
+        done => done.map(|_| ()),
+    }
+}
+
+/// Numbers of the snapshots in a store, ascending. Errors: those of the store.
+pub fn numbers(store: &dyn Store) -> Result<Vec<u64>, Error> {
+    let number = |name: &str| {
+        let digits = name.strip_prefix(LIST)?;
+        (digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| digits.parse::<u64>().ok())?
+    };
+    let mut found: Vec<u64> =
+        store.list(LIST)?.iter().filter_map(|entry| number(&entry.name)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+impl Contents {
+    /// Reads the list of a snapshot, or of the newest one.
+    ///
+    /// Errors: `NotFound` if there is none, `Corrupt`, `Unsupported`, those of the store.
+    pub fn read(store: &dyn Store, number: Option<u64>) -> Result<Contents, Error> {
+        let number = match number {
+            Some(number) => number,
+            None => numbers(store)?.last().copied().ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, store.describe(""), "no snapshot was pushed here")
+            })?,
+        };
+        let file = store.open(&list_name(number), Access::Cached)?;
+        if file.bytes() > LIST_BYTES_MAX {
+            return Err(Error::corrupt(file.name(), 0, "too long for the list of a snapshot"));
+        }
+        let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
+        let contents = Contents::decode(&bytes, file.name())?;
+        if contents.number != number {
+            return Err(Error::corrupt(file.name(), 16, "it is the list of another snapshot"));
+        }
+        Ok(contents)
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER + self.files.len() * (ENTRY + 32) + 8);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&FORMAT.to_le_bytes());
+        out.extend_from_slice(&(self.files.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.number.to_le_bytes());
+        for file in &self.files {
+            out.extend_from_slice(&(file.name.len() as u16).to_le_bytes());
+            out.extend_from_slice(file.name.as_bytes());
+            out.extend_from_slice(&file.bytes.to_le_bytes());
+            out.extend_from_slice(&file.checksum.to_le_bytes());
+        }
+        out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+        out
+    }
+
+    /// Reads the bytes of a list, which `file` holds, and trusts none of them: names lead nowhere
+    /// but to files of a store, counts are held against the length before memory is taken.
+    ///
+    /// Errors: `Corrupt` with the offset, `Unsupported`.
+    pub fn decode(bytes: &[u8], file: &str) -> Result<Contents, Error> {
+        let corrupt = |at: usize, what: &str| Error::corrupt(file, at as u64, what);
+        let whole = bytes.split_last_chunk::<8>().filter(|(body, _)| body.len() >= HEADER);
+        let Some((body, stored)) = whole else {
+            return Err(corrupt(0, "too short for the list of a snapshot"));
+        };
+        if xxh3_64(body) != u64::from_le_bytes(*stored) {
+            return Err(corrupt(body.len(), "the checksum at its end does not match its content"));
+        }
+        let mut rest = Cut { body, at: 0 };
+        if rest.take(8) != Some(MAGIC) {
+            return Err(corrupt(0, "it does not begin as the list of a snapshot"));
+        }
+        let cut = || corrupt(0, "it is cut short");
+        let format = rest.number(4).ok_or_else(cut)?;
+        if format != u128::from(FORMAT) {
+            let what = format!("format {format}, this version reads {FORMAT}: use a newer version");
+            return Err(Error::new(ErrorKind::Unsupported, file, what));
+        }
+        let count = rest.number(4).ok_or_else(cut)? as usize;
+        let number = rest.number(8).ok_or_else(cut)? as u64;
+        if count > FILES_MAX || count * ENTRY > body.len() - HEADER {
+            return Err(corrupt(12, "it has more files than bytes"));
+        }
+        let mut files: Vec<PushedFile> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let at = rest.at;
+            let entry = rest.entry().ok_or_else(|| corrupt(at, "an entry is cut short"))?;
+            let follows = files.last().is_none_or(|before| before.name < entry.name);
+            if !is_name(&entry.name) || entry.name.len() > NAME_BYTES_MAX || !follows {
+                return Err(corrupt(at, "a name is none of a file, or out of order"));
+            }
+            files.push(entry);
+        }
+        let total = files.iter().try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
+        if rest.at != body.len() || total.is_none() {
+            return Err(corrupt(rest.at, "its length does not fit its files"));
+        }
+        Ok(Contents { number, files })
+    }
+}
+
+/// Bytes that are taken from the front.
+struct Cut<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let taken = self.body.get(self.at..self.at.checked_add(bytes)?)?;
+        self.at += bytes;
+        Some(taken)
+    }
+
+    /// A little-endian number of up to 16 bytes.
+    fn number(&mut self, bytes: usize) -> Option<u128> {
+        let taken = self.take(bytes)?;
+        Some(taken.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte)))
+    }
+
+    fn entry(&mut self) -> Option<PushedFile> {
+        let length = self.number(2)? as usize;
+        let name = std::str::from_utf8(self.take(length)?).ok()?.to_owned();
+        Some(PushedFile { name, bytes: self.number(8)? as u64, checksum: self.number(16)? })
+    }
+}

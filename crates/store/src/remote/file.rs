@@ -1,0 +1,158 @@
+//! An open file of an object store.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::objects::{Fault, FaultKind};
+use super::store::Remote;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::store::{check_range, Range, ReadAt};
+
+/// Files up to this long are read whole when they are opened.
+pub(super) const SMALL_BYTES: usize = 64 << 10;
+/// Bytes between two ranges that are read with them rather than by another request: what passes
+/// in the time of a round trip.
+const GAP_MAX: u64 = 32 << 10;
+/// Bytes that ranges are read together up to.
+const TOGETHER_MAX: u64 = 1 << 20;
+/// A longer range is read in several parts at once.
+const SINGLE_MAX: usize = 8 << 20;
+
+/// A file in an object store.
+pub(super) struct RemoteFile {
+    remote: Arc<Remote>,
+    /// Its name in the store, and as messages name it.
+    object: String,
+    name: String,
+    bytes: u64,
+    /// All of it, if it is small.
+    content: Option<Buffer>,
+}
+
+impl RemoteFile {
+    pub(super) fn new(remote: Arc<Remote>, name: &str, bytes: u64) -> RemoteFile {
+        let (object, name) = (name.to_owned(), remote.objects.describe(name));
+        RemoteFile { remote, object, name, bytes, content: None }
+    }
+
+    pub(super) fn small(remote: Arc<Remote>, name: &str, content: Buffer) -> RemoteFile {
+        let bytes = content.len() as u64;
+        RemoteFile { content: Some(content), ..RemoteFile::new(remote, name, bytes) }
+    }
+
+    /// Ranges that are not empty, whole and in order: a request for each.
+    fn get(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
+        let remote = &self.remote;
+        let got = remote.ask_many(&self.object, "read", ranges.len(), |open, call| {
+            let wanted: Vec<Range> = open.iter().map(|&at| ranges[at]).collect();
+            let got = remote.objects.get(&self.object, &wanted, call.timeout());
+            got.into_iter().zip(&wanted).map(|(got, range)| whole(got?, *range)).collect()
+        })?;
+        let bytes: u64 = got.iter().map(|buffer| buffer.len() as u64).sum();
+        remote.counts.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(got)
+    }
+
+    /// A range that is longer than a request should ask for.
+    fn get_long(&self, range: Range) -> Result<Buffer, Error> {
+        let parts: Vec<Range> = (0..range.bytes)
+            .step_by(SINGLE_MAX)
+            .map(|from| Range {
+                offset: range.offset + from as u64,
+                bytes: SINGLE_MAX.min(range.bytes - from),
+            })
+            .collect();
+        let mut whole = Vec::with_capacity(range.bytes);
+        self.get(&parts)?.iter().for_each(|part| whole.extend_from_slice(part));
+        Ok(Buffer::from(whole))
+    }
+}
+
+impl ReadAt for RemoteFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, range: Range) -> Result<Buffer, Error> {
+        Ok(self.read_many(&[range])?.pop().expect("a buffer per range"))
+    }
+
+    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
+        for range in ranges {
+            check_range(*range, self.bytes, &self.name)?;
+        }
+        if let Some(content) = &self.content {
+            return Ok(ranges.iter().map(|&range| part(content, 0, range)).collect());
+        }
+        let runs = together(ranges);
+        let (long, short): (Vec<_>, Vec<_>) =
+            runs.into_iter().partition(|run| run.range.bytes > SINGLE_MAX);
+        let mut buffers = vec![Buffer::default(); ranges.len()];
+        let wanted: Vec<Range> = short.iter().map(|run| run.range).collect();
+        for (run, got) in short.iter().zip(self.get(&wanted)?) {
+            match run.members[..] {
+                [only] => buffers[only] = got,
+                _ => {
+                    for &at in &run.members {
+                        buffers[at] = part(&got, run.range.offset, ranges[at]);
+                    }
+                }
+            }
+        }
+        for run in long {
+            let got = self.get_long(run.range)?;
+            for &at in &run.members {
+                buffers[at] = part(&got, run.range.offset, ranges[at]);
+            }
+        }
+        Ok(buffers)
+    }
+}
+
+/// The bytes of `range` in what was read from `offset` on.
+fn part(bytes: &[u8], offset: u64, range: Range) -> Buffer {
+    let from = (range.offset - offset) as usize;
+    Buffer::from(bytes[from..from + range.bytes].to_vec())
+}
+
+/// Fewer bytes than were asked for are a connection that broke.
+fn whole(got: Buffer, range: Range) -> Result<Buffer, Fault> {
+    if got.len() == range.bytes {
+        return Ok(got);
+    }
+    let what = format!("{} of {} bytes came", got.len(), range.bytes);
+    Err(Fault::new(FaultKind::Doubtful, what))
+}
+
+/// Ranges that are read by one request.
+struct Run {
+    range: Range,
+    /// Which ranges of the caller.
+    members: Vec<usize>,
+}
+
+/// Joins ranges that lie near each other; empty ones need no request.
+fn together(ranges: &[Range]) -> Vec<Run> {
+    let mut order: Vec<usize> = (0..ranges.len()).filter(|&at| ranges[at].bytes > 0).collect();
+    order.sort_unstable_by_key(|&at| ranges[at].offset);
+    let mut runs: Vec<Run> = Vec::new();
+    for at in order {
+        let Range { offset, bytes } = ranges[at];
+        if let Some(run) = runs.last_mut() {
+            let end = run.range.offset + run.range.bytes as u64;
+            let joined = end.max(offset + bytes as u64) - run.range.offset;
+            if offset <= end.saturating_add(GAP_MAX) && joined <= TOGETHER_MAX {
+                run.range.bytes = joined as usize;
+                run.members.push(at);
+                continue;
+            }
+        }
+        runs.push(Run { range: ranges[at], members: vec![at] });
+    }
+    runs
+}

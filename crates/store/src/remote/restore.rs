@@ -1,0 +1,398 @@
+//! A pushed snapshot as a directory that fills up while it is used.
+//!
+//! 1. `RESTORING`, the list of the snapshot, is written to the directory: a process that comes
+//!    later goes on where this one stopped.
+//! 2. A file that is not in the directory yet is read where it was pushed to, range by range.
+//! 3. Files are fetched, short ones first: to `NAME.fetching`, compared with their checksum, synced,
+//!    renamed. From then on they are read here, also by who opened them before.
+//! 4. What is written, renamed and removed meanwhile is so here alone. When nothing is missing any
+//!    more, `RESTORING` is removed and the directory is one like any other.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::away::{Away, AwayFile};
+use super::contents::{Contents, PushedFile};
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind};
+use crate::files::{Access, Files, InFile, OutFile};
+use crate::store::{Range, Store, WALK_BYTES};
+
+const MARK: &str = "RESTORING";
+const FETCHING: &str = ".fetching";
+/// Parts that are fetched at the same time.
+const PARTS_TOGETHER: usize = 4;
+/// A file whose content is wrong is fetched so often: the network may have been at fault.
+const TRIES: usize = 3;
+/// Longest sleep of the fetching thread, so that it can be stopped.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How a snapshot is fetched.
+#[derive(Clone)]
+pub struct RestoreSettings {
+    /// Bytes per second at most; as fast as it goes if there is none.
+    pub bytes_per_second: Option<u64>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// How far a restore is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Files that are still elsewhere.
+    pub files_left: usize,
+    /// Bytes of them.
+    pub bytes_left: u64,
+    /// Bytes that were fetched.
+    pub fetched_bytes: u64,
+    /// Ranges that were read elsewhere because their file was not here yet.
+    pub remote_reads: u64,
+    /// Bytes of them.
+    pub remote_bytes: u64,
+}
+
+/// A directory that fills up. Clones are the same directory.
+#[derive(Clone)]
+pub struct Restore {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) local: Arc<dyn Files>,
+    pub(super) remote: Arc<dyn Store>,
+    settings: RestoreSettings,
+    /// Files that are not here. Held while names change, so that a fetched file never takes the
+    /// place of one that was written here meanwhile.
+    away: Mutex<BTreeMap<String, Arc<Away>>>,
+    /// One fetch at a time.
+    fetching: Mutex<()>,
+    is_marked: bool,
+    fetched_bytes: AtomicU64,
+    remote_reads: AtomicU64,
+    remote_bytes: AtomicU64,
+}
+
+impl Restore {
+    /// Begins to restore `contents` of `remote` in an empty directory, or goes on in one where that
+    /// was begun.
+    ///
+    /// Errors: `Invalid` if other files are there or another snapshot was begun, those of the
+    /// directory.
+    pub fn begin(
+        local: Arc<dyn Files>,
+        remote: Arc<dyn Store>,
+        contents: &Contents,
+        settings: RestoreSettings,
+    ) -> Result<Restore, Error> {
+        let failed = |doing: &'static str| {
+            let place = local.describe("");
+            move |e: io::Error| Error::io(place, doing, &e)
+        };
+        let listed = local.list().map_err(failed("list"))?;
+        let partial = format!("{MARK}{FETCHING}");
+        let invalid = |what: &str| Error::new(ErrorKind::Invalid, local.describe(""), what);
+        if listed.iter().any(|(name, _)| name == MARK) {
+            if read_all(&*local, MARK).map_err(failed("read"))? != contents.encode() {
+                return Err(invalid(
+                    "another snapshot is being restored here: choose another folder",
+                ));
+            }
+        } else if listed.iter().any(|(name, _)| *name != partial) {
+            return Err(invalid("there are files already: choose another folder to restore to"));
+        } else {
+            let mark = || -> io::Result<()> {
+                let mut out = local.create(&partial)?;
+                write_all(&mut *out, &contents.encode())?;
+                out.sync()?;
+                local.rename(&partial, MARK, true)?;
+                local.sync_names()
+            };
+            mark().map_err(failed("begin to restore to"))?;
+        }
+        for (name, _) in listed.iter().filter(|(name, _)| name.ends_with(FETCHING)) {
+            // Already gone if it was the mark's.
+            let _ = local.remove(name);
+        }
+        let is_here = |file: &PushedFile| listed.iter().any(|(name, _)| *name == file.name);
+        let missing = contents.files.iter().filter(|file| !is_here(file)).cloned().collect();
+        let restore = Restore::over(local, remote, missing, settings, true);
+        restore.finish_if_done()?;
+        Ok(restore)
+    }
+
+    /// A snapshot to be read where it is; what is written to it stays in memory.
+    pub fn browse(
+        remote: Arc<dyn Store>,
+        contents: &Contents,
+        settings: RestoreSettings,
+    ) -> Restore {
+        let local = Arc::new(crate::memory::Memory::new());
+        Restore::over(local, remote, contents.files.clone(), settings, false)
+    }
+
+    fn over(
+        local: Arc<dyn Files>,
+        remote: Arc<dyn Store>,
+        missing: Vec<PushedFile>,
+        settings: RestoreSettings,
+        is_marked: bool,
+    ) -> Restore {
+        let away = |file: PushedFile| {
+            let name = file.name.clone();
+            (name, Arc::new(Away::new(file)))
+        };
+        let shared = Shared {
+            local,
+            remote,
+            settings,
+            away: Mutex::new(missing.into_iter().map(away).collect()),
+            fetching: Mutex::new(()),
+            is_marked,
+            fetched_bytes: AtomicU64::new(0),
+            remote_reads: AtomicU64::new(0),
+            remote_bytes: AtomicU64::new(0),
+        };
+        Restore { shared: Arc::new(shared) }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let away = self.shared.away();
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Progress {
+            files_left: away.len(),
+            bytes_left: away.values().map(|away| away.file.bytes).sum(),
+            fetched_bytes: load(&self.shared.fetched_bytes),
+            remote_reads: load(&self.shared.remote_reads),
+            remote_bytes: load(&self.shared.remote_bytes),
+        }
+    }
+
+    /// Fetches the shortest file that is missing; false if none is.
+    ///
+    /// Errors: `Corrupt` if it is not what was pushed, those of both stores. It stays missing then.
+    pub fn fetch_next(&self) -> Result<bool, Error> {
+        self.fetch_next_while(&|| true)
+    }
+
+    pub(super) fn fetch_next_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
+        let next = self.shared.away().values().min_by_key(|away| away.file.bytes).cloned();
+        let Some(next) = next else { return Ok(false) };
+        self.shared.fetch(&next, goes_on)?;
+        self.finish_if_done()?;
+        Ok(true)
+    }
+
+    fn finish_if_done(&self) -> Result<(), Error> {
+        let Shared { local, is_marked, .. } = &*self.shared;
+        let away = self.shared.away();
+        if !away.is_empty() || !is_marked {
+            return Ok(());
+        }
+        let gone = match local.remove(MARK) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            gone => gone.and_then(|()| local.sync_names()),
+        };
+        gone.map_err(|e| Error::io(local.describe(MARK), "remove", &e))
+    }
+}
+
+impl Shared {
+    fn away(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Away>>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Away>> {
+        self.away().get(name).cloned()
+    }
+
+    /// Counts ranges that are read elsewhere.
+    pub(super) fn count(&self, ranges: &[Range]) {
+        let bytes: u64 = ranges.iter().map(|range| range.bytes as u64).sum();
+        self.remote_reads.fetch_add(ranges.len() as u64, Ordering::Relaxed);
+        self.remote_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Brings a file here. Does nothing if it is here, or was removed.
+    fn fetch(&self, away: &Away, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
+        let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &away.file.name;
+        if self.find(name).is_none() {
+            return Ok(());
+        }
+        let partial = format!("{name}{FETCHING}");
+        for again in 1.. {
+            match self.copy(away, &partial, goes_on) {
+                Ok(()) => break,
+                Err(error) => {
+                    // Best effort: what stays is removed when the restore goes on.
+                    let _ = self.local.remove(&partial);
+                    if error.kind() != ErrorKind::Corrupt || again == TRIES {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let failed = |e: io::Error| Error::io(self.local.describe(name), "restore", &e);
+        let mut missing = self.away();
+        if missing.contains_key(name) {
+            self.local.rename(&partial, name, false).map_err(failed)?;
+            missing.remove(name);
+            away.is_fetched();
+        } else {
+            // Removed or replaced here meanwhile.
+            self.local.remove(&partial).map_err(failed)?;
+        }
+        drop(missing);
+        self.local.sync_names().map_err(failed)
+    }
+
+    fn copy(&self, away: &Away, to: &str, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
+        let remote = away.open(&*self.remote)?;
+        let failed = |e: io::Error| Error::io(self.local.describe(to), "write", &e);
+        let mut out = self.local.create(to).map_err(failed)?;
+        let mut hash = Xxh3::new();
+        let mut offset = 0;
+        let begun = self.settings.clock.now();
+        while offset < remote.bytes() {
+            let end = remote.bytes().min(offset + (PARTS_TOGETHER * WALK_BYTES) as u64);
+            let range = |from: u64| Range {
+                offset: from,
+                bytes: (end - from).min(WALK_BYTES as u64) as usize,
+            };
+            let ranges: Vec<Range> = (offset..end).step_by(WALK_BYTES).map(range).collect();
+            for part in remote.read_many(&ranges)? {
+                hash.update(&part);
+                write_all(&mut *out, &part).map_err(failed)?;
+            }
+            self.fetched_bytes.fetch_add(end - offset, Ordering::Relaxed);
+            offset = end;
+            self.hold_back(begun, offset, goes_on)?;
+        }
+        away.file.check(remote.name(), hash.digest128())?;
+        out.sync().map_err(failed)
+    }
+
+    /// Returns when `bytes` bytes since `begun` are no more than the rate allows.
+    fn hold_back(
+        &self,
+        begun: Duration,
+        bytes: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        let RestoreSettings { bytes_per_second, clock } = &self.settings;
+        let due = match bytes_per_second {
+            Some(rate) => begun + Duration::from_secs_f64(bytes as f64 / (*rate).max(1) as f64),
+            None => begun,
+        };
+        loop {
+            if !goes_on() {
+                let what = "the restore was stopped: begin it again to go on";
+                return Err(Error::new(ErrorKind::Unavailable, self.local.describe(""), what));
+            }
+            match due.checked_sub(clock.now()).filter(|wait| !wait.is_zero()) {
+                Some(wait) => clock.sleep(wait.min(NAP)),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn read_all(files: &dyn Files, name: &str) -> io::Result<Vec<u8>> {
+    let file = files.open(name, Access::Cached)?;
+    let bytes = file.bytes()? as usize;
+    let mut whole: Vec<u8> = Vec::new();
+    while whole.len() < bytes {
+        match file.read(whole.len() as u64, bytes - whole.len()) {
+            Ok(part) if part.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(part) => whole.extend_from_slice(&part),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(whole)
+}
+
+fn write_all(out: &mut dyn OutFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.append(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Files for Restore {
+    fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        let mut away = self.shared.away();
+        let out = self.shared.local.create(name)?;
+        away.remove(name);
+        Ok(out)
+    }
+
+    fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        if let Some(away) = self.shared.find(name) {
+            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        }
+        self.shared.local.reopen(name)
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
+        match self.shared.find(name) {
+            Some(away) => {
+                let file = AwayFile::open(self.shared.clone(), away, access);
+                Ok(Arc::new(file.map_err(io::Error::other)?))
+            }
+            None => self.shared.local.open(name, access),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        if let Some(away) = self.shared.find(from) {
+            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        }
+        let mut away = self.shared.away();
+        if !replace && away.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.shared.local.rename(from, to, replace)?;
+        away.remove(to);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match self.shared.away().remove(name) {
+            Some(_) => Ok(()),
+            None => self.shared.local.remove(name),
+        }
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.shared.local.sync_names()
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let away = self.shared.away();
+        let here = self.shared.local.list()?;
+        let ours = |name: &str| name == MARK || name.ends_with(FETCHING);
+        let mut found: Vec<(String, u64)> =
+            here.into_iter().filter(|(name, _)| !ours(name)).collect();
+        found.extend(away.values().map(|away| (away.file.name.clone(), away.file.bytes)));
+        Ok(found)
+    }
+
+    fn describe(&self, name: &str) -> String {
+        match self.shared.find(name) {
+            Some(away) => self.shared.remote.describe(&away.file.object()),
+            None => self.shared.local.describe(name),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The store over an object store.
+//!
+//! 1. Every call makes requests until one is answered or its time is over (`retry.rs`).
+//! 2. A request that gave no answer may have done its work. So when a repeated one hears that the
+//!    object exists, its content is compared: if it is ours, it was us.
+//! 3. `open` reads a small file whole, in one request, so that its reader sees one version of it even if it is
+//!    replaced; longer ones are written once and read by ranges (`file.rs`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::file::{RemoteFile, SMALL_BYTES};
+use super::objects::{Fault, FaultKind, Objects, PutMode};
+use super::retry::{Call, Retry, RetryPolicy};
+use super::writer::RemoteWriter;
+use crate::buffer::Buffer;
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind};
+use crate::files::Access;
+use crate::names::{check_name, is_name};
+use crate::store::{checksum_of, Entry, FileWriter, Range, ReadAt, Store};
+
+/// What a remote store was asked so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteCounts {
+    /// Requests, those that were repeated included; several ranges at once are several.
+    pub requests: u64,
+    /// Requests that gave no answer and were made again.
+    pub retries: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were sent.
+    pub sent_bytes: u64,
+}
+
+/// Files in an object store. Clones are the same store. What was answered is durable.
+///
+/// Errors of every call: `Unavailable` if there is no answer in time; what was asked for may have
+/// been done, or be done later, all the same. `replace` by several writers is not ordered: what
+/// must be ordered is put under a new name each time.
+#[derive(Clone)]
+pub struct RemoteStore {
+    remote: Arc<Remote>,
+}
+
+impl RemoteStore {
+    /// A store over a folder of objects. `seed` draws the waits between requests.
+    pub fn new(
+        objects: Arc<dyn Objects>,
+        policy: RetryPolicy,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> RemoteStore {
+        let retry = Retry::new(policy, clock, seed);
+        let remote = Remote { objects, retry, counts: Counts::default() };
+        RemoteStore { remote: Arc::new(remote) }
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> RemoteCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Counts { requests, retries, read_bytes, sent_bytes } = &self.remote.counts;
+        RemoteCounts {
+            requests: load(requests),
+            retries: load(retries),
+            read_bytes: load(read_bytes),
+            sent_bytes: load(sent_bytes),
+        }
+    }
+}
+
+impl Store for RemoteStore {
+    fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, Error> {
+        check_name(name)?;
+        Ok(Box::new(RemoteWriter::new(self.remote.clone(), name)))
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        check_name(name)?;
+        self.remote.put(name, bytes, PutMode::Replace)
+    }
+
+    fn open(&self, name: &str, _access: Access) -> Result<Arc<dyn ReadAt>, Error> {
+        Ok(Arc::new(Remote::open(&self.remote, name)?))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Entry>, Error> {
+        let remote = &self.remote;
+        let listed =
+            remote.ask("", "list", |call| remote.objects.list(prefix, call.long_timeout()))?;
+        let mut found: Vec<Entry> = listed.into_iter().filter(|e| is_name(&e.name)).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), Error> {
+        check_name(name)?;
+        let remote = &self.remote;
+        let gone = remote.ask(name, "remove", |call| remote.objects.delete(name, call.timeout()));
+        gone.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.remote.objects.describe(name)
+    }
+}
+
+/// What the store and its files share.
+pub(super) struct Remote {
+    pub(super) objects: Arc<dyn Objects>,
+    pub(super) retry: Retry,
+    pub(super) counts: Counts,
+}
+
+#[derive(Default)]
+pub(super) struct Counts {
+    requests: AtomicU64,
+    retries: AtomicU64,
+    pub(super) read_bytes: AtomicU64,
+    pub(super) sent_bytes: AtomicU64,
+}
+
+impl Remote {
+    /// Makes a request until it is answered.
+    pub(super) fn ask<T>(
+        &self,
+        name: &str,
+        doing: &str,
+        mut request: impl FnMut(&Call<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        let mut call = self.retry.call(1);
+        loop {
+            self.count(1);
+            match request(&call) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => self.wait(&mut call, &fault, name, doing)?,
+            }
+        }
+    }
+
+    /// Makes several requests at once, and again those of them that gave no answer.
+    ///
+    /// * `request`: is given the numbers of those to be made; an answer for each.
+    pub(super) fn ask_many<T>(
+        &self,
+        name: &str,
+        doing: &str,
+        count: usize,
+        mut request: impl FnMut(&[usize], &Call<'_>) -> Vec<Result<T, Fault>>,
+    ) -> Result<Vec<T>, Error> {
+        let mut call = self.retry.call(1);
+        let mut answers: Vec<Option<T>> = (0..count).map(|_| None).collect();
+        let mut open: Vec<usize> = (0..count).collect();
+        while !open.is_empty() {
+            self.count(open.len());
+            let answered = request(&open, &call);
+            assert_eq!(answered.len(), open.len(), "an answer per request");
+            let mut failed: Option<Fault> = None;
+            let mut left = Vec::new();
+            for (at, answer) in open.into_iter().zip(answered) {
+                match answer {
+                    Ok(answer) => answers[at] = Some(answer),
+                    Err(fault) => {
+                        left.push(at);
+                        // One that would come again says more than one that may not.
+                        if failed.is_none() || fault.kind != FaultKind::Doubtful {
+                            failed = Some(fault);
+                        }
+                    }
+                }
+            }
+            open = left;
+            if let Some(fault) = failed {
+                self.wait(&mut call, &fault, name, doing)?;
+            }
+        }
+        Ok(answers.into_iter().map(|answer| answer.expect("answered")).collect())
+    }
+
+    pub(super) fn count(&self, requests: usize) {
+        self.counts.requests.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn wait(
+        &self,
+        call: &mut Call<'_>,
+        fault: &Fault,
+        name: &str,
+        doing: &str,
+    ) -> Result<(), Error> {
+        call.wait(fault, &self.objects.describe(name), doing)?;
+        self.counts.retries.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Puts a whole object.
+    pub(super) fn put(
+        self: &Arc<Remote>,
+        name: &str,
+        bytes: &[u8],
+        mode: PutMode,
+    ) -> Result<(), Error> {
+        let mut may_be_ours = false;
+        let put = self.ask(name, "write", |call| {
+            may_be_ours = call.is_doubtful;
+            self.objects.put(name, bytes, mode, call.timeout())
+        });
+        self.counts.sent_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.settle(put, may_be_ours, name, bytes.len() as u64, xxh3_128(bytes))
+    }
+
+    /// What an answer to a repeated request means: if the object exists, perhaps the request
+    /// before made it, which only its content can tell.
+    pub(super) fn settle(
+        self: &Arc<Remote>,
+        answer: Result<(), Error>,
+        may_be_ours: bool,
+        name: &str,
+        bytes: u64,
+        checksum: u128,
+    ) -> Result<(), Error> {
+        match answer {
+            Err(error) if error.kind() == ErrorKind::Exists && may_be_ours => {
+                let file = Remote::open(self, name)?;
+                let is_ours = file.bytes() == bytes && checksum_of(&file)? == checksum;
+                is_ours.then_some(()).ok_or(error)
+            }
+            answer => answer,
+        }
+    }
+
+    fn open(self: &Arc<Remote>, name: &str) -> Result<RemoteFile, Error> {
+        let (bytes, content) = self.ask(name, "open", |call| {
+            let bytes = self.objects.bytes(name, call.timeout())?;
+            if bytes > SMALL_BYTES as u64 {
+                return Ok((bytes, None));
+            }
+            if bytes == 0 {
+                // Object stores refuse any range of an empty object.
+                return Ok((bytes, Some(Buffer::default())));
+            }
+            // One byte more than there should be, to see if it was replaced by a longer one.
+            self.count(1);
+            let range = Range { offset: 0, bytes: bytes as usize + 1 };
+            let mut got = self.objects.get(name, &[range], call.timeout());
+            let content = got.pop().expect("an answer per range")?;
+            if content.len() as u64 != bytes {
+                let what = format_args!("{} of {bytes} bytes came", content.len());
+                return Err(Fault::new(FaultKind::Doubtful, what));
+            }
+            Ok((bytes, Some(content)))
+        })?;
+        let Some(content) = content else {
+            return Ok(RemoteFile::new(self.clone(), name, bytes));
+        };
+        self.counts.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(RemoteFile::small(self.clone(), name, content))
+    }
+}
