@@ -12,6 +12,7 @@ mod error;
 mod guard;
 mod handover;
 mod journal;
+mod places;
 mod reader;
 pub mod segment;
 mod settings;
@@ -26,8 +27,10 @@ pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
-    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
+    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, SharedFile,
+    SharedState, Verified,
 };
+pub use places::PlacesStats;
 pub use reader::{Effort, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};

@@ -54,7 +54,8 @@ impl Engine {
             source.take(&mut engine)?;
             sources.push(source);
         }
-        engine.search.for_each_row(&mut |key, _| capturing.tally.add(key.id, key.version));
+        let rows = engine.places.pin();
+        rows.for_each_row(&mut |key, _| capturing.tally.add(key.id, key.version))?;
         match &sources[..] {
             [] => {}
             [source] if source.shards == shards => {

@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
-use vstream_index::{PinnedRows, RowKey, VectorRef};
+use vstream_index::{RowKey, VectorRef};
 use vstream_store::Syncing;
 
 use super::{range_of, MovedRange};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::snapshot::{PinnedSnapshot, SnapshotSummary};
+use crate::snapshot::{PinnedSnapshot, RowSource, SnapshotSummary};
 
 /// Rows that leave, as they will be.
 struct Moved<'a> {
-    rows: &'a dyn PinnedRows,
+    rows: &'a dyn RowSource,
     ranges: &'a [MovedRange],
 }
 
-impl PinnedRows for Moved<'_> {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+impl RowSource for Moved<'_> {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
         self.rows.for_each_row(&mut |key, vector| {
             if let Some(range) = range_of(self.ranges, &key) {
                 visit(RowKey { shard: range.to, ..key }, vector);
             }
-        });
+        })
     }
 }
 
@@ -39,19 +39,20 @@ impl PinnedSnapshot {
         ranges: &[MovedRange],
         syncing: Syncing,
     ) -> Result<SnapshotSummary, Error> {
-        self.write_rows(&Moved { rows: &*self.rows, ranges }, dir, syncing)
+        self.write_rows(&Moved { rows: &self.rows, ranges }, dir, syncing)
     }
 }
 
 impl Engine {
-    /// Id and version of every living row that leaves. Cost: O(rows).
-    pub fn leaving(&self, ranges: &[MovedRange]) -> Vec<(u64, u64)> {
+    /// Id and version of every living row that leaves. Cost: O(rows); segments are read. Errors:
+    /// `Corrupt`, `Io`, if one cannot be.
+    pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         let mut leaving = Vec::new();
-        self.search.for_each_row(&mut |key, _| {
+        self.places.pin().for_each_row(&mut |key, _| {
             if range_of(ranges, &key).is_some() {
                 leaving.push((key.id, key.version));
             }
-        });
-        leaving
+        })?;
+        Ok(leaving)
     }
 }

@@ -19,11 +19,14 @@ fn vector(random: &mut SplitMix) -> Vec<f32> {
 
 fn rows(engine: &Engine) -> BTreeMap<u64, (u64, u64, u16, Vec<u32>)> {
     let mut rows = BTreeMap::new();
-    engine.pin().for_each_row(&mut |row| {
-        let bits = row.vector.iter().map(|x| x.to_bits()).collect();
-        let twice = rows.insert(row.id, (row.version, row.code, row.shard, bits));
-        assert!(twice.is_none(), "row {} twice", row.id);
-    });
+    engine
+        .pin()
+        .for_each_row(&mut |row| {
+            let bits = row.vector.iter().map(|x| x.to_bits()).collect();
+            let twice = rows.insert(row.id, (row.version, row.code, row.shard, bits));
+            assert!(twice.is_none(), "row {} twice", row.id);
+        })
+        .expect("rows in memory");
     rows
 }
 
@@ -55,7 +58,7 @@ fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
         let summary = old.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
         assert_eq!(summary.rows, 800);
         assert_eq!(adopt(&mut new, &Awaiting::default(), &files), 800);
-        let leaving = old.leaving(&RANGES);
+        let leaving = old.leaving(&RANGES).expect("rows in memory");
         assert_eq!(leaving.len(), 800);
         for (id, version) in leaving {
             assert!(old.delete(id, version).expect("a delete"));
@@ -117,8 +120,8 @@ fn within_one_engine_rows_only_change_their_shard() {
     let files = dir.path().join("sealed");
     engine.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
     adopt(&mut engine, &Awaiting::default(), &files);
-    assert!(engine.leaving(&RANGES).is_empty());
-    let shards = engine.shard_rows();
+    assert!(engine.leaving(&RANGES).expect("rows in memory").is_empty());
+    let shards = engine.shard_rows().expect("rows in memory");
     assert_eq!(shards.into_iter().collect::<Vec<_>>(), [(1, 50), (70, 50)]);
 }
 

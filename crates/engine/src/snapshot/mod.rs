@@ -9,12 +9,13 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::io::Read;
 use std::path::Path;
 
-use vstream_index::PinnedRows;
+use vstream_index::{RowKey, VectorRef};
 use vstream_store::{FileStore, Store, Syncing};
 
 use crate::engine::Row;
 use crate::error::Error;
 use crate::journal::check_not_collection;
+use crate::places::Pinned;
 use crate::settings::Settings;
 
 pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element, RowFileWriter};
@@ -62,10 +63,22 @@ impl SnapshotSummary {
     }
 }
 
+/// Rows that a snapshot can be written of.
+pub(crate) trait RowSource {
+    /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error>;
+}
+
+impl RowSource for Pinned {
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
+        Pinned::for_each_row(self, visit)
+    }
+}
+
 /// The rows of one moment, to be written while the engine goes on: from any thread.
 pub struct PinnedSnapshot {
     pub(crate) settings: Settings,
-    pub(crate) rows: Box<dyn PinnedRows>,
+    pub(crate) rows: Pinned,
 }
 
 impl PinnedSnapshot {
@@ -73,13 +86,13 @@ impl PinnedSnapshot {
     ///
     /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
     pub fn write(&self, dir: &Path, syncing: Syncing) -> Result<SnapshotSummary, Error> {
-        self.write_rows(&*self.rows, dir, syncing)
+        self.write_rows(&self.rows, dir, syncing)
     }
 
     /// Writes some rows of this collection to `dir`, as [`PinnedSnapshot::write`] does.
     pub(crate) fn write_rows(
         &self,
-        rows: &dyn PinnedRows,
+        rows: &dyn RowSource,
         dir: &Path,
         syncing: Syncing,
     ) -> Result<SnapshotSummary, Error> {
@@ -104,22 +117,26 @@ impl PinnedSnapshot {
         store: &dyn Store,
         prefix: &str,
     ) -> Result<SnapshotSummary, Error> {
-        write(store, prefix, &self.settings, &*self.rows)
+        write(store, prefix, &self.settings, &self.rows)
     }
 
-    /// Shows the code of every row to `visit`. Cost: a few nanoseconds a row.
-    pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) {
-        self.rows.for_each_row(&mut |key, _| visit(key.code));
+    /// Shows the code of every row to `visit`. Cost: a few nanoseconds a row in memory.
+    ///
+    /// Errors: as [`PinnedSnapshot::for_each_row`].
+    pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) -> Result<(), Error> {
+        self.rows.for_each_row(&mut |key, _| visit(key.code))
     }
 
     /// Shows every row to `visit`, as it is stored: under cosine it is a direction.
-    pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) {
+    ///
+    /// Errors: `Corrupt`, `Io`, if rows are in segments that cannot be read.
+    pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) -> Result<(), Error> {
         let mut values = vec![0.0; self.settings.dimension];
         self.rows.for_each_row(&mut |key, vector| {
             vector.read(&mut values);
             let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
             visit(&Row { id, version, code, shard, vector: &values });
-        });
+        })
     }
 }
 
@@ -127,7 +144,7 @@ fn write(
     store: &dyn Store,
     prefix: &str,
     settings: &Settings,
-    rows: &dyn PinnedRows,
+    rows: &dyn RowSource,
 ) -> Result<SnapshotSummary, Error> {
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
@@ -148,7 +165,7 @@ fn write(
         })();
         digest = digest.wrapping_add(row_digest(key.id, key.version));
         failed = written.err();
-    });
+    })?;
     if let Some(error) = failed {
         return Err(error);
     }

@@ -204,7 +204,7 @@ impl Partition {
             pinned.for_each_code(&mut |code| {
                 let rows = &mut rows[bucket(code)];
                 *rows = rows.saturating_add(1);
-            });
+            })?;
             Ok(write_loads(&rows, &writes))
         })
     }
@@ -242,7 +242,10 @@ impl Partition {
             let ranges = read_ranges(ranges)?;
             let mut writer = self.writer()?;
             let writer = &mut *writer;
-            let leaving = writer.leaving.get_or_insert_with(|| writer.engine.leaving(&ranges));
+            let leaving = match &mut writer.leaving {
+                Some(leaving) => leaving,
+                none => none.insert(writer.engine.leaving(&ranges)?),
+            };
             for _ in 0..rows_max {
                 let Some((id, version)) = leaving.pop() else { break };
                 writer.engine.delete(id, version)?;
