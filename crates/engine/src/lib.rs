@@ -26,7 +26,7 @@ pub use guard::RecallEstimate;
 pub use journal::{
     verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
 };
-pub use reader::{Effort, Query, Reader, Scratch};
+pub use reader::{Effort, Moment, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};

@@ -72,6 +72,28 @@ pub struct Reader {
     guard: Arc<Guard>,
 }
 
+/// The rows of one moment, for queries from any thread: see [`Reader::moment`].
+pub struct Moment {
+    reader: Reader,
+    rows: Box<dyn vstream_index::Moment>,
+}
+
+impl Moment {
+    /// As [`Reader::search`], on the rows of this moment. Errors: `Invalid` query.
+    pub fn search(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.reader
+            .ask(query, scratch, out, &|probe, scratch, top| self.rows.search(probe, scratch, top))
+    }
+}
+
+/// Where a query that was prepared is asked.
+type Asked<'a> = &'a dyn Fn(&Probe<'_>, &mut vstream_index::Scratch, &mut TopK) -> SearchStats;
+
 impl Reader {
     pub(crate) fn new(settings: &Settings, search: Arc<dyn Search>, guard: Arc<Guard>) -> Reader {
         Reader { dimension: settings.dimension, metric: settings.metric, search, guard }
@@ -86,6 +108,25 @@ impl Reader {
         query: &Query<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.ask(query, scratch, out, &|probe, scratch, top| {
+            self.search.search(probe, scratch, top)
+        })
+    }
+
+    /// The rows of now: a query asked of them later, on any thread, sees no write that came after.
+    ///
+    /// Holds the memory of what the writer replaces until it is dropped. Cost: an allocation.
+    pub fn moment(&self) -> Moment {
+        Moment { reader: self.clone(), rows: self.search.clone().moment() }
+    }
+
+    fn ask(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+        search: Asked<'_>,
     ) -> Result<SearchStats, Error> {
         check_finite(query.vector, self.dimension)?;
         if !(1..=K_MAX).contains(&query.k) {
@@ -111,7 +152,7 @@ impl Reader {
             Effort::Unaudited => self.guard.effort(&*self.search, query.k),
         };
         top.reset(query.k);
-        let stats = self.search.search(&Probe { vector, k: query.k, effort }, index, top);
+        let stats = search(&Probe { vector, k: query.k, effort }, index, top);
         top.drain_sorted(out);
         Ok(stats)
     }

@@ -12,7 +12,8 @@ use crate::publish::Published;
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::search::{
-    Applied, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search, SearchStats,
+    Applied, IndexSettings, IndexStats, Insert, Moment, PinnedRows, Probe, Reach, Search,
+    SearchStats,
 };
 
 const CHUNK_ROWS: usize = 1024;
@@ -134,15 +135,19 @@ impl Insert for Flat {
 }
 
 impl Search for Shared {
+    fn moment(self: Arc<Self>) -> Box<dyn Moment> {
+        let (chunks, sequence) = self.published.pin();
+        let visible = Visible { inserted: sequence, deleted: sequence };
+        Box::new(Then {
+            settings: self.settings,
+            rows: Pinned { chunks: chunks.to_vec(), visible },
+        })
+    }
+
     fn search(&self, probe: &Probe<'_>, _scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
         let (chunks, sequence) = self.published.pin();
         let visible = Visible { inserted: sequence, deleted: sequence };
-        let mut stats = SearchStats::default();
-        for chunk in chunks.iter() {
-            stats.rows += scan_exactly(chunk, self.settings, probe.vector, visible, out);
-        }
-        stats.exact = stats.rows;
-        stats
+        scan_all(&chunks, self.settings, probe, visible, out)
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
@@ -186,6 +191,32 @@ impl Search for Shared {
 struct Pinned {
     chunks: Chunks,
     visible: Visible,
+}
+
+struct Then {
+    settings: IndexSettings,
+    rows: Pinned,
+}
+
+impl Moment for Then {
+    fn search(&self, probe: &Probe<'_>, _scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        scan_all(&self.rows.chunks, self.settings, probe, self.rows.visible, out)
+    }
+}
+
+fn scan_all(
+    chunks: &Chunks,
+    settings: IndexSettings,
+    probe: &Probe<'_>,
+    visible: Visible,
+    out: &mut TopK,
+) -> SearchStats {
+    let mut stats = SearchStats::default();
+    for chunk in chunks {
+        stats.rows += scan_exactly(chunk, settings, probe.vector, visible, out);
+    }
+    stats.exact = stats.rows;
+    stats
 }
 
 impl PinnedRows for Pinned {

@@ -135,6 +135,11 @@ pub trait Insert: Send {
 
 /// The reading side: never blocks on the writer, never makes it wait.
 pub trait Search: Send + Sync {
+    /// The rows of now, to be searched later while the writer goes on.
+    ///
+    /// Holds the memory of what the writer replaces until it is dropped.
+    fn moment(self: Arc<Self>) -> Box<dyn Moment>;
+
     /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
     ///
     /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
@@ -177,6 +182,12 @@ pub trait Search: Send + Sync {
 
     /// Writes and batches so far: says how much has changed between two calls.
     fn writes(&self) -> u64;
+}
+
+/// The rows that lived at one moment, for queries.
+pub trait Moment: Send + Sync {
+    /// As [`Search::search`], at this moment.
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 }
 
 /// The rows that lived at one moment.

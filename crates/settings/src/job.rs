@@ -40,6 +40,8 @@ pub struct JobSettings {
     pub merge_deadline: u64,
     /// Share of the queries that are also answered exactly, to measure recall, 0..=1.
     pub audit_share: f64,
+    /// How partitions answer.
+    pub search: SearchSettings,
     /// Checkpoints; none if absent.
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
@@ -50,6 +52,16 @@ pub struct JobSettings {
     pub jvm: JvmSettings,
     /// Switches of the failure tests; passed on unread.
     pub faults: Map<String, Value>,
+}
+
+/// How a partition answers queries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SearchSettings {
+    /// Threads that search beside the partition's own; 0 to search in that.
+    pub threads: u32,
+    /// Searches under way at most; more wait, and everything upstream with them.
+    pub in_flight: u32,
 }
 
 /// When and where the job is checkpointed.
@@ -112,6 +124,7 @@ impl JobSettings {
                 as usize,
             merge_deadline: root.duration_ms("merge-deadline", 1..=600_000, 5_000),
             audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
+            search: SearchSettings::read(&root.section("search")),
             checkpoint: root
                 .has("checkpoint")
                 .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
@@ -220,6 +233,17 @@ impl JobSettings {
                 ),
             );
         }
+    }
+}
+
+impl SearchSettings {
+    fn read(section: &Section) -> SearchSettings {
+        let settings = SearchSettings {
+            threads: section.integer("threads", 0..=64, Some(1)) as u32,
+            in_flight: section.integer("in-flight", 1..=4_096, Some(32)) as u32,
+        };
+        section.finish();
+        settings
     }
 }
 

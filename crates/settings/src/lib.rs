@@ -25,6 +25,6 @@ pub use collection::{CollectionSettings, CurveName, EncoderSettings, IndexName};
 pub use document::Document;
 pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
-pub use job::{CheckpointSettings, FolderSettings, JobSettings, JvmSettings};
+pub use job::{CheckpointSettings, FolderSettings, JobSettings, JvmSettings, SearchSettings};
 pub use kafka::{Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

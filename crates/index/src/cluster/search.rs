@@ -28,7 +28,7 @@ use crate::publish::Rooted;
 use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
 use crate::scratch::Scratch;
 use crate::search::{
-    CodeRanks, Effort, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX,
+    CodeRanks, Effort, Moment, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX,
 };
 
 /// Leaves scanned for ranking at least, however few are probed.
@@ -87,48 +87,15 @@ struct Refined {
 }
 
 impl Search for Shared {
+    fn moment(self: Arc<Self>) -> Box<dyn Moment> {
+        let (root, pin) = self.published.pin();
+        let rows = Pinned { root: Guard::into_inner(root), pin };
+        Box::new(Then { shared: self, rows })
+    }
+
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
         let (root, pin) = self.published.pin();
-        let tail = Visible { inserted: pin, deleted: pin };
-        let placed = Visible { inserted: root.placed, deleted: pin };
-        let mut stats = SearchStats::default();
-        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out);
-        stats.exact = stats.rows;
-        match probe.effort {
-            Effort::Exact => {
-                for leaf in root.tree.leaves() {
-                    stats.leaves += 1;
-                    for chunk in leaf.chunks() {
-                        let query = probe.vector;
-                        let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
-                        stats.rows += rows;
-                        stats.exact += rows;
-                    }
-                }
-            }
-            Effort::Approximate { probes, refine } => {
-                let scratch = &mut scratch.cluster;
-                self.prepare(probe.vector, scratch);
-                self.rank(&root.tree, probes, scratch);
-                let refine = refine.max(probe.k);
-                // An eighth of the best estimates may be those of dead rows. A second look tells them
-                // apart too late to make up for them: it would look at more rows than were asked for.
-                let spare = if self.second_look { 0 } else { refine / 8 };
-                self.scan(&root, refine.saturating_add(spare), scratch, &mut stats);
-                if self.second_look {
-                    self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
-                }
-                sort(&mut scratch.candidates);
-                stats.exact += self.refine(
-                    &root,
-                    probe.vector,
-                    Refined { visible: placed, most: refine },
-                    scratch,
-                    out,
-                );
-            }
-        }
-        stats
+        self.search_at(&root, pin, probe, scratch, out)
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
@@ -238,7 +205,68 @@ impl PinnedRows for Pinned {
     }
 }
 
+struct Then {
+    shared: Arc<Shared>,
+    rows: Pinned,
+}
+
+impl Moment for Then {
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        self.shared.search_at(&self.rows.root, self.rows.pin, probe, scratch, out)
+    }
+}
+
 impl Shared {
+    fn search_at(
+        &self,
+        root: &Root,
+        pin: Sequence,
+        probe: &Probe<'_>,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+    ) -> SearchStats {
+        let tail = Visible { inserted: pin, deleted: pin };
+        let placed = Visible { inserted: root.placed, deleted: pin };
+        let mut stats = SearchStats::default();
+        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out);
+        stats.exact = stats.rows;
+        match probe.effort {
+            Effort::Exact => {
+                for leaf in root.tree.leaves() {
+                    stats.leaves += 1;
+                    for chunk in leaf.chunks() {
+                        let query = probe.vector;
+                        let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
+                        stats.rows += rows;
+                        stats.exact += rows;
+                    }
+                }
+            }
+            Effort::Approximate { probes, refine } => {
+                let scratch = &mut scratch.cluster;
+                self.prepare(probe.vector, scratch);
+                self.rank(&root.tree, probes, scratch);
+                let refine = refine.max(probe.k);
+                // An eighth of the best estimates may be those of dead rows. A second look tells them
+                // apart too late to make up for them: it would look at more rows than were asked for.
+                let spare = if self.second_look { 0 } else { refine / 8 };
+                self.scan(root, refine.saturating_add(spare), scratch, &mut stats);
+                if self.second_look {
+                    self.look_again(root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
+                }
+                sort(&mut scratch.candidates);
+                stats.exact += self.refine(
+                    root,
+                    probe.vector,
+                    Refined { visible: placed, most: refine },
+                    scratch,
+                    out,
+                );
+            }
+        }
+        stats
+    }
+
     /// False only if no row of the leaf can be within `radius` of the query.
     ///
     /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.

@@ -31,6 +31,7 @@ fn a_job_is_completed_with_defaults() {
         "training-sample": 20000,
         "merge-deadline": 5000,
         "audit-share": 0.0025,
+        "search": {"threads": 1, "in-flight": 32},
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
@@ -52,6 +53,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            checkpoint: {interval: 500 ms, path: run/checkpoints}\n\
            snapshot: {path: run/snapshot}\n\
            merge-deadline: 2 min\n\
+           search: {threads: 0, in-flight: 7}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
     let job = JobSettings::from_yaml(&text).expect("accepted");
@@ -59,6 +61,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
     assert_eq!(job.merge_deadline, 120_000);
+    assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }

@@ -10,8 +10,8 @@ use vstream_engine::segment::{
 };
 use vstream_index::contract::{check, Contract};
 use vstream_index::{
-    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
-    Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
+    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, Moment,
+    PinnedRows, Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Cache, FileStore, Store};
@@ -146,7 +146,20 @@ impl Insert for Shared {
     }
 }
 
+/// Searches of this test come one at a time: a moment is when it is asked.
+struct Now(Arc<Shared>);
+
+impl Moment for Now {
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        self.0.search(probe, scratch, out)
+    }
+}
+
 impl Search for Shared {
+    fn moment(self: Arc<Self>) -> Box<dyn Moment> {
+        Box::new(Now(self))
+    }
+
     fn search(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK) -> SearchStats {
         let mut sealed = self.lock();
         let segment = sealed.segment();

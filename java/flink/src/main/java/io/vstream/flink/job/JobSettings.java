@@ -26,6 +26,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param trainingSample vectors to train on
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
+ * @param searchThreads threads of a partition that search beside its task; 0 to search in it
+ * @param searchesInFlight searches of a partition under way at most
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -44,12 +46,16 @@ public record JobSettings(
         int trainingSample,
         long mergeDeadlineMillis,
         double auditShare,
+        int searchThreads,
+        int searchesInFlight,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
         EnumSet<Fault> faults) {
 
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int SEARCH_THREADS = 1;
+    private static final int SEARCHES_IN_FLIGHT = 32;
 
     /**
      * Where records come from.
@@ -153,6 +159,8 @@ public record JobSettings(
                 job.path("training-sample").asInt(20_000),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
+                job.path("search").path("threads").asInt(SEARCH_THREADS),
+                job.path("search").path("in-flight").asInt(SEARCHES_IN_FLIGHT),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),

@@ -216,6 +216,8 @@ public final class VStreamJob {
                         job.rules().dimension(),
                         job.stateFolder(),
                         job.snapshotFolder(),
+                        job.searchThreads(),
+                        job.searchesInFlight(),
                         job.faults());
         return ShardKeys.deal(writes, write -> write.shard)
                 .connect(ShardKeys.deal(copies, QueryCopy::shard))
