@@ -31,7 +31,7 @@ pub use journal::{
     SharedState, Verified,
 };
 pub use places::PlacesStats;
-pub use reader::{Effort, Query, Reader, Scratch};
+pub use reader::{Effort, Moment, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};

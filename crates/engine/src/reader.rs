@@ -8,7 +8,7 @@ use vstream_vector::{Metric, Neighbor, TopK};
 use crate::engine::{check_finite, normalise};
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::places::{Places, PlacesScratch};
+use crate::places::{Pinned, Places, PlacesScratch};
 use crate::settings::{Settings, K_MAX};
 
 /// How hard to look.
@@ -73,6 +73,29 @@ pub struct Reader {
     guard: Arc<Guard>,
 }
 
+/// The rows of one moment, for queries from any thread: see [`Reader::moment`].
+pub struct Moment {
+    reader: Reader,
+    rows: Pinned,
+}
+
+impl Moment {
+    /// As [`Reader::search`], on the rows of this moment. Errors: as there.
+    pub fn search(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.reader
+            .ask(query, scratch, out, &|probe, scratch, top| self.rows.search(probe, scratch, top))
+    }
+}
+
+/// Where a query that was prepared is asked.
+type Asked<'a> =
+    &'a dyn Fn(&Probe<'_>, &mut PlacesScratch, &mut TopK) -> Result<SearchStats, Error>;
+
 impl Reader {
     pub(crate) fn new(settings: &Settings, places: Arc<Places>, guard: Arc<Guard>) -> Reader {
         Reader { dimension: settings.dimension, metric: settings.metric, places, guard }
@@ -88,6 +111,26 @@ impl Reader {
         query: &Query<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.ask(query, scratch, out, &|probe, scratch, top| {
+            self.places.search(probe, scratch, top)
+        })
+    }
+
+    /// The rows of now: a query asked of them later, on any thread, sees no write that came after.
+    ///
+    /// Holds the memory of what the writer replaces, and the files of segments that are merged
+    /// meanwhile, until it is dropped. Cost: an allocation or two.
+    pub fn moment(&self) -> Moment {
+        Moment { reader: self.clone(), rows: self.places.pin() }
+    }
+
+    fn ask(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+        search: Asked<'_>,
     ) -> Result<SearchStats, Error> {
         check_finite(query.vector, self.dimension)?;
         if !(1..=K_MAX).contains(&query.k) {
@@ -113,7 +156,7 @@ impl Reader {
             Effort::Unaudited => self.guard.effort(&self.places, query.k),
         };
         top.reset(query.k);
-        let stats = self.places.search(&Probe { vector, k: query.k, effort }, places, top)?;
+        let stats = search(&Probe { vector, k: query.k, effort }, places, top)?;
         top.drain_sorted(out);
         Ok(stats)
     }

@@ -42,6 +42,8 @@ pub struct JobSettings {
     pub audit_share: f64,
     /// When and how ranges of codes change partition.
     pub rebalance: RebalanceSettings,
+    /// How partitions answer.
+    pub search: SearchSettings,
     /// Checkpoints; none if absent.
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
@@ -83,6 +85,16 @@ const POLICIES: &[(&str, RebalancePolicy)] = &[
     ("cells", RebalancePolicy::Cells),
     ("boundary", RebalancePolicy::Boundary),
 ];
+
+/// How a partition answers queries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SearchSettings {
+    /// Threads that search beside the partition's own; 0 to search in that.
+    pub threads: u32,
+    /// Searches under way at most; more wait, and everything upstream with them.
+    pub in_flight: u32,
+}
 
 /// When and where the job is checkpointed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -145,6 +157,7 @@ impl JobSettings {
             merge_deadline: root.duration_ms("merge-deadline", 1..=600_000, 5_000),
             audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
             rebalance: RebalanceSettings::read(&root.section("rebalance")),
+            search: SearchSettings::read(&root.section("search")),
             checkpoint: root
                 .has("checkpoint")
                 .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
@@ -283,6 +296,17 @@ impl RebalanceSettings {
             policy: section.choice("policy", "a policy", POLICIES, Some(RebalancePolicy::Off)),
             interval: section.duration_ms("interval", 100..=86_400_000, 5_000),
             trigger: section.number("trigger", 1.06..=100.0, 1.15),
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl SearchSettings {
+    fn read(section: &Section) -> SearchSettings {
+        let settings = SearchSettings {
+            threads: section.integer("threads", 0..=64, Some(1)) as u32,
+            in_flight: section.integer("in-flight", 1..=4_096, Some(32)) as u32,
         };
         section.finish();
         settings

@@ -27,7 +27,7 @@ pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
 pub use job::{
     CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
-    RebalanceSettings,
+    RebalanceSettings, SearchSettings,
 };
 pub use kafka::{Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

@@ -88,7 +88,8 @@ impl Places {
 }
 
 impl Pinned {
-    fn search(
+    /// As [`Places::search`], at this moment.
+    pub(crate) fn search(
         &self,
         probe: &Probe<'_>,
         scratch: &mut PlacesScratch,

@@ -32,6 +32,7 @@ fn a_job_is_completed_with_defaults() {
         "merge-deadline": 5000,
         "audit-share": 0.0025,
         "rebalance": {"policy": "off", "interval": 5000, "trigger": 1.15},
+        "search": {"threads": 1, "in-flight": 32},
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
@@ -54,6 +55,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            snapshot: {path: run/snapshot}\n\
            merge-deadline: 2 min\n\
            rebalance: {policy: boundary, interval: 2 s, trigger: 1.3}\n\
+           search: {threads: 0, in-flight: 7}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
     let job = JobSettings::from_yaml(&text).expect("accepted");
@@ -61,6 +63,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
     assert_eq!(job.merge_deadline, 120_000);
+    assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }

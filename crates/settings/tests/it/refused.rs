@@ -55,6 +55,10 @@ fn values_out_of_range() {
         "workload.rate=-1",
         "workload.rate: -1 is out of range. Give a whole number from 0 to 100000000.",
     );
+    refuses(
+        "search.in-flight=0",
+        "search.in-flight: 0 is out of range. Give a whole number from 1 to 4096.",
+    );
     refuses("audit-share=1.5", "audit-share: 1.5 is out of range. Give a number from 0 to 1.");
     refuses("audit-share=.nan", "audit-share: '.nan' is out of range. Give a number from 0 to 1.");
     refuses(

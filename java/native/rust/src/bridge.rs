@@ -13,7 +13,7 @@ use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Home, Partition, Pinned};
+use crate::partition::{Home, Partition, Pinned, Then};
 use crate::router::{Limits, Router};
 
 /// The engines that Java holds.
@@ -24,6 +24,8 @@ static ROUTERS: Handles<Router> = Handles::new("router", 2);
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 /// The sealed rows that Java adopts.
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
+/// The moments that Java holds.
+static MOMENTS: Handles<Then> = Handles::new("moment", 6);
 /// The captured states that Java holds.
 static CAPTURES: Handles<Captured> = Handles::new("capture", 5);
 
@@ -114,6 +116,40 @@ pub extern "system" fn engine_capture<'frame>(
     engine: jlong,
 ) -> jlong {
     call(env, |_| Ok(CAPTURES.insert(ENGINES.get(engine)?.capture()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_moment<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> jlong {
+    call(env, |_| Ok(MOMENTS.insert(ENGINES.get(engine)?.moment()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn moment_search<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    moment: jlong,
+    queries: JByteBuffer<'frame>,
+    mut answers: JByteBuffer<'frame>,
+) -> jint {
+    call(env, |env| {
+        let moment = MOMENTS.get(moment)?;
+        let (queries, answers) =
+            input_and_output(env, (&queries, "queries"), (&mut answers, "answers"))?;
+        Ok(count(moment.search(queries, answers)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn moment_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    moment: jlong,
+) {
+    call(env, |_| MOMENTS.remove(moment).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

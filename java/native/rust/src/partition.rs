@@ -1,10 +1,12 @@
 //! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_engine::{Awaiting, Engine, PinnedSnapshot, Query, Reader, Row, Scratch, Syncing};
+use vstream_engine::{
+    Awaiting, Engine, Moment, PinnedSnapshot, Query, Reader, Row, Scratch, SearchStats, Syncing,
+};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
@@ -53,7 +55,26 @@ pub(crate) struct Partition {
     dimension: usize,
     writer: Mutex<Writing>,
     reader: Reader,
-    workspaces: Pool<Workspace>,
+    workspaces: Arc<Pool<Workspace>>,
+}
+
+/// The rows of one moment, for queries from any thread.
+pub(crate) struct Then {
+    poison: Poison,
+    dimension: usize,
+    moment: Moment,
+    workspaces: Arc<Pool<Workspace>>,
+}
+
+impl Then {
+    /// Answers a batch of queries; returns the bytes written to `out`.
+    pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        self.poison.guard(|| {
+            answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
+                self.moment.search(query, &mut workspace.scratch, &mut workspace.found)
+            })
+        })
+    }
 }
 
 /// What the one writer needs.
@@ -115,7 +136,7 @@ impl Partition {
                 leaving: None,
                 writes: vec![0; BUCKETS],
             }),
-            workspaces: Pool::default(),
+            workspaces: Arc::default(),
         }
     }
 
@@ -139,17 +160,20 @@ impl Partition {
     /// Answers a batch of queries; returns the bytes written to `out`.
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
-            let queries = Queries::new(bytes, self.dimension)?;
-            let mut writer = Writer::new(out, queries.answer_bytes())?;
-            self.workspaces.with(|workspace| {
-                for query in queries.iter() {
-                    let Workspace { scratch, found } = workspace;
-                    let query =
-                        Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
-                    let stats = self.reader.search(&query, scratch, found)?;
-                    writer.answer(stats.leaves, found);
-                }
-                Ok(writer.written())
+            answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
+                self.reader.search(query, &mut workspace.scratch, &mut workspace.found)
+            })
+        })
+    }
+
+    /// The rows of now, for queries.
+    pub(crate) fn moment(&self) -> Result<Then, Failure> {
+        self.poison.guard(|| {
+            Ok(Then {
+                poison: Poison::default(),
+                dimension: self.dimension,
+                moment: self.reader.moment(),
+                workspaces: self.workspaces.clone(),
             })
         })
     }
@@ -290,6 +314,26 @@ impl Writing {
         }
         Ok(())
     }
+}
+
+/// Answers the queries in `bytes` one after the other.
+fn answer(
+    dimension: usize,
+    workspaces: &Pool<Workspace>,
+    bytes: &[u8],
+    out: &mut [u8],
+    search: &dyn Fn(&Query<'_>, &mut Workspace) -> Result<SearchStats, vstream_engine::Error>,
+) -> Result<usize, Failure> {
+    let queries = Queries::new(bytes, dimension)?;
+    let mut writer = Writer::new(out, queries.answer_bytes())?;
+    workspaces.with(|workspace| {
+        for query in queries.iter() {
+            let query = Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
+            let stats = search(&query, workspace)?;
+            writer.answer(stats.leaves, &workspace.found);
+        }
+        Ok(writer.written())
+    })
 }
 
 fn effort(effort: Effort) -> vstream_engine::Effort {

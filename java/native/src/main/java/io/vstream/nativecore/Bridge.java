@@ -25,6 +25,12 @@ final class Bridge {
 
     static native long engineCapture(long engine);
 
+    static native long engineMoment(long engine);
+
+    static native int momentSearch(long moment, ByteBuffer queries, ByteBuffer answers);
+
+    static native void momentClose(long moment);
+
     static native String captureWrite(long capture);
 
     static native byte[] captureManifest(long capture);

@@ -119,6 +119,16 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
+     * The rows of this moment, to be searched on any thread while this engine goes on; costs next
+     * to nothing. What the engine replaces meanwhile stays in memory until it is closed.
+     *
+     * @throws EngineException CLOSED after {@link #close}
+     */
+    public NativeMoment moment() {
+        return new NativeMoment(Bridge.engineMoment(handle.number()));
+    }
+
+    /**
      * The state of this moment, whose files are written by {@link NativeCapture#write} while this
      * engine goes on; costs the end of one file.
      *

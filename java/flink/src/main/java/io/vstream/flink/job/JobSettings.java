@@ -28,6 +28,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
  * @param rebalance when and how ranges change partition
+ * @param searchThreads threads of a partition that search beside its task; 0 to search in it
+ * @param searchesInFlight searches of a partition under way at most
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -47,12 +49,16 @@ public record JobSettings(
         long mergeDeadlineMillis,
         double auditShare,
         BalanceSettings rebalance,
+        int searchThreads,
+        int searchesInFlight,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
         EnumSet<Fault> faults) {
 
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int SEARCH_THREADS = 1;
+    private static final int SEARCHES_IN_FLIGHT = 32;
 
     /**
      * Where records come from.
@@ -157,6 +163,8 @@ public record JobSettings(
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
                 rebalance(job.path("rebalance")),
+                job.path("search").path("threads").asInt(SEARCH_THREADS),
+                job.path("search").path("in-flight").asInt(SEARCHES_IN_FLIGHT),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),

@@ -102,6 +102,12 @@ public final class Names {
     /** Nanoseconds spent in searches since this attempt began. */
     public static final String SEARCH_NANOS = "searchNanos";
 
+    /** Nanoseconds that searches waited for a thread since this attempt began. */
+    public static final String QUEUE_NANOS = "searchQueueNanos";
+
+    /** Searches under way. */
+    public static final String IN_FLIGHT = "searchesInFlight";
+
     /** Nanoseconds spent in writes since this attempt began. */
     public static final String WRITE_NANOS = "writeNanos";
 

@@ -10,9 +10,6 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
-import io.vstream.nativecore.AnswerBatch;
-import io.vstream.nativecore.BufferLayout;
-import io.vstream.nativecore.QueryBatch;
 import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -49,6 +46,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>A query sees every write that came before it.</b> Writes are gathered in a batch, since
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
+ *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
+ *       a slow read delays neither the stream nor other queries: see {@link Searches}.
  *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's state is
  *       captured at the barrier; new files are uploaded while the task goes on, and those of
  *       earlier checkpoints are named: see {@link IncrementalStore}.
@@ -78,8 +77,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
-    private transient QueryBatch queries;
-    private transient AnswerBatch answers;
+    private transient Question.Desk desk;
+    private transient Searches<Question.Found> beside;
     private transient StreamRecord<PartialAnswer> record;
     private transient Applied behind;
     private transient ListState<long[]> behindState;
@@ -90,6 +89,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Level rows;
     private transient Count searches;
     private transient Count searchNanos;
+    private transient Count queueNanos;
+    private transient Level inFlight;
     private transient Count writeNanos;
     private transient Count leaves;
     private transient Aside aside;
@@ -137,9 +138,18 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
-        // An audit asks twice at one position: as usual, and exactly.
-        queries = new QueryBatch(settings.dimension(), 2);
-        answers = new AnswerBatch();
+        desk = new Question.Desk(settings.dimension(), partition);
+        if (settings.threads() > 0) {
+            beside =
+                    new Searches<>(
+                            getContainingTask()
+                                    .getMailboxExecutorFactory()
+                                    .createExecutor(getOperatorConfig().getChainIndex()),
+                            "vstream-search-" + partition,
+                            settings.threads(),
+                            settings.inFlight(),
+                            this::answer);
+        }
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
@@ -147,6 +157,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         rows = meters.level(Names.ROWS);
         searches = meters.count(Names.SEARCHES);
         searchNanos = meters.count(Names.SEARCH_NANOS);
+        queueNanos = meters.count(Names.QUEUE_NANOS);
+        inFlight = meters.level(Names.IN_FLIGHT);
         writeNanos = meters.count(Names.WRITE_NANOS);
         leaves = meters.count(Names.LEAVES);
         readStats();
@@ -218,36 +230,46 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             handOver.mark(false, copy.obeyed());
             return;
         }
+        if (beside != null) {
+            beside.awaitRoom();
+        }
         apply();
-        long began = System.nanoTime();
-        int k = copy.ticket().k();
-        boolean audit = copy.ticket().audit();
-        queries.clear();
-        if (copy.inFanOut()) {
-            queries.add(k, copy.ticket().effort(), copy.vector());
+        Question question = new Question(desk, copy, behind.frontier(), state.engine().moment());
+        if (beside != null) {
+            beside.begin(question);
+            inFlight.set(beside.inFlight());
+            return;
         }
-        if (audit) {
-            queries.add(k, BufferLayout.EFFORT_EXACT, copy.vector());
+        try (question) {
+            answer(question.run());
         }
-        answers.search(state.engine(), queries);
-        Neighbors found = copy.inFanOut() ? next(!audit) : Neighbors.NONE;
-        Neighbors exact = audit ? next(false) : Neighbors.NONE;
-        if (!audit) {
-            long nanos = System.nanoTime() - began;
+    }
+
+    private void answer(Question.Found found) {
+        PartialAnswer answer = found.answer();
+        if (!answer.ticket().audit()) {
             searches.inc();
-            searchNanos.inc(nanos);
-            loads.searched(copy.bucket(), nanos);
+            searchNanos.inc(found.searchNanos());
+            queueNanos.inc(found.queueNanos());
+            leaves.inc(found.leaves());
+            loads.searched(found.bucket(), found.searchNanos());
         }
-        output.collect(
-                record.replace(
-                        new PartialAnswer(
-                                copy.ticket(),
-                                partition,
-                                copy.expected(),
-                                copy.routedMillis(),
-                                found,
-                                behind.frontier(),
-                                exact)));
+        if (beside != null) {
+            inFlight.set(beside.inFlight());
+        }
+        output.collect(record.replace(answer));
+    }
+
+    @Override
+    public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
+        super.prepareSnapshotPreBarrier(checkpointId);
+        drain();
+    }
+
+    private void drain() throws InterruptedException {
+        if (beside != null) {
+            beside.drain();
+        }
     }
 
     @Override
@@ -296,6 +318,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void finish() throws Exception {
+        drain();
         apply();
         readStats();
         if (settings.finalSnapshot() != null) {
@@ -308,6 +331,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void close() throws Exception {
+        if (beside != null) {
+            beside.close();
+        }
         if (aside != null) {
             aside.close();
             handOver.close();
@@ -327,16 +353,6 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             least = least == null ? frontier : least.min(frontier);
         }
         return least == null ? Frontier.NONE : least;
-    }
-
-    private Neighbors next(boolean counted) {
-        if (!answers.next()) {
-            throw new IllegalStateException("The engine gave fewer answers than it was asked for.");
-        }
-        if (counted) {
-            leaves.inc(answers.leavesScanned());
-        }
-        return Neighbors.of(answers);
     }
 
     /** Applies the batch; cheap if there is none. */

@@ -14,6 +14,8 @@ import java.util.EnumSet;
  * @param sharedFolder that all machines see, for rows that change partition, or null
  * @param reportMillis between two reports to the control task
  * @param loads whether reports say what cells cost
+ * @param threads that search beside the task; 0 to search in it
+ * @param inFlight searches under way at most
  * @param faults defects for tests
  */
 public record SearchSettings(
@@ -24,5 +26,7 @@ public record SearchSettings(
         String sharedFolder,
         long reportMillis,
         boolean loads,
+        int threads,
+        int inFlight,
         EnumSet<Fault> faults)
         implements Serializable {}

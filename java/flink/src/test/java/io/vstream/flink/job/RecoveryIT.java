@@ -39,7 +39,7 @@ class RecoveryIT {
     void rowsThatOutranTheTrainingAreMovedOnceAndStayWhole() throws Exception {
         // No gate after the sample: rows pour in unplaced while the template is trained, and the
         // job fails before most of them are placed for good.
-        WriteScript script = new WriteScript(SEED + 2, 600, WRITES, 40, 20_000, WRITES);
+        WriteScript script = new WriteScript(SEED + 2, 600, WRITES, 40, 8_000, WRITES);
         assertThat(new Scenario(script, folder).failingAfter(WRITES / 3).differences(2))
                 .as("seed %d", script.seed())
                 .isEmpty();
