@@ -102,6 +102,7 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
+        self.make_room()?;
         let mut vector = row.vector;
         if self.settings.metric == Metric::Cosine {
             normalise(row.vector, &mut self.normalised)?;
@@ -117,12 +118,22 @@ impl Engine {
     fn step(&mut self) {
         let rows = RowsOf { settings: &self.settings, places: &self.places };
         let Some(journal) = &mut self.journal else { return };
+        journal.step(&rows);
+    }
+
+    /// Holds the writer up now and then if memory is full. Errors: `Unavailable` if it is far above
+    /// its limit because nothing can be written.
+    fn make_room(&mut self) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
         self.steps += 1;
-        // A write in so many is held up, if any is: each for so much longer than it would be.
-        let is_room_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
-        if !journal.step(&rows) && is_room_due && self.settings.memory.is_some() {
-            self.places.wait_for_room();
+        let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
+        if !is_due || self.settings.memory.is_none() || self.places.wait_for_room() {
+            return Ok(());
         }
+        let why = journal.stats().checkpoint_failure.unwrap_or_default();
+        Err(Error::unavailable(format!(
+            "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+        )))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole

@@ -65,18 +65,18 @@ impl Files for Disk {
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
-        let (from, to) = (self.path(from), self.path(to));
         if replace {
-            return fs::rename(from, to);
+            return fs::rename(self.path(from), self.path(to));
         }
         let directory = File::open(&self.root)?;
-        match renameat_with(&directory, &from, &directory, &to, RenameFlags::NOREPLACE) {
+        // The names are looked up in the directory, which may be given by a relative path.
+        match renameat_with(&directory, from, &directory, to, RenameFlags::NOREPLACE) {
             // Not every file system knows the flag. One process at a time writes to a directory,
             // so looking first is as good there.
-            Err(Errno::INVAL | Errno::NOSYS) if to.exists() => {
+            Err(Errno::INVAL | Errno::NOSYS) if self.path(to).exists() => {
                 Err(io::ErrorKind::AlreadyExists.into())
             }
-            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(self.path(from), self.path(to)),
             done => Ok(done?),
         }
     }
