@@ -119,6 +119,7 @@ impl Engine {
     /// Applies an upsert of a row as it is stored, after it is in the log, unless a newer one is
     /// there.
     fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        self.make_room()?;
         let vector = stored(&mut self.narrowed, row.vector);
         let mut writer = self.places.writer();
         let applied = if self.journal.is_some() || self.capturing.is_some() {
@@ -146,12 +147,22 @@ impl Engine {
     fn step(&mut self) {
         let rows = RowsOf { settings: &self.settings, places: &self.places };
         let Some(journal) = &mut self.journal else { return };
+        journal.step(&rows);
+    }
+
+    /// Holds the writer up now and then if memory is full. Errors: `Unavailable` if it is far above
+    /// its limit because nothing can be written.
+    fn make_room(&mut self) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
         self.steps += 1;
-        // A write in so many is held up, if any is: each for so much longer than it would be.
-        let is_room_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
-        if !journal.step(&rows) && is_room_due && self.settings.memory.is_some() {
-            self.places.wait_for_room();
+        let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
+        if !is_due || self.settings.memory.is_none() || self.places.wait_for_room() {
+            return Ok(());
         }
+        let why = journal.stats().checkpoint_failure.unwrap_or_default();
+        Err(Error::unavailable(format!(
+            "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+        )))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole

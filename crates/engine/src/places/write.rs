@@ -15,7 +15,7 @@ use crate::segment::{write_pinned, SegmentSettings, SegmentSummary};
 /// Writes between two looks at how much memory they took.
 const WRITES_PER_LOOK: usize = 64;
 /// The writer is held up for this long at a time when memory is full and still being flushed.
-const WAIT: Duration = Duration::from_millis(10);
+const WAIT: Duration = Duration::from_millis(5);
 /// Time that readers get to let go of a view before its memory may be freed by one of them.
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
@@ -301,16 +301,21 @@ impl Places {
     }
 
     /// Holds the writer up for a moment if memory is full and what was frozen is still being
-    /// written: so memory grows slowly then, and no write waits long.
-    pub(crate) fn wait_for_room(&self) {
+    /// written: so memory grows slowly then, and no write waits long. False if it has grown to
+    /// twice the whole limit.
+    pub(crate) fn wait_for_room(&self) -> bool {
         let mut writing = self.lock();
         if writing.frozen.is_none() || writing.look() < self.freeze_at() {
-            return;
+            return true;
+        }
+        if self.settings.memory.is_some_and(|limit| writing.memory_bytes / 2 > limit) {
+            return false;
         }
         let begun = Instant::now();
         drop(self.settled.wait_timeout(writing, WAIT));
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        true
     }
 
     /// Merges segments as planned into segment `name`; see [`Merged`].

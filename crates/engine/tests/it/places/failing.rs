@@ -1,13 +1,144 @@
-//! Segments that cannot be read: an error for the query, and nothing else.
+//! Disks that fail: an error for whoever asked, and nothing else.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use vstream_engine::{
-    verify, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Query, Scratch,
+    verify, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Query, Row, Scratch,
 };
+use vstream_store::{Access, Buffer, FileStore, Files, InFile, Memory, OutFile, Syncing};
 
-use super::{filled, journaling, put, tiny, vector_of};
+use super::{filled, journaling, put, rows, tiny, vector_of};
+
+/// A disk in memory of which, as long as a switch is on, nothing can be read, or no segment written.
+#[derive(Clone, Default)]
+struct Failing {
+    disk: Memory,
+    reads: Arc<AtomicBool>,
+    segments: Arc<AtomicBool>,
+}
+
+struct FailingFile(Arc<dyn InFile>, Arc<AtomicBool>);
+
+impl Files for Failing {
+    fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        if name.starts_with("segment-") && self.segments.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        self.disk.create(name)
+    }
+
+    fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
+        self.disk.reopen(name)
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
+        Ok(Arc::new(FailingFile(self.disk.open(name, access)?, self.reads.clone())))
+    }
+
+    fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        self.disk.rename(from, to, replace)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        self.disk.list()
+    }
+}
+
+impl InFile for FailingFile {
+    fn bytes(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
+
+    fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.0.read(offset, bytes)
+    }
+
+    /// So that the reads of several segments go through the pool.
+    fn waits(&self) -> bool {
+        true
+    }
+}
+
+fn over(disk: &Failing, background: bool) -> Engine {
+    let settings = tiny(IndexKind::Cluster, Metric::L2, Element::F32);
+    let store = FileStore::new(Arc::new(disk.clone()), Syncing::Full);
+    Engine::create_in_store(store, settings, journaling(background), 1).expect("an engine")
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_a_typed_error_until_it_can() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, false);
+    for id in 0..3_000 {
+        put(&mut engine, id, 1, &vector_of(id));
+        if id % 1_000 == 999 {
+            engine.checkpoint().expect("a checkpoint");
+        }
+    }
+    let reader = engine.reader();
+    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+    let query = |effort| Query { vector: &[7.0; super::DIMENSION], k: 10, effort };
+    let efforts = [Effort::Auto, Effort::probes(500), Effort::Exact];
+    disk.reads.store(true, Ordering::Relaxed);
+    for effort in efforts {
+        let error = reader.search(&query(effort), &mut scratch, &mut out).expect_err("EIO");
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.message().contains("segment-"), "{error}");
+    }
+    assert_eq!(engine.compact().map_err(|e| e.kind()), Ok(()), "three are too few to merge");
+    disk.reads.store(false, Ordering::Relaxed);
+    let answers = efforts.map(|effort| {
+        reader.search(&query(effort), &mut scratch, &mut out).expect("an answer");
+        out.clone()
+    });
+    assert_eq!(answers[1], answers[2]);
+    assert_eq!(rows(&engine).len(), 3_000);
+}
+
+/// Nothing is lost while rows cannot move on: the writer is told when memory is far above its limit,
+/// and goes on when there is room again.
+#[test]
+fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    disk.segments.store(true, Ordering::Relaxed);
+    let mut id = 0;
+    let refused = loop {
+        let vector = vector_of(id);
+        let row = Row { id, version: 1, code: 0, shard: 0, vector: &vector };
+        match engine.upsert(&row) {
+            Ok(_) => id += 1,
+            Err(error) => break error,
+        }
+        if id % 100 == 0 {
+            engine.commit().expect("the log has room");
+        }
+        assert!(id < 100_000, "{:?}", engine.stats());
+    };
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(engine.delete(0, 1).expect("deletes make room"));
+    assert_eq!(rows(&engine).len() as u64, id - 1);
+    disk.segments.store(false, Ordering::Relaxed);
+    engine.checkpoint().expect("a checkpoint");
+    assert!(engine.stats().places.segments > 0);
+    put(&mut engine, id, 1, &vector_of(id));
+    assert_eq!(rows(&engine).len() as u64, id);
+}
 
 #[test]
 fn a_damaged_block_is_a_typed_error_and_the_engine_goes_on() {

@@ -3,6 +3,7 @@
 mod beside;
 mod failing;
 mod model;
+mod recall;
 mod shared;
 
 use std::collections::BTreeMap;

@@ -212,10 +212,13 @@ class JobRunnerIT {
 
         JsonNode result = result();
         // All that came before this run began to measure, those of the first run among them.
-        assertThat(result.path("preloaded").asInt()).isBetween(1_000, 2_250);
-        // Counts are part of the state: nothing is counted twice and nothing is missing.
-        assertThat(result.path("vectors").asInt()).isEqualTo(2_250);
-        assertThat(result.path("deletes").asInt()).isEqualTo(750);
+        // Counts are part of the state: what came before this run measures, most of it in the first
+        // run, and what came since are all there is.
+        int before = result.path("preloaded").asInt();
+        int since = result.path("vectors").asInt();
+        assertThat(before).isGreaterThanOrEqualTo(1_000);
+        assertThat(before + since).isEqualTo(3_250);
+        assertThat(result.path("deletes").asInt()).isBetween(since / 3 - 2, since / 3 + 2);
         assertThat(result.path("rows_per_partition")).hasSize(3);
     }
 
