@@ -58,7 +58,6 @@ struct Far {
     effort: (usize, usize),
 }
 
-
 #[derive(Args)]
 struct WholeEngine {
     /// Matrix file with the rows.
@@ -284,6 +283,7 @@ fn far_away(arguments: &Far) -> Result<(), String> {
         queries.rows()
     );
     Ok(())
+}
 
 fn engine(arguments: &WholeEngine) -> Result<(), String> {
     let sentence = |error: RunbookError| error.to_string();
