@@ -56,6 +56,8 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 # Of bench-storage: a folder on the disk to be measured, memory for blocks.
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
+# Of bench-storage: memory of the engine beside codes and ids.
+MEMORY_MIB ?= 24
 
 .PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift \
@@ -214,7 +216,7 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
 
-bench-storage: data ## codecs on real vectors, and search of a segment larger than its memory
+bench-storage: data ## codecs on real vectors, a segment and an engine larger than their memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
 	$(CARGO) build --release -q -p vstream-bench --bin storage
 	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin
@@ -224,6 +226,8 @@ bench-storage: data ## codecs on real vectors, and search of a segment larger th
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
 	done
+	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
+		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
