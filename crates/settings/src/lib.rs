@@ -29,5 +29,5 @@ pub use job::{
     CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
     RebalanceSettings, SearchSettings,
 };
-pub use kafka::{Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
+pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

@@ -248,7 +248,7 @@ fn topics_that_cannot_be_used() {
     let debezium = format!("{TOPIC}, format: debezium");
     assert_eq!(
         kafka_problems(&debezium, &debezium, OUTPUT, CHECKPOINT),
-        ["queries.format: 'debezium' is not a format. Choose one of json, raw."]
+        ["queries.format: 'debezium' is not a format. Choose one of json, raw, avro."]
     );
     let owned = format!("{TOPIC}, properties: {{group.id: x, ssl: {{}}}}");
     assert_eq!(
@@ -258,6 +258,41 @@ fn topics_that_cannot_be_used() {
             "vectors.properties.ssl: a property of a Kafka client is a text, a number, true or \
              false.",
         ]
+    );
+}
+
+#[test]
+fn avro_that_nobody_could_read() {
+    let problems = |vectors: &str| {
+        let vectors = format!("{TOPIC}, {vectors}");
+        kafka_problems(&vectors, TOPIC, OUTPUT, CHECKPOINT)
+    };
+    assert_eq!(
+        problems("format: avro"),
+        ["vectors.schema: records in Avro are read by a schema. Give it as JSON, or set \
+          schema-registry."]
+    );
+    assert_eq!(
+        problems("format: avro, schema: '{\"type\": \"record\", \"fields\": []}'"),
+        ["vectors.schema: this is not an Avro record with the fields id and vector, as JSON."]
+    );
+    assert_eq!(
+        problems("schema: '{}'"),
+        ["vectors.schema: only Avro has a schema here. Remove it, or set format to avro."]
+    );
+    assert_eq!(
+        problems("format: avro, schema: '{}', schema-registry: 'http://r'"),
+        ["vectors.schema: the registry has the schemas. Remove this key, or schema-registry."]
+    );
+    assert_eq!(
+        problems("format: avro, schema-registry: 'r:8081'"),
+        ["vectors.schema-registry: 'r:8081' is not an HTTP address. Write it like \
+          http://registry-1:8081."]
+    );
+    assert_eq!(
+        problems("schema-registry: 'http://r'"),
+        ["vectors.schema-registry: a registry has schemas of Avro. Remove it, or set format to \
+          avro."]
     );
 }
 

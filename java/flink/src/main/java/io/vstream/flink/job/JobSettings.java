@@ -155,8 +155,8 @@ public record JobSettings(
                         need(collection, "metric").asText().equals("cosine"),
                         Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
-                input(need(job, "vectors")),
-                queries ? input(job.path("queries")) : null,
+                input(need(job, "vectors"), false),
+                queries ? input(job.path("queries"), true) : null,
                 workload(job.path("workload"), queries),
                 results(job.path("results")),
                 job.path("training-sample").asInt(20_000),
@@ -176,7 +176,7 @@ public record JobSettings(
                 faults(job.path("faults")));
     }
 
-    private static Input input(JsonNode input) {
+    private static Input input(JsonNode input, boolean queries) {
         Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
         boolean kafka = kind == Input.Kind.KAFKA;
         boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
@@ -186,7 +186,7 @@ public record JobSettings(
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(10),
-                kafka ? KafkaInput.fromJson(input) : null);
+                kafka ? KafkaInput.fromJson(input, queries) : null);
     }
 
     private static Results results(JsonNode results) {
