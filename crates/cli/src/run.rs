@@ -1,5 +1,8 @@
 //! `vstream run`: starts a job, shows it, and ends with its result as one line of JSON.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +29,8 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
-    let result = drive(&job, view, &mut |_, _| {})?;
+    let mut lines = arguments.lines.as_deref().map(Lines::create).transpose()?;
+    let result = drive(&job, view, lines.as_mut(), &mut |_, _| {})?;
     eprint!("\n{}", view::report(&result, job.parallelism));
     let summary = serde_json::to_string(&Summary::from(&result));
     text::print_line(&summary.expect("plain numbers"))
@@ -38,6 +42,7 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
 pub(crate) fn drive(
     job: &JobSettings,
     mut view: View,
+    mut lines: Option<&mut Lines>,
     on_sample: &mut dyn FnMut(&mut View, Answer),
 ) -> Result<Progress, Failure> {
     let interrupted = watch_for_interrupts()?;
@@ -54,7 +59,13 @@ pub(crate) fn drive(
             Event::Quiet => continue,
             Event::Ended => break,
         };
-        match Message::parse(&line) {
+        let message = Message::parse(&line);
+        if let (Some(lines), Some(Message::Progress(_) | Message::Result(_))) =
+            (&mut lines, &message)
+        {
+            lines.add(&line)?;
+        }
+        match message {
             Some(Message::Progress(progress)) => view.show(progress),
             Some(Message::Result(progress)) => result = Some(progress),
             Some(Message::Sample(answer)) => on_sample(&mut view, answer),
@@ -66,6 +77,27 @@ pub(crate) fn drive(
     drop(view);
     jvm.wait(&interrupted)?;
     result.ok_or_else(|| jvm.complain("The job ended without a result."))
+}
+
+/// A file of what the job says.
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lines {
+    fn create(path: &Path) -> Result<Lines, Failure> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Lines { path: path.to_owned(), file })
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.file, "{line}").map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{} could not be written ({error}). Choose another.", path.display()))
 }
 
 /// A flag that Ctrl-C, a polite request to end and a closed terminal set.
