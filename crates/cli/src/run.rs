@@ -1,5 +1,8 @@
 //! `vstream run`: starts a job, shows it, and ends with its result as one line of JSON.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +34,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
-    let result = drive(&job, restore.as_deref(), view, &mut |_, _| {}).inspect_err(|_| {
-        let checkpoint = job.checkpoint.as_ref();
-        if let Some(left) = checkpoint.and_then(|checkpoint| restore::newest(&checkpoint.path)) {
-            eprintln!("To go on from its newest checkpoint: --restore {}", left.display());
-        }
-    })?;
+    let mut lines = arguments.lines.as_deref().map(Lines::create).transpose()?;
+    let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
+        .inspect_err(|_| {
+            let checkpoint = job.checkpoint.as_ref();
+            if let Some(left) = checkpoint.and_then(|checkpoint| restore::newest(&checkpoint.path))
+            {
+                eprintln!("To go on from its newest checkpoint: --restore {}", left.display());
+            }
+        })?;
     eprint!("\n{}", view::report(&result, job.parallelism));
     let summary = serde_json::to_string(&Summary::from(&result));
     text::print_line(&summary.expect("plain numbers"))
@@ -51,6 +57,7 @@ pub(crate) fn drive(
     job: &JobSettings,
     restore: Option<&str>,
     mut view: View,
+    mut lines: Option<&mut Lines>,
     on_sample: &mut dyn FnMut(&mut View, Answer),
 ) -> Result<Progress, Failure> {
     let interrupted = watch_for_interrupts()?;
@@ -67,7 +74,13 @@ pub(crate) fn drive(
             Event::Quiet => continue,
             Event::Ended => break,
         };
-        match Message::parse(&line) {
+        let message = Message::parse(&line);
+        if let (Some(lines), Some(Message::Progress(_) | Message::Result(_))) =
+            (&mut lines, &message)
+        {
+            lines.add(&line)?;
+        }
+        match message {
             Some(Message::Progress(progress)) => view.show(progress),
             Some(Message::Result(progress)) => result = Some(progress),
             Some(Message::Sample(answer)) => on_sample(&mut view, answer),
@@ -79,6 +92,27 @@ pub(crate) fn drive(
     drop(view);
     jvm.wait(&interrupted)?;
     result.ok_or_else(|| jvm.complain("The job ended without a result."))
+}
+
+/// A file of what the job says.
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lines {
+    fn create(path: &Path) -> Result<Lines, Failure> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Lines { path: path.to_owned(), file })
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.file, "{line}").map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{} could not be written ({error}). Choose another.", path.display()))
 }
 
 /// A flag that Ctrl-C, a polite request to end and a closed terminal set.

@@ -73,7 +73,7 @@ pub struct RebalanceSettings {
 #[serde(rename_all = "kebab-case")]
 pub enum RebalancePolicy {
     /// None does.
-    Off,
+    None,
     /// Single cells go from the fullest partitions to the emptiest.
     Cells,
     /// Boundaries between neighbouring partitions shift, as in the VStream paper.
@@ -81,7 +81,7 @@ pub enum RebalancePolicy {
 }
 
 const POLICIES: &[(&str, RebalancePolicy)] = &[
-    ("off", RebalancePolicy::Off),
+    ("none", RebalancePolicy::None),
     ("cells", RebalancePolicy::Cells),
     ("boundary", RebalancePolicy::Boundary),
 ];
@@ -213,13 +213,13 @@ impl JobSettings {
     }
 
     fn check_rebalance(&self, root: &Section) {
-        if self.rebalance.policy == RebalancePolicy::Off {
+        if self.rebalance.policy == RebalancePolicy::None {
             return;
         }
         if let EncoderSettings::Lsh { .. } | EncoderSettings::Id = self.collection.encoder {
             root.note(
                 "rebalance.policy",
-                "only the encoder cells has ranges that can change partition. Set it to off, or \
+                "only the encoder cells has ranges that can change partition. Set it to none, or \
                  collection.encoder.kind to cells.",
             );
         }
@@ -227,7 +227,7 @@ impl JobSettings {
             root.note(
                 "rebalance.policy",
                 "rows change partition through the folder of the checkpoints, and there is none. \
-                 Add checkpoint with a path, or set it to off.",
+                 Add checkpoint with a path, or set it to none.",
             );
         }
     }
@@ -293,7 +293,7 @@ impl JobSettings {
 impl RebalanceSettings {
     fn read(section: &Section) -> RebalanceSettings {
         let settings = RebalanceSettings {
-            policy: section.choice("policy", "a policy", POLICIES, Some(RebalancePolicy::Off)),
+            policy: section.choice("policy", "a policy", POLICIES, Some(RebalancePolicy::None)),
             interval: section.duration_ms("interval", 100..=86_400_000, 5_000),
             trigger: section.number("trigger", 1.06..=100.0, 1.15),
         };

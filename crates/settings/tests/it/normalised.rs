@@ -31,7 +31,7 @@ fn a_job_is_completed_with_defaults() {
         "training-sample": 20000,
         "merge-deadline": 5000,
         "audit-share": 0.0025,
-        "rebalance": {"policy": "off", "interval": 5000, "trigger": 1.15},
+        "rebalance": {"policy": "none", "interval": 5000, "trigger": 1.15},
         "search": {"threads": 1, "in-flight": 32},
         "checkpoint": null,
         "state": {"path": folder.join("state")},

@@ -81,7 +81,7 @@ fn rows_change_partition_only_where_they_can() {
     refuses(
         "rebalance.policy=cells",
         "rebalance.policy: rows change partition through the folder of the checkpoints, and there \
-         is none. Add checkpoint with a path, or set it to off.",
+         is none. Add checkpoint with a path, or set it to none.",
     );
 }
 

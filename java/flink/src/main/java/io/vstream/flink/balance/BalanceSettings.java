@@ -6,7 +6,7 @@ import java.io.Serializable;
 /**
  * When and how ranges change hands.
  *
- * @param policy {@code off}, {@code cells} or {@code boundary}
+ * @param policy {@code none}, {@code cells} or {@code boundary}
  * @param intervalMillis between two looks at the loads
  * @param trigger load of the fullest partition over the mean at which something is done
  * @param folder that all machines see, for sealed rows on their way; null if there is none
@@ -22,7 +22,7 @@ public record BalanceSettings(String policy, long intervalMillis, double trigger
 
     /** True if ranges change hands at all. */
     public boolean on() {
-        return !policy.equals("off");
+        return !policy.equals("none");
     }
 
     /** The same with a folder. */

@@ -6,10 +6,13 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /**
- * What all partitions have reported of their cells. Work is smoothed: half of what is known is of
- * the last report, a quarter of the one before.
+ * What all partitions have reported of their cells. Work is smoothed over some ten reports: a cell
+ * sees few queries in a second, and what is noise must move no rows.
  */
 final class Loads {
+
+    /** Weight of the last report. */
+    private static final double LATEST = 0.1;
 
     private static final int BUCKET_BYTES = 2 * Double.BYTES;
 
@@ -31,12 +34,12 @@ final class Loads {
         int partition = report.partition();
         Arrays.fill(rows[partition], 0);
         for (int bucket = 0; bucket < MovedRanges.BUCKETS; bucket++) {
-            work[partition][bucket] /= 2;
+            work[partition][bucket] *= 1 - LATEST;
         }
         for (int i = 0; i < report.buckets().length; i++) {
             int bucket = report.buckets()[i];
             rows[partition][bucket] = report.rows()[i];
-            work[partition][bucket] += report.micros()[i] / 2.0;
+            work[partition][bucket] += report.micros()[i] * LATEST;
         }
         heard[partition] = true;
     }

@@ -209,7 +209,7 @@ public record JobSettings(
 
     private static BalanceSettings rebalance(JsonNode rebalance) {
         return new BalanceSettings(
-                rebalance.path("policy").asText("off"),
+                rebalance.path("policy").asText("none"),
                 rebalance.path("interval").asLong(5_000),
                 rebalance.path("trigger").asDouble(1.15),
                 null);

@@ -197,7 +197,7 @@ public final class VStreamJob {
         if (settings.on() && checkpoints == null) {
             throw new IllegalArgumentException(
                     "Rows that change partition go through the checkpoint folder, and there is"
-                            + " none. Set execution.checkpointing.dir, or rebalance to off.");
+                        + " none. Set execution.checkpointing.dir, or rebalance.policy to none.");
         }
         return settings;
     }
@@ -237,7 +237,8 @@ public final class VStreamJob {
                                 job.collection(),
                                 job.rules().dimension(),
                                 job.parallelism(),
-                                job.auditShare()))
+                                job.auditShare(),
+                                job.rebalance().on()))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid("route");
     }

@@ -46,9 +46,6 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     /** Name of the announced one. */
     private static final Integer NEXT = 1;
 
-    /** One query of so many has its cost counted, so many times. */
-    public static final int COUNTED_ONE_IN = 8;
-
     private static final int EXACT = -1;
 
     /** 2^64 divided by the golden ratio: spreads consecutive numbers over all of them. */
@@ -58,6 +55,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     private final int dimension;
     private final int partitions;
     private final double auditShare;
+    private final boolean counted;
 
     private transient BroadcastState<Integer, byte[]> template;
     private transient NativeRouter router;
@@ -75,12 +73,15 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
      * @param dimension elements of every query
      * @param partitions parallelism of search
      * @param auditShare share of the queries to audit, 0 to 1
+     * @param counted whether the cost of queries is to be counted by cell
      */
-    public QueryRouter(String collection, int dimension, int partitions, double auditShare) {
+    public QueryRouter(
+            String collection, int dimension, int partitions, double auditShare, boolean counted) {
         this.collection = collection;
         this.dimension = dimension;
         this.partitions = partitions;
         this.auditShare = auditShare;
+        this.counted = counted;
     }
 
     @Override
@@ -132,7 +133,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         int count = in.ticket().effort() == EXACT ? all() : choose();
         int bucket = -1;
         int owner = -1;
-        if (router.placed() && counted(in.ticket())) {
+        if (counted && router.placed()) {
             router.place(0, query, placement);
             bucket = MovedRanges.bucket(placement.getLong(0));
             owner = ShardKeys.partition(placement.getInt(Long.BYTES), partitions);
@@ -238,11 +239,6 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
                                 bucket,
                                 in.vector(),
                                 null)));
-    }
-
-    private static boolean counted(Ticket ticket) {
-        return Long.remainderUnsigned(ticket.number() * SPREAD >>> Integer.SIZE, COUNTED_ONE_IN)
-                == 0;
     }
 
     /** A fixed function of the number, so that a replay audits the same queries. */

@@ -2,7 +2,6 @@ package io.vstream.flink.search;
 
 import io.vstream.flink.balance.Report;
 import io.vstream.flink.metrics.Count;
-import io.vstream.flink.route.QueryRouter;
 import io.vstream.nativecore.MovedRanges;
 import java.util.Arrays;
 import java.util.function.Consumer;
@@ -11,8 +10,8 @@ import java.util.function.Consumer;
  * Tells the control task, now and then, how far the partition is and what its cells cost.
  *
  * <p>Upserts are counted by the engine. Rows are counted by walking over all of them in another
- * thread, at most a hundredth of the time. Of the searches one in {@link
- * QueryRouter#COUNTED_ONE_IN} is counted, for the cell that the query lies in.
+ * thread, at most a hundredth of the time. The cost of a search counts for the cell that the query
+ * lies in, in the partition that has this cell; the cost elsewhere for nobody.
  */
 final class LoadReport {
 
@@ -48,10 +47,10 @@ final class LoadReport {
         aside.later(settings.reportMillis(), this::report);
     }
 
-    /** Counts the cost of a search, if it is one of those that are counted. */
+    /** Counts the cost of a search, if the query lies in a cell of this partition. */
     void searched(int bucket, long nanos) {
         if (bucket >= 0) {
-            searchNanos[bucket] += nanos * QueryRouter.COUNTED_ONE_IN;
+            searchNanos[bucket] += nanos;
         }
     }
 

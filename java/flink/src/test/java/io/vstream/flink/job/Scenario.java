@@ -38,7 +38,7 @@ final class Scenario {
     private final Answers answers = new Answers(name);
     private String fault;
     private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
-    private String rebalance = "{\"policy\": \"off\"}";
+    private String rebalance = "{\"policy\": \"none\"}";
     private boolean severalCopies;
     private long adopted;
     private int attempts;
