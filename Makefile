@@ -57,8 +57,12 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 
+# Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
+JOB_RUNS ?= raw json exactly-once
+
 .PHONY: help build native java python demo test chaos model crash-lab lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-job run data data-sift \
+	clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -209,6 +213,10 @@ bench-storage: data ## codecs on real vectors, and search of a segment larger th
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
 	done
+
+bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
+	python3 bench/job/run.py run/job $(JOB_RUNS)
+	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
