@@ -59,9 +59,12 @@ CACHE_MIB ?= 16
 # Of bench-storage: memory of the engine beside codes and ids.
 MEMORY_MIB ?= 24
 
+# Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
+JOB_RUNS ?= raw json exactly-once
+
 .PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates run data data-sift \
-	savepoint-fixture clean
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
+	bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -238,6 +241,10 @@ bench-storage: data ## codecs on real vectors, a segment and an engine larger th
 	done
 	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
 		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare
+
+bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
+	python3 bench/job/run.py run/job $(JOB_RUNS)
+	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
