@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use vstream_index::{
-    Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorBuffer, VectorRef,
-};
+use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::capture::Capturing;
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
-use crate::journal::{check_not_collection, Journal, JournalStats};
+use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
+use crate::places::{Places, PlacesStats};
 use crate::reader::Reader;
-use crate::settings::{IndexKind, Settings};
+use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
+
+/// Writes between two looks whether there is room in memory.
+const WRITES_PER_WAIT: u64 = 64;
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +49,14 @@ pub struct Stats {
     pub recall: Option<RecallEstimate>,
     /// Counts of the log, if the engine keeps one.
     pub journal: Option<JournalStats>,
+    /// Where the rows are.
+    pub places: PlacesStats,
 }
 
 /// The one writer of a partition's rows.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) index: Box<dyn Insert>,
-    pub(crate) search: Arc<dyn Search>,
+    pub(crate) places: Arc<Places>,
     guard: Arc<Guard>,
     /// What makes it durable, if it is.
     pub(crate) journal: Option<Journal>,
@@ -63,25 +66,33 @@ pub struct Engine {
     normalised: Vec<f32>,
     /// Where it is narrowed then; `None` if rows are held as `f32`.
     narrowed: Option<VectorBuffer>,
+    /// Writes since it was opened.
+    steps: u64,
 }
 
 impl Engine {
-    /// An empty engine. Errors: `Invalid` settings.
+    /// An empty engine. Errors: `Invalid` settings; a limit to memory, which needs a directory.
     pub fn create(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
-        let index: Box<dyn Insert> = match settings.index {
-            IndexKind::Flat => Box::new(Flat::new(settings.index_settings())),
-            IndexKind::Cluster => {
-                Box::new(Cluster::new(settings.index_settings(), settings.cluster))
-            }
-        };
-        let search = index.reader();
-        let guard = Guard::start(&settings, &search);
+        if settings.memory.is_some() {
+            return Err(Error::invalid(
+                "memory has a limit and there is nowhere else for rows to go: create the engine in \
+                 a directory, or set no limit",
+            ));
+        }
+        Engine::empty(settings)
+    }
+
+    /// As [`Engine::create`], before it has a directory.
+    pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
+        settings.validate()?;
+        let places = Arc::new(Places::new(&settings));
+        let guard = Guard::start(&settings, &places);
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
         let normalised = Vec::new();
         let (journal, capturing) = (None, None);
-        Ok(Engine { settings, index, search, guard, journal, capturing, normalised, narrowed })
+        Ok(Engine { settings, places, guard, journal, capturing, normalised, narrowed, steps: 0 })
     }
 
     /// The settings it was created with.
@@ -109,20 +120,38 @@ impl Engine {
     /// there.
     fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         let vector = stored(&mut self.narrowed, row.vector);
-        let (journal, capturing) = (&mut self.journal, &mut self.capturing);
-        if journal.is_some() || capturing.is_some() {
-            let before = self.index.version_of(row.id);
-            if before.is_some_and(|before| before > row.version) {
-                return Ok(Applied::Stale);
-            }
-            if let Some(journal) = journal {
-                journal.upsert(&key(row), vector, before)?;
-            }
-            if let Some(capturing) = capturing {
-                capturing.upsert(&self.settings, &key(row), vector, before)?;
-            }
+        let key = key(row);
+        let mut writer = self.places.writer();
+        if self.journal.is_none() && self.capturing.is_none() {
+            return Ok(writer.upsert(key, vector));
         }
-        Ok(self.index.upsert(key(row), vector))
+        let before = writer.find(key.id);
+        if before.is_some_and(|before| before.version > key.version) {
+            return Ok(Applied::Stale);
+        }
+        let version = before.map(|before| before.version);
+        if let Some(journal) = &mut self.journal {
+            journal.upsert(&key, vector, version)?;
+        }
+        if let Some(capturing) = &mut self.capturing {
+            capturing.upsert(&self.settings, &key, vector, version)?;
+        }
+        let applied = writer.upsert_over(key, vector, before);
+        drop(writer);
+        self.step();
+        Ok(applied)
+    }
+
+    /// Takes a step of what is done beside the writer, if one is due without a commit.
+    fn step(&mut self) {
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let Some(journal) = &mut self.journal else { return };
+        self.steps += 1;
+        // A write in so many is held up, if any is: each for so much longer than it would be.
+        let is_room_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
+        if !journal.step(&rows) && is_room_due && self.settings.memory.is_some() {
+            self.places.wait_for_room();
+        }
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -150,42 +179,50 @@ impl Engine {
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
-        if self.journal.is_some() || self.capturing.is_some() {
-            let before = match self.index.version_of(id) {
-                Some(before) if before <= version => before,
-                _ => return Ok(false),
-            };
-            if let Some(journal) = &mut self.journal {
-                journal.delete(id, version, before)?;
-            }
-            if let Some(capturing) = &mut self.capturing {
-                capturing.delete(&self.settings, id, version, before)?;
-            }
+        let mut writer = self.places.writer();
+        if self.journal.is_none() && self.capturing.is_none() {
+            return Ok(writer.delete(id, version));
         }
-        Ok(self.index.delete(id, version))
+        match writer.find(id) {
+            Some(before) if before.version <= version => {
+                if let Some(journal) = &mut self.journal {
+                    journal.delete(id, version, before.version)?;
+                }
+                if let Some(capturing) = &mut self.capturing {
+                    capturing.delete(&self.settings, id, version, before.version)?;
+                }
+            }
+            _ => return Ok(false),
+        }
+        let died = writer.delete(id, version);
+        drop(writer);
+        self.step();
+        Ok(died)
     }
 
     /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
     pub fn reader(&self) -> Reader {
-        Reader::new(&self.settings, self.search.clone(), self.guard.clone())
+        Reader::new(&self.settings, self.places.clone(), self.guard.clone())
     }
 
-    /// Living rows of each shard that has any. Cost: O(rows).
-    pub fn shard_rows(&self) -> BTreeMap<u16, u64> {
+    /// Living rows of each shard that has any. Cost: O(rows); segments are read. Errors: `Corrupt`,
+    /// `Io`, if one cannot be.
+    pub fn shard_rows(&self) -> Result<BTreeMap<u16, u64>, Error> {
         let mut rows = BTreeMap::new();
-        self.search.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1);
-        rows
+        let pinned = self.places.pin();
+        pinned.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1)?;
+        Ok(rows)
     }
 
     /// Counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
-        let index = self.index.stats();
-        let (probes, refine) = match self.guard.effort(&*self.search, 10) {
+        let (index, places) = self.places.stats();
+        let (probes, refine) = match self.guard.effort(&self.places, 10) {
             vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
             vstream_index::Effort::Exact => (index.leaves as usize, index.live as usize),
         };
         let journal = self.journal.as_ref().map(Journal::stats);
-        Stats { index, probes, refine, recall: self.guard.estimate(), journal }
+        Stats { index, probes, refine, recall: self.guard.estimate(), journal, places }
     }
 
     /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
@@ -195,12 +232,12 @@ impl Engine {
     /// Cost: up to some 200 audits, each about a tenth of an exact search. Does nothing without a
     /// guard.
     pub fn catch_up(&self) {
-        self.guard.catch_up(&*self.search);
+        self.guard.catch_up(&self.places);
     }
 
     /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.
     pub fn pin(&self) -> PinnedSnapshot {
-        PinnedSnapshot { settings: self.settings.clone(), rows: self.search.pin() }
+        PinnedSnapshot { settings: self.settings.clone(), rows: self.places.pin() }
     }
 
     /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
@@ -221,6 +258,26 @@ impl Engine {
         let settings = engine.settings.clone();
         snapshot::read(&store, "", &settings, &mut |row| engine.restore_row(row))?;
         Ok(engine)
+    }
+}
+
+/// What checkpoints ask of the rows.
+pub(crate) struct RowsOf<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) places: &'a Arc<Places>,
+}
+
+impl Rows for RowsOf<'_> {
+    fn is_due(&self) -> bool {
+        self.places.is_full()
+    }
+
+    fn capture(&self) -> Capture {
+        if self.places.keeps_segments() {
+            return Capture::Frozen(self.places.freeze());
+        }
+        let settings = self.settings.clone();
+        Capture::Image(PinnedSnapshot { settings, rows: self.places.pin() })
     }
 }
 

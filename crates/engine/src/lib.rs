@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod guard;
 mod journal;
+mod places;
 mod reader;
 pub mod segment;
 mod settings;
@@ -24,8 +25,10 @@ pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
 pub use journal::{
-    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
+    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, SharedFile,
+    SharedState, Verified,
 };
+pub use places::PlacesStats;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};

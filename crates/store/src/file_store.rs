@@ -390,6 +390,10 @@ impl ReadAt for Reader {
         self.read.read(range)
     }
 
+    fn waits(&self) -> bool {
+        self.waits
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         if !self.waits || ranges.len() < 2 {
             return ranges.iter().map(|&range| self.read.read(range)).collect();

@@ -332,7 +332,7 @@ impl Capture {
             if let (None, Some(place)) = (&failed, writers.get_mut(&key.shard)) {
                 failed = self.push(place, &key, vector).err();
             }
-        });
+        })?;
         if let Some(error) = failed {
             return Err(error);
         }

@@ -85,11 +85,13 @@ fn upload(state: &CapturedState, to: &Path) -> PathBuf {
 
 fn rows_of(engine: &Engine) -> Rows {
     let mut rows = Rows::new();
-    engine.pin().for_each_row(&mut |row| {
+    let pinned = engine.pin();
+    let walked = pinned.for_each_row(&mut |row| {
         let (version, shard, vector) = (row.version, row.shard, row.vector.to_vec());
         assert_eq!(row.code, row.id * 7);
         assert!(rows.insert(row.id, (version, shard, vector)).is_none(), "id {} twice", row.id);
     });
+    walked.expect("rows in memory");
     rows
 }
 
@@ -249,7 +251,8 @@ fn a_row_may_change_its_shard_and_keep_its_version() {
             copy_folder(state, &copy);
             let dir = copy.with_extension("engine");
             let engine = Engine::assemble(settings.clone(), &dir, shards, &[copy]);
-            engine.expect("an engine").shard_rows().into_iter().collect::<Vec<_>>()
+            let rows = engine.expect("an engine").shard_rows().expect("rows in memory");
+            rows.into_iter().collect::<Vec<_>>()
         };
         assert_eq!(shards(0..=14, &states[0]), [(0, 50), (1, 50), (2, 50), (3, 50)]);
         assert_eq!(shards(0..=15, &states[1]), [(0, 50), (2, 50), (3, 50), (9, 50)]);

@@ -9,12 +9,12 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::io::Read;
 use std::path::Path;
 
-use vstream_index::PinnedRows;
 use vstream_store::{FileStore, Store, Syncing};
 
 use crate::engine::Row;
 use crate::error::Error;
 use crate::journal::check_not_collection;
+use crate::places::Pinned;
 use crate::settings::Settings;
 
 pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element, RowFileWriter};
@@ -65,7 +65,7 @@ impl SnapshotSummary {
 /// The rows of one moment, to be written while the engine goes on: from any thread.
 pub struct PinnedSnapshot {
     pub(crate) settings: Settings,
-    pub(crate) rows: Box<dyn PinnedRows>,
+    pub(crate) rows: Pinned,
 }
 
 impl PinnedSnapshot {
@@ -94,17 +94,19 @@ impl PinnedSnapshot {
         store: &dyn Store,
         prefix: &str,
     ) -> Result<SnapshotSummary, Error> {
-        write(store, prefix, &self.settings, &*self.rows)
+        write(store, prefix, &self.settings, &self.rows)
     }
 
     /// Shows every row to `visit`, as it is stored: under cosine it is a direction.
-    pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) {
+    ///
+    /// Errors: `Corrupt`, `Io`, if rows are in segments that cannot be read.
+    pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) -> Result<(), Error> {
         let mut values = vec![0.0; self.settings.dimension];
         self.rows.for_each_row(&mut |key, vector| {
             vector.read(&mut values);
             let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
             visit(&Row { id, version, code, shard, vector: &values });
-        });
+        })
     }
 }
 
@@ -112,7 +114,7 @@ fn write(
     store: &dyn Store,
     prefix: &str,
     settings: &Settings,
-    rows: &dyn PinnedRows,
+    rows: &Pinned,
 ) -> Result<SnapshotSummary, Error> {
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
@@ -133,7 +135,7 @@ fn write(
         })();
         digest = digest.wrapping_add(row_digest(key.id, key.version));
         failed = written.err();
-    });
+    })?;
     if let Some(error) = failed {
         return Err(error);
     }

@@ -13,7 +13,6 @@
 
 use std::sync::Arc;
 
-use crate::publish::Guard;
 use vstream_quantize::rabitq::extended::ExtendedQuery;
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
@@ -21,14 +20,14 @@ use vstream_quantize::Form;
 use vstream_vector::{kernels, Metric, Neighbor, TopK};
 
 use super::leaf::Leaf;
+use super::stages::Pinned;
 use super::tree::{Root, Tree};
-use super::Shared;
+use super::{ClusterReader, Shared};
 use crate::flat::{scan_exactly, scan_within};
-use crate::publish::Rooted;
-use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
+use crate::rows::{distance, Sequence, Visible};
 use crate::scratch::Scratch;
 use crate::search::{
-    CodeRanks, Effort, Moment, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX,
+    CodeRanks, Effort, PinnedRows, Probe, Reach, Search, SearchStats, Staged, CODE_RANK_MAX,
 };
 
 /// Leaves scanned for ranking at least, however few are probed.
@@ -56,14 +55,14 @@ pub(crate) struct ClusterScratch {
     scan: ScanScratch,
     estimates: Vec<f32>,
     nodes: Vec<(f32, u32)>,
-    ranked: Vec<Ranked>,
-    candidates: Vec<Candidate>,
+    pub(super) ranked: Vec<Ranked>,
+    pub(super) candidates: Vec<Candidate>,
 }
 
 #[derive(Clone, Copy)]
-struct Ranked {
+pub(super) struct Ranked {
     /// What leaves are ordered by.
-    cost: f32,
+    pub(super) cost: f32,
     /// Distance of the query to the centroid, the constant of the leaf's estimates.
     base: f32,
     node: u32,
@@ -71,12 +70,12 @@ struct Ranked {
 }
 
 #[derive(Clone, Copy)]
-struct Candidate {
-    estimate: f32,
+pub(super) struct Candidate {
+    pub(super) estimate: f32,
     /// Position in `ranked`.
-    leaf: u32,
-    chunk: u16,
-    lane: u16,
+    pub(super) leaf: u32,
+    pub(super) chunk: u16,
+    pub(super) lane: u16,
 }
 
 /// Which candidates are refined: the first `most` of those that are visible.
@@ -86,34 +85,45 @@ struct Refined {
     most: usize,
 }
 
-impl Search for Shared {
-    fn moment(self: Arc<Self>) -> Box<dyn Moment> {
-        let (root, pin) = self.published.pin();
-        let rows = Pinned { root: Guard::into_inner(root), pin };
-        Box::new(Then { shared: self, rows })
-    }
-
+impl Search for ClusterReader {
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        let (root, pin) = self.published.pin();
-        self.search_at(&root, pin, probe, scratch, out)
+        let shared = &*self.0;
+        let (root, pin) = shared.published.pin();
+        let tail = Visible { inserted: pin, deleted: pin };
+        let placed = Visible { inserted: root.placed, deleted: pin };
+        let mut stats = SearchStats::default();
+        stats.rows += scan_exactly(&root.tail, shared.index, probe.vector, tail, out);
+        stats.exact = stats.rows;
+        match probe.effort {
+            Effort::Exact => shared.exact(&root, probe.vector, placed, &mut stats, out),
+            Effort::Approximate { probes, refine } => {
+                let scratch = &mut scratch.cluster;
+                shared.prepare(probe.vector, scratch);
+                shared.rank(&root.tree, probes, scratch);
+                let refine = refine.max(probe.k);
+                // An eighth of the best estimates may be those of dead rows. A second look tells them
+                // apart too late to make up for them: it would look at more rows than were asked for.
+                let spare = if shared.second_look { 0 } else { refine / 8 };
+                shared.scan(&root, refine.saturating_add(spare), scratch, &mut stats);
+                if shared.second_look {
+                    shared.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
+                }
+                sort(&mut scratch.candidates);
+                stats.exact += shared.refine(
+                    &root,
+                    probe.vector,
+                    Refined { visible: placed, most: refine },
+                    scratch,
+                    out,
+                );
+            }
+        }
+        stats
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        let (root, pin) = self.published.pin();
-        let tail = Visible { inserted: pin, deleted: pin };
-        let placed = Visible { inserted: root.placed, deleted: pin };
-        let mut rotated = vec![0.0; self.rotation.padded()];
-        self.rotation.apply(vector, &mut rotated);
-        let mut stats = SearchStats::default();
-        stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
-        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
-            stats.leaves += 1;
-            for chunk in leaf.chunks() {
-                stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
-            }
-        }
-        stats.exact = stats.rows;
-        stats
+        let (root, pin) = self.0.published.pin();
+        self.0.within(&root, pin, (vector, radius), out)
     }
 
     fn audit(
@@ -123,16 +133,17 @@ impl Search for Shared {
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) {
-        let (root, pin) = self.published.pin();
+        let shared = &*self.0;
+        let (root, pin) = shared.published.pin();
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
         let scratch = &mut scratch.cluster;
-        self.prepare(probe.vector, scratch);
-        self.rank(&root.tree, usize::MAX, scratch);
-        self.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
+        shared.prepare(probe.vector, scratch);
+        shared.rank(&root.tree, usize::MAX, scratch);
+        shared.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
         sort(&mut scratch.candidates);
-        scan_exactly(&root.tail, self.index, probe.vector, tail, out);
-        self.refine(
+        scan_exactly(&root.tail, shared.index, probe.vector, tail, out);
+        shared.refine(
             &root,
             probe.vector,
             Refined { visible: placed, most: usize::MAX },
@@ -170,100 +181,64 @@ impl Search for Shared {
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
-        let (root, pin) = self.published.pin();
-        Box::new(Pinned { root: Guard::into_inner(root), pin })
+        Box::new(Pinned::new(&self.0, None))
+    }
+
+    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
+        Box::new(Pinned::new(&self.0, at))
     }
 
     fn leaves(&self) -> usize {
-        self.published.root().tree.leaves
+        self.0.published.root().tree.leaves
     }
 
     fn writes(&self) -> u64 {
-        self.published.sequence()
-    }
-}
-
-struct Pinned {
-    root: Arc<Rooted<Root>>,
-    pin: Sequence,
-}
-
-impl PinnedRows for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
-        self.for_each_leaf_row(&mut |_, key, vector| visit(key, vector));
-    }
-
-    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
-        let placed = Visible { inserted: self.root.placed, deleted: self.pin };
-        for (leaf, number) in self.root.tree.leaves().zip(0..) {
-            for chunk in leaf.chunks() {
-                chunk.rows.for_each_row(placed, &mut |key, row| visit(Some(number), key, row));
-            }
-        }
-        let tail = Visible { inserted: self.pin, deleted: self.pin };
-        self.root.tail.for_each_row(tail, &mut |key, row| visit(None, key, row));
-    }
-}
-
-struct Then {
-    shared: Arc<Shared>,
-    rows: Pinned,
-}
-
-impl Moment for Then {
-    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.shared.search_at(&self.rows.root, self.rows.pin, probe, scratch, out)
+        self.0.published.sequence()
     }
 }
 
 impl Shared {
-    fn search_at(
+    /// Offers every visible row of the leaves.
+    pub(super) fn exact(
+        &self,
+        root: &Root,
+        query: &[f32],
+        placed: Visible,
+        stats: &mut SearchStats,
+        out: &mut TopK,
+    ) {
+        for leaf in root.tree.leaves() {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
+                stats.rows += rows;
+                stats.exact += rows;
+            }
+        }
+    }
+
+    /// Adds every row that is visible at `pin` and within the radius of a query, `near`.
+    pub(super) fn within(
         &self,
         root: &Root,
         pin: Sequence,
-        probe: &Probe<'_>,
-        scratch: &mut Scratch,
-        out: &mut TopK,
+        near: (&[f32], f32),
+        out: &mut Vec<Neighbor>,
     ) -> SearchStats {
+        let (vector, radius) = near;
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
+        let mut rotated = vec![0.0; self.rotation.padded()];
+        self.rotation.apply(vector, &mut rotated);
         let mut stats = SearchStats::default();
-        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out);
-        stats.exact = stats.rows;
-        match probe.effort {
-            Effort::Exact => {
-                for leaf in root.tree.leaves() {
-                    stats.leaves += 1;
-                    for chunk in leaf.chunks() {
-                        let query = probe.vector;
-                        let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
-                        stats.rows += rows;
-                        stats.exact += rows;
-                    }
-                }
-            }
-            Effort::Approximate { probes, refine } => {
-                let scratch = &mut scratch.cluster;
-                self.prepare(probe.vector, scratch);
-                self.rank(&root.tree, probes, scratch);
-                let refine = refine.max(probe.k);
-                // An eighth of the best estimates may be those of dead rows. A second look tells them
-                // apart too late to make up for them: it would look at more rows than were asked for.
-                let spare = if self.second_look { 0 } else { refine / 8 };
-                self.scan(root, refine.saturating_add(spare), scratch, &mut stats);
-                if self.second_look {
-                    self.look_again(root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
-                }
-                sort(&mut scratch.candidates);
-                stats.exact += self.refine(
-                    root,
-                    probe.vector,
-                    Refined { visible: placed, most: refine },
-                    scratch,
-                    out,
-                );
+        stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
+        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
             }
         }
+        stats.exact = stats.rows;
         stats
     }
 
@@ -283,7 +258,7 @@ impl Shared {
         to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
     }
 
-    fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
+    pub(super) fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
         scratch.rotated.resize(self.rotation.padded(), 0.0);
         self.rotation.apply(query, &mut scratch.rotated);
         scratch.table.build(&scratch.rotated);
@@ -298,7 +273,7 @@ impl Shared {
     }
 
     /// Fills `scratch.ranked` with the `probes` nearest leaves, nearest first.
-    fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
+    pub(super) fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
         let ClusterScratch { rotated, scan, estimates, nodes, ranked, .. } = scratch;
         let length = kernels::norm_squared(rotated).sqrt();
         nodes.clear();
@@ -335,7 +310,7 @@ impl Shared {
     }
 
     /// Fills `scratch.candidates` with the `keep` best estimates of the ranked leaves.
-    fn scan(
+    pub(super) fn scan(
         &self,
         root: &Root,
         keep: usize,
@@ -452,11 +427,11 @@ impl Shared {
     }
 }
 
-fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
+pub(super) fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
     &root.tree.nodes[ranked.node as usize].leaves[ranked.child as usize]
 }
 
-fn sort(candidates: &mut [Candidate]) {
+pub(super) fn sort(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
 }
 
