@@ -54,8 +54,9 @@ impl Engine {
             source.take(&mut engine)?;
             sources.push(source);
         }
-        let rows = engine.places.pin();
-        rows.for_each_row(&mut |key, _| capturing.tally.add(key.id, key.version))?;
+        let rows = engine.pin();
+        rows.rows.for_each_row(&mut |key, _| capturing.tally.add(key.id, key.version))?;
+        drop(rows);
         match &sources[..] {
             [] => {}
             [source] if source.shards == shards => {

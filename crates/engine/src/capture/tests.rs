@@ -85,14 +85,13 @@ fn upload(state: &CapturedState, to: &Path) -> PathBuf {
 
 fn rows_of(engine: &Engine) -> Rows {
     let mut rows = Rows::new();
-    engine
-        .pin()
-        .for_each_row(&mut |row| {
-            let (version, shard, vector) = (row.version, row.shard, row.vector.to_vec());
-            assert_eq!(row.code, row.id * 7);
-            assert!(rows.insert(row.id, (version, shard, vector)).is_none(), "id {} twice", row.id);
-        })
-        .expect("rows in memory");
+    let pinned = engine.pin();
+    let walked = pinned.for_each_row(&mut |row| {
+        let (version, shard, vector) = (row.version, row.shard, row.vector.to_vec());
+        assert_eq!(row.code, row.id * 7);
+        assert!(rows.insert(row.id, (version, shard, vector)).is_none(), "id {} twice", row.id);
+    });
+    walked.expect("rows in memory");
     rows
 }
 

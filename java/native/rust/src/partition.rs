@@ -208,6 +208,8 @@ impl Partition {
                 "probes": stats.probes,
                 "recall": recall,
                 "memory-bytes": stats.index.memory_bytes,
+                "segment-bytes": stats.places.segment_bytes,
+                "cache-bytes": stats.places.cache_bytes,
                 "splits": stats.index.splits,
                 "merges": stats.index.merges,
                 "rewrites": stats.index.rewrites,

@@ -152,8 +152,9 @@ public final class NativeEngine implements AutoCloseable {
     /**
      * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
      * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
-     * {@code memory-bytes}, {@code splits}, {@code merges}, {@code rewrites} and {@code
-     * moved-rows}. Visits every leaf and waits for the writer: not for every record.
+     * {@code memory-bytes}, {@code segment-bytes} and {@code cache-bytes} of rows on disk, {@code
+     * splits}, {@code merges}, {@code rewrites} and {@code moved-rows}. Visits every leaf and waits
+     * for the writer: not for every record.
      */
     public String statsJson() {
         return Bridge.engineStats(handle.number());

@@ -120,6 +120,27 @@ public final class Names {
     /** Rows that were handed over and dropped since this attempt began. */
     public static final String RELEASED = "rowsReleased";
 
+    /** Rows of the partition that are dead and not yet reclaimed. */
+    public static final String DELETED = "deleted";
+
+    /** Milliseconds between now and the event time up to which all records are applied, or -1. */
+    public static final String FRESHNESS_LAG = "freshnessLagMs";
+
+    /** Share of the true neighbours that searches find, as the engine's recall guard measured. */
+    public static final String RECALL_ESTIMATE = "recallEstimate";
+
+    /** Half of the 95 % interval around the estimate. */
+    public static final String RECALL_MARGIN = "recallMargin";
+
+    /** Bytes of native memory of the partition, which Flink does not see. */
+    public static final String NATIVE_MEMORY = "nativeMemoryBytes";
+
+    /** Label: where rows lie, {@code memory} or {@code disk}. */
+    public static final String TIER = "tier";
+
+    /** Bytes there. */
+    public static final String TIER_BYTES = "tierBytes";
+
     // Merge.
     /** Audits that ended. */
     public static final String AUDITS = "audits";

@@ -4,12 +4,13 @@ import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeMoment;
 import io.vstream.nativecore.QueryBatch;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/** One query, asked of the rows of one moment. */
+/** One query, asked of the rows of one moment, or of those of now. */
 final class Question implements Searches.Search<Question.Found> {
 
     private final Desk desk;
@@ -19,8 +20,8 @@ final class Question implements Searches.Search<Question.Found> {
     private final long asked = System.nanoTime();
 
     /**
-     * @param frontier how much of the vector stream is behind the moment
-     * @param moment is closed with this
+     * @param frontier how much of the vector stream is behind the rows
+     * @param moment is closed with this; null to ask the engine as it is when this runs
      */
     Question(Desk desk, QueryCopy copy, Frontier frontier, NativeMoment moment) {
         this.desk = desk;
@@ -43,11 +44,13 @@ final class Question implements Searches.Search<Question.Found> {
     /** Buffers of those who search at once, kept for the next ones. */
     static final class Desk {
 
+        private final NativeEngine engine;
         private final int dimension;
         private final int partition;
         private final Queue<Buffers> idle = new ConcurrentLinkedQueue<>();
 
-        Desk(int dimension, int partition) {
+        Desk(NativeEngine engine, int dimension, int partition) {
+            this.engine = engine;
             this.dimension = dimension;
             this.partition = partition;
         }
@@ -76,7 +79,11 @@ final class Question implements Searches.Search<Question.Found> {
         if (audit) {
             buffers.queries.add(k, BufferLayout.EFFORT_EXACT, copy.vector());
         }
-        buffers.answers.search(moment, buffers.queries);
+        if (moment != null) {
+            buffers.answers.search(moment, buffers.queries);
+        } else {
+            buffers.answers.search(desk.engine, buffers.queries);
+        }
         Neighbors found = copy.inFanOut() ? next(buffers.answers) : Neighbors.NONE;
         int leaves = copy.inFanOut() && !audit ? buffers.answers.leavesScanned() : 0;
         Neighbors exact = audit ? next(buffers.answers) : Neighbors.NONE;
@@ -95,7 +102,9 @@ final class Question implements Searches.Search<Question.Found> {
 
     @Override
     public void close() {
-        moment.close();
+        if (moment != null) {
+            moment.close();
+        }
     }
 
     private static Neighbors next(AnswerBatch answers) {

@@ -86,7 +86,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient long statsDueNanos;
     private transient Count applied;
     private transient Level lastApplied;
-    private transient Level rows;
+    private transient PartitionGauges gauges;
     private transient Count searches;
     private transient Count searchNanos;
     private transient Count queueNanos;
@@ -138,7 +138,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
-        desk = new Question.Desk(settings.dimension(), partition);
+        desk = new Question.Desk(state.engine(), settings.dimension(), partition);
         if (settings.threads() > 0) {
             beside =
                     new Searches<>(
@@ -154,7 +154,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
         lastApplied = meters.level(Names.LAST_APPLIED);
-        rows = meters.level(Names.ROWS);
+        gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
         searchNanos = meters.count(Names.SEARCH_NANOS);
         queueNanos = meters.count(Names.QUEUE_NANOS);
@@ -230,19 +230,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             handOver.mark(false, copy.obeyed());
             return;
         }
-        if (beside != null) {
-            beside.awaitRoom();
-        }
-        apply();
-        Question question = new Question(desk, copy, behind.frontier(), state.engine().moment());
-        if (beside != null) {
-            beside.begin(question);
-            inFlight.set(beside.inFlight());
+        if (beside == null) {
+            apply();
+            answer(new Question(desk, copy, behind.frontier(), null).run());
             return;
         }
-        try (question) {
-            answer(question.run());
-        }
+        beside.awaitRoom();
+        apply();
+        beside.begin(new Question(desk, copy, behind.frontier(), state.engine().moment()));
+        inFlight.set(beside.inFlight());
     }
 
     private void answer(Question.Found found) {
@@ -331,18 +327,21 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void close() throws Exception {
-        if (beside != null) {
-            beside.close();
+        try {
+            if (beside != null) {
+                beside.close();
+            }
+        } finally {
+            if (aside != null) {
+                aside.close();
+                handOver.close();
+            }
+            if (state != null) {
+                state.close();
+                state = null;
+            }
+            super.close();
         }
-        if (aside != null) {
-            aside.close();
-            handOver.close();
-        }
-        if (state != null) {
-            state.close();
-            state = null;
-        }
-        super.close();
     }
 
     /** Behind all partitions of the checkpoint, since a shard may come from any of them. */
@@ -387,7 +386,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private void readStats() throws IOException {
         long began = System.nanoTime();
-        rows.set(JSON.readTree(state.engine().statsJson()).path("live-rows").asLong());
+        gauges.show(
+                JSON.readTree(state.engine().statsJson()),
+                behind.frontier(),
+                System.currentTimeMillis());
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }
