@@ -29,9 +29,10 @@ _PAPER = "500,3500,6500,9500"
 _SLOW = "50,100,200,350,500,700,1000,1500,2000,3500,6500,9500"
 
 RUNS: dict[str, dict[str, str]] = {
-    "raw": {"rates": "5000,8000,10000,11000,12000", "seconds": "15"},
-    "json": {"format": "json", "rates": "5000,8000,9000", "seconds": "15"},
+    "raw": {"rates": "5000,8000,10000,11000,12000", "warm-up": "10000"},
+    "json": {"format": "json", "rates": "5000,8000,9000,10000", "warm-up": "8000"},
     "exactly-once": {"delivery": "exactly-once", "rates": "5000", "until": "false"},
+    "half": {"rates": "5000,5500", "warm-up": "10000", "until": "false"},
     "beside-vstream": {**_BESIDE, "rates": _PAPER},
     "beside-chroma": {**_BESIDE, "system": "chroma", "rates": _SLOW},
     "beside-chroma-single": {**_BESIDE, "system": "chroma", "rates": _SLOW, "batch": "1"},

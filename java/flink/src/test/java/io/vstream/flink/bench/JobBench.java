@@ -75,7 +75,7 @@ public final class JobBench implements AutoCloseable {
         long began = System.nanoTime();
         preload();
         say("preloaded in " + (System.nanoTime() - began) / NANOS_PER_MILLI + " ms");
-        load.run(options.rates().get(0), Duration.ofSeconds(WARM_UP_SECONDS));
+        load.run(options.warmUp(), Duration.ofSeconds(WARM_UP_SECONDS));
         settle();
         boolean sustained = true;
         int rate = 0;

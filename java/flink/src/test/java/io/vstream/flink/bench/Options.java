@@ -15,6 +15,7 @@ import java.util.TreeMap;
  * @param exactlyOnce true to commit answers with checkpoints
  * @param checkpointMillis between two checkpoints, 0 for none
  * @param rates records per second of the steps, rising
+ * @param warmUp records per second before the first step
  * @param seconds of a step
  * @param preload rows that are there before the first step
  * @param batch writes that a peer gets in one call at most
@@ -31,6 +32,7 @@ record Options(
         boolean exactlyOnce,
         long checkpointMillis,
         List<Integer> rates,
+        int warmUp,
         int seconds,
         int preload,
         int batch,
@@ -48,6 +50,7 @@ record Options(
                     "delivery",
                     "checkpoint-ms",
                     "rates",
+                    "warm-up",
                     "seconds",
                     "preload",
                     "batch",
@@ -70,14 +73,17 @@ record Options(
             given.put(key, words[i + 1]);
         }
         boolean exactly = given.getOrDefault("delivery", "at-least-once").equals("exactly-once");
+        List<Integer> rates =
+                Arrays.stream(given.getOrDefault("rates", "10000").split(","))
+                        .map(Integer::valueOf)
+                        .toList();
         return new Options(
                 given.getOrDefault("system", "vstream"),
                 given.getOrDefault("format", "raw").equals("json"),
                 exactly,
                 Long.parseLong(given.getOrDefault("checkpoint-ms", exactly ? "1000" : "0")),
-                Arrays.stream(given.getOrDefault("rates", "10000").split(","))
-                        .map(Integer::valueOf)
-                        .toList(),
+                rates,
+                Integer.parseInt(given.getOrDefault("warm-up", rates.get(0).toString())),
                 Integer.parseInt(given.getOrDefault("seconds", "15")),
                 Integer.parseInt(given.getOrDefault("preload", "150000")),
                 Integer.parseInt(given.getOrDefault("batch", "100")),
