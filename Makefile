@@ -57,7 +57,7 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 
-.PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
+.PHONY: help build native java python demo test test-s3 chaos model crash-lab fuzz lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
 
 help: ## what can be made
@@ -143,6 +143,10 @@ model: ## the publish path of the index under the loom model checker
 crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on; adds to RELIABILITY.md
 	$(CARGO) build --release -q -p vstream-sim --bin crash-lab
 	target/release/crash-lab run --minutes $(MINUTES) --seed $(SEED) --ledger RELIABILITY.md
+
+fuzz: ## every decoder against bytes that nobody wrote, for MINUTES, from SEED on
+	VSTREAM_FUZZ_SECONDS=$$(( $(MINUTES) * 60 )) VSTREAM_FUZZ_SEED=$(SEED) \
+		$(CARGO) test --locked -p vstream-fuzz -- --nocapture
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check

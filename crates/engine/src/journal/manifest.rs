@@ -29,6 +29,8 @@ use crate::settings::{IndexKind, Settings, DIMENSION_MAX};
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
 const FORMAT: u32 = 1;
 const HEADER: usize = 152;
+/// Generations, LSNs, rows and numbers of files stay below.
+const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
 const LOGS_MAX: u64 = 1 << 16;
 
@@ -161,6 +163,11 @@ impl Manifest {
             live: u64_at(body, at + 8),
             digest: digest(at + 16),
         };
+        // Numbers that were counted up from 1. Beyond this they were not, and could not be counted on.
+        let counted = [56, 64, 72, 80, 112, 120].map(|at| u64_at(body, at));
+        if counted.iter().chain(&logs).any(|&number| number >= COUNT_MAX) {
+            return Err(corrupt("a number is larger than it can have become"));
+        }
         let number = u64_at(body, 64);
         let base = Base { number, state: state(72), checksum: u64_at(body, 104) };
         Ok(Manifest {
