@@ -62,7 +62,7 @@ MEMORY_MIB ?= 24
 # Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
 JOB_RUNS ?= raw json exactly-once
 
-.PHONY: help build native java python demo test test-s3 chaos model crash-lab lint bench bench-peers \
+.PHONY: help build native java python demo test test-s3 chaos model crash-lab fuzz lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
 	bench-job run data data-sift savepoint-fixture clean
 
@@ -163,6 +163,10 @@ model: ## the publish path of the index under the loom model checker
 crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on; adds to RELIABILITY.md
 	$(CARGO) build --release -q -p vstream-sim --bin crash-lab
 	target/release/crash-lab run --minutes $(MINUTES) --seed $(SEED) --ledger RELIABILITY.md
+
+fuzz: ## every decoder against bytes that nobody wrote, for MINUTES, from SEED on
+	VSTREAM_FUZZ_SECONDS=$$(( $(MINUTES) * 60 )) VSTREAM_FUZZ_SEED=$(SEED) \
+		$(CARGO) test --locked -p vstream-fuzz -- --nocapture
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check

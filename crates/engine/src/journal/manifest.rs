@@ -38,6 +38,8 @@ const FORMAT: u32 = 2;
 const HEADER: usize = 184;
 /// Of format 1, which is read for ever.
 const HEADER_1: usize = 152;
+/// Generations, LSNs, rows and numbers of files stay below.
+const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
 const LOGS_MAX: u64 = 1 << 16;
 /// Segments are merged long before.
@@ -218,6 +220,13 @@ impl Manifest {
             live: u64_at(body, at + 8),
             digest: u128_at(body, at + 16),
         };
+        // Numbers that were counted up from 1. Beyond this they were not, and could not be counted on.
+        let counted =
+            [56, 64, 72, 80, 112, 120, 168]
+                .map(|at| if at < 168 { u64_at(body, at) } else { word(at) });
+        if counted.iter().chain(&logs).chain(&unmade).any(|&number| number >= COUNT_MAX) {
+            return Err(corrupt("a number is larger than it can have become"));
+        }
         let image = Image { number: u64_at(body, 64), checksum: u64_at(body, 104) };
         let mut settings =
             decode_settings(body).ok_or_else(|| corrupt("a setting is out of range"))?;

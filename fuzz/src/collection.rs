@@ -1,0 +1,160 @@
+//! Directories of durable engines and of snapshots, with right checksums around wrong counts.
+
+use std::sync::Arc;
+
+use vstream_engine::{
+    verify_store, Durability, Element, Engine, IndexKind, Journaling, Metric, Row, Settings,
+};
+use vstream_store::blocks::{checksum, Place};
+use vstream_store::{FileStore, Memory, Syncing};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::container::{content_of, directory, pack, unpack, Content};
+
+pub(crate) fn open(bytes: &[u8]) {
+    let content = unpack(bytes);
+    // Damage is a finding or an error: nobody vouches for the bytes.
+    let _ = verify_store(&directory(&content));
+    let opened = Engine::open_in_store(directory(&content), &mut |settings, journaling| {
+        settings.recall_guard = false;
+        journaling.background = false;
+    });
+    if let Ok(mut engine) = opened {
+        let _ = engine.delete(1, u64::MAX).and_then(|_| engine.commit());
+    }
+}
+
+fn settings(element: Element, index: IndexKind) -> Settings {
+    let settings = Settings::new(3, Metric::L2, element);
+    Settings { index, recall_guard: false, ..settings }
+}
+
+fn write(engine: &mut Engine, ids: std::ops::Range<u64>) {
+    for id in ids {
+        let vector = [id as f32, 1.0, 2.0];
+        let row =
+            Row { id, version: id + 1, code: id << 3, shard: (id % 3) as u16, vector: &vector };
+        engine.upsert(&row).expect("accepted");
+    }
+}
+
+/// Collections with a base image and logs, closed and not.
+pub(crate) fn collections() -> Vec<Vec<u8>> {
+    let mut corpus = Vec::new();
+    let kinds = [(Element::F32, IndexKind::Flat), (Element::U8, IndexKind::Cluster)];
+    for (element, index) in kinds {
+        let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
+        let journaling =
+            Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
+        let mut engine =
+            Engine::create_in_store(store.clone(), settings(element, index), journaling, 7)
+                .expect("made");
+        write(&mut engine, 0..10);
+        engine.commit().expect("committed");
+        corpus.push(pack(&content_of(&store)));
+        engine.checkpoint().expect("a base image");
+        write(&mut engine, 10..15);
+        engine.delete(3, u64::MAX).expect("accepted");
+        engine.commit().expect("committed");
+        write(&mut engine, 15..18);
+        engine.commit().expect("committed");
+        corpus.push(pack(&content_of(&store)));
+        engine.close().expect("closed");
+        corpus.push(pack(&content_of(&store)));
+    }
+    corpus
+}
+
+/// Snapshots of several shards.
+pub(crate) fn snapshots() -> Vec<Vec<u8>> {
+    let mut corpus = Vec::new();
+    for element in [Element::F32, Element::Bf16, Element::I8] {
+        let mut engine = Engine::create(settings(element, IndexKind::Flat)).expect("made");
+        write(&mut engine, 0..12);
+        let folder = tempfile::tempdir().expect("a folder");
+        engine.snapshot(folder.path()).expect("written");
+        let store = FileStore::open_dir(folder.path(), Syncing::Off).expect("a folder");
+        corpus.push(pack(&content_of(&store)));
+    }
+    corpus
+}
+
+/// Computes the checksums of every file anew, and those that name other files.
+pub(crate) fn reseal(bytes: &mut Vec<u8>) {
+    let mut content = unpack(bytes);
+    for (name, file) in &mut content {
+        if name.starts_with("log-") {
+            let _ = reseal_log(file);
+        } else if name.ends_with(".rows") {
+            reseal_tail(file);
+        }
+    }
+    let names: Vec<String> =
+        content.keys().filter(|name| name.ends_with("MANIFEST")).cloned().collect();
+    for name in names {
+        let prefix = name.trim_end_matches("MANIFEST").to_owned();
+        let _ = reseal_manifest(&mut content, &name, &prefix);
+        let sum = content.get(&name).map(|file| xxh3_64(file));
+        if let (Some(sum), Some(collection)) = (sum, content.get_mut("COLLECTION")) {
+            if collection.len() >= 112 {
+                collection[104..112].copy_from_slice(&sum.to_le_bytes());
+            }
+        }
+    }
+    if let Some(collection) = content.get_mut("COLLECTION") {
+        reseal_tail(collection);
+    }
+    *bytes = pack(&content);
+}
+
+fn reseal_tail(file: &mut [u8]) {
+    if let Some(body) = file.len().checked_sub(8) {
+        let sum = xxh3_64(&file[..body]).to_le_bytes();
+        file[body..].copy_from_slice(&sum);
+    }
+}
+
+/// Entries of a snapshot's manifest: lengths and checksums of the files as they are.
+fn reseal_manifest(content: &mut Content, name: &str, prefix: &str) -> Option<()> {
+    let mut manifest = content.get(name)?.clone();
+    let end = manifest.len().checked_sub(8)?;
+    for at in (48..end).step_by(32).take_while(|at| at + 32 <= end) {
+        let shard = u16::from_le_bytes([manifest[at], manifest[at + 1]]);
+        let Some(file) = content.get(&format!("{prefix}shard-{shard:03}.rows")) else { continue };
+        let Some(sum) = file.last_chunk::<8>() else { continue };
+        manifest[at + 16..at + 24].copy_from_slice(&(file.len() as u64).to_le_bytes());
+        manifest[at + 24..at + 32].copy_from_slice(sum);
+    }
+    reseal_tail(&mut manifest);
+    content.insert(name.to_owned(), manifest);
+    Some(())
+}
+
+/// The header of a log, then the chain of its groups as far as it goes.
+fn reseal_log(log: &mut [u8]) -> Option<()> {
+    let header = log.get(..56)?;
+    let mut chain = xxh3_64(header);
+    let file = xxh3_64(&log[16..32]);
+    log.get_mut(56..64)?.copy_from_slice(&chain.to_le_bytes());
+    let mut at = 64;
+    loop {
+        let length = u32::from_le_bytes(*log.get(at + 4..)?.first_chunk()?) as usize;
+        let body = at.checked_add(64)?.checked_add(length)?;
+        log.get(body..body.checked_add(8)?)?;
+        log[at + 56..at + 64].copy_from_slice(&chain.to_le_bytes());
+        let place = Place { file, number: at as u64, version: 1 };
+        chain = checksum(place, &log[at..body]);
+        log[body..body + 8].copy_from_slice(&chain.to_le_bytes());
+        at = body + 8;
+    }
+}
+
+/// A collection whose manifest holds `number` at `offset`, under a right checksum.
+pub fn with_number(offset: usize, number: u64) -> Vec<u8> {
+    let mut content = unpack(&collections()[1]);
+    let manifest = content.get_mut("COLLECTION").expect("a manifest");
+    manifest[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
+    let mut bytes = pack(&content);
+    reseal(&mut bytes);
+    bytes
+}
