@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use vstream_engine::{Durability, Engine, Journaling};
-use vstream_store::remote::{numbers, push, Contents, MemoryObjects, Restore, RestoreSettings};
+use vstream_store::remote::{
+    numbers, push, Contents, MemoryObjects, PushedFile, Restore, RestoreSettings,
+};
 use vstream_store::{ErrorKind, FileStore, Store, Syncing};
 use vstream_vector::SplitMix;
 
@@ -257,6 +259,14 @@ fn resume(
     Ok(())
 }
 
+/// Errors: an engine has other rows than were pushed.
+fn right(made: &Made, engine: &Engine, what: &str) -> Result<(), Violation> {
+    if rows_of(engine).as_ref() == Ok(made.script.rows()) {
+        return Ok(());
+    }
+    Err(Violation::new(Breach::Undetected, format!("{what}: it opens with other rows")))
+}
+
 /// Flips bits on the way, then at rest.
 fn damage(
     made: &Made,
@@ -265,68 +275,76 @@ fn damage(
     random: &mut SplitMix,
     travelled: &mut Travelled,
 ) -> Result<(), Violation> {
-    let right = |engine: &Engine, what: &str| {
-        if rows_of(engine).as_ref() == Ok(made.script.rows()) {
-            return Ok(());
-        }
-        Err(Violation::new(Breach::Undetected, format!("{what}: it opens with other rows")))
-    };
     for _ in 0..4 {
-        network.set(Weather { flips_percent: 5 + random.below(60), ..Weather::default() });
-        let disk = Disk::holding(&Content::new(), random.next());
-        let Ok((Some(restore), store)) = directory(&disk, network, contents, random.next()) else {
-            continue;
-        };
+        flip_on_the_way(made, network, contents, random)?;
+    }
+    for _ in 0..20 {
+        let file = &contents.files[random.below(contents.files.len())];
+        if file.bytes > 0 {
+            travelled.flips += 1;
+            flip_at_rest(made, network, contents, file, random)?;
+        }
+    }
+    Ok(())
+}
+
+fn flip_on_the_way(
+    made: &Made,
+    network: &Network,
+    contents: &Contents,
+    random: &mut SplitMix,
+) -> Result<(), Violation> {
+    network.set(Weather { flips_percent: 5 + random.below(60), ..Weather::default() });
+    let disk = Disk::holding(&Content::new(), random.next());
+    if let Ok((Some(restore), store)) = directory(&disk, network, contents, random.next()) {
         if let Ok(engine) = open(store) {
-            right(&engine, "flips on the way")?;
+            right(made, &engine, "flips on the way")?;
             disk.kill(|| drop(engine));
         }
         while matches!(restore.fetch_next(), Ok(true)) {}
-        network.set(Weather::default());
-        for (name, bytes) in disk.content() {
-            let pushed = contents.files.iter().find(|file| file.name == name);
-            let is_other = |file: &vstream_store::remote::PushedFile| {
-                xxhash_rust::xxh3::xxh3_128(&bytes) != file.checksum
-            };
-            // The engine that was opened may have written files of its own.
-            if pushed.is_some_and(is_other)
-                && !["COLLECTION"].contains(&name.as_str())
-                && !name.starts_with("log-")
-            {
-                let what = format!("{name} was fetched with flipped bits");
-                return Err(Violation::new(Breach::Undetected, what));
-            }
-        }
     }
     network.set(Weather::default());
-    for _ in 0..20 {
-        let file = &contents.files[random.below(contents.files.len())];
-        if file.bytes == 0 {
+    for (name, bytes) in disk.content() {
+        // The engine that was opened may have written these anew.
+        if name == "COLLECTION" || name.starts_with("log-") {
             continue;
         }
-        travelled.flips += 1;
-        let good = network.objects().content()[&file.object()].to_vec();
-        let mut bad = good.clone();
-        let bit = random.below(bad.len() * 8);
-        bad[bit / 8] ^= 1 << (bit % 8);
-        network.objects().set(&file.object(), &bad);
-        let what = format!("bit {bit} of {} at rest", file.name);
-        let store = network.store(1);
-        if file.verify(&store).is_ok() {
+        let pushed = contents.files.iter().find(|file| file.name == name);
+        if pushed.is_some_and(|file| xxhash_rust::xxh3::xxh3_128(&bytes) != file.checksum) {
+            let what = format!("{name} was fetched with flipped bits");
             return Err(Violation::new(Breach::Undetected, what));
         }
-        let disk = Disk::holding(&Content::new(), 1);
-        if let Ok((Some(restore), directory)) = directory(&disk, network, contents, 1) {
-            if let Ok(engine) = open(directory) {
-                right(&engine, &what)?;
-                disk.kill(|| drop(engine));
-            }
-            while matches!(restore.fetch_next(), Ok(true)) {}
-            if disk.content().get(&file.name) == Some(&bad) {
-                return Err(Violation::new(Breach::Undetected, format!("{what}: fetched")));
-            }
-        }
-        network.objects().set(&file.object(), &good);
     }
+    Ok(())
+}
+
+fn flip_at_rest(
+    made: &Made,
+    network: &Network,
+    contents: &Contents,
+    file: &PushedFile,
+    random: &mut SplitMix,
+) -> Result<(), Violation> {
+    let good = network.objects().content()[&file.object()].to_vec();
+    let mut bad = good.clone();
+    let bit = random.below(bad.len() * 8);
+    bad[bit / 8] ^= 1 << (bit % 8);
+    network.objects().set(&file.object(), &bad);
+    let what = format!("bit {bit} of {} at rest", file.name);
+    if file.verify(&network.store(1)).is_ok() {
+        return Err(Violation::new(Breach::Undetected, what));
+    }
+    let disk = Disk::holding(&Content::new(), 1);
+    if let Ok((Some(restore), store)) = directory(&disk, network, contents, 1) {
+        if let Ok(engine) = open(store) {
+            right(made, &engine, &what)?;
+            disk.kill(|| drop(engine));
+        }
+        while matches!(restore.fetch_next(), Ok(true)) {}
+        if disk.content().get(&file.name) == Some(&bad) {
+            return Err(Violation::new(Breach::Undetected, format!("{what}: fetched")));
+        }
+    }
+    network.objects().set(&file.object(), &good);
     Ok(())
 }
