@@ -20,7 +20,8 @@ use vstream_vector::{SplitMix, TopK};
 
 const ROWS: u64 = 20_000;
 const DIMENSION: usize = 32;
-const QUERIES: u64 = 20;
+/// Few: each visits other leaves, and many of them would need most of so small a file.
+const QUERIES: u64 = 4;
 const NAME: &str = "segment-1.seg";
 
 /// A point near one of 50 centres.
@@ -99,7 +100,7 @@ fn a_segment_is_searched_where_it_is_and_on_its_way() {
     let cold = store.counts();
     let (requests, bytes) = (cold.requests - before.requests, cold.read_bytes - before.read_bytes);
     println!("{} B: {requests} requests, {bytes} B for {QUERIES} queries", far.bytes());
-    assert!(bytes < far.bytes() / 2, "{bytes} of {} bytes", far.bytes());
+    assert!(bytes < far.bytes() / 3, "{bytes} of {} bytes", far.bytes());
     assert_eq!(answers(&far), right);
     assert_eq!(store.counts(), cold, "the cache holds it");
 
