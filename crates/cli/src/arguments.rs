@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run a job; the last line of output is its result as JSON.
-    Run(JobArguments),
+    Run(RunArguments),
     /// Stream real word vectors, search while they arrive, and show how it goes.
     Demo(DemoArguments),
     /// Check a job file and print it completed, as the job reads it.
@@ -74,6 +74,19 @@ pub(crate) struct JobArguments {
     /// Replaces one value of the file, such as workload.rate=16000; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Also writes how far the job is to this file: a line of JSON per second, and the result.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) job: JobArguments,
+    /// Go on from a checkpoint or savepoint, at any parallelism: its folder, or one above it, of
+    /// which the newest is taken. Its files stay as they are.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) restore: Option<String>,
 }
 
 #[derive(Args)]

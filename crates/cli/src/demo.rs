@@ -43,7 +43,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let words = Words::read(&arguments.data)?;
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, false);
     let mut samples = Vec::new();
-    let result = run::drive(&job, view, &mut |view, answer| {
+    let result = run::drive(&job, None, view, None, &mut |view, answer| {
         let neighbours = words.neighbours(&answer);
         let nearest = neighbours[..neighbours.len().min(FOOTER_WORDS)].join("  ");
         view.set_footer(format!("{}: {nearest}", words.queries.of(answer.query_id)));

@@ -10,6 +10,7 @@ mod inspect;
 mod jvm;
 mod matrix;
 mod pushed;
+mod restore;
 mod run;
 mod search;
 mod segment;

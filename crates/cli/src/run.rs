@@ -1,5 +1,8 @@
 //! `vstream run`: starts a job, shows it, and ends with its result as one line of JSON.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +10,11 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vstream_settings::{JobSettings, ResultSink};
 
-use crate::arguments::JobArguments;
+use crate::arguments::RunArguments;
 use crate::check;
 use crate::failure::Failure;
 use crate::jvm::{Answer, Event, Jvm, Message, Progress, Summary};
+use crate::restore;
 use crate::text;
 use crate::view::{self, Scene, View};
 
@@ -21,12 +25,24 @@ const TICK: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a job file.
-pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
-    let job = check::load(arguments)?;
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let job = check::load(&arguments.job)?;
+    let restore = arguments.restore.as_deref().map(restore::resolve).transpose()?;
+    if let Some(path) = &restore {
+        eprintln!("Going on from {path}");
+    }
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
-    let result = drive(&job, view, &mut |_, _| {})?;
+    let mut lines = arguments.job.lines.as_deref().map(Lines::create).transpose()?;
+    let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
+        .inspect_err(|_| {
+            let checkpoint = job.checkpoint.as_ref();
+            if let Some(left) = checkpoint.and_then(|checkpoint| restore::newest(&checkpoint.path))
+            {
+                eprintln!("To go on from its newest checkpoint: --restore {}", left.display());
+            }
+        })?;
     eprint!("\n{}", view::report(&result, job.parallelism));
     let summary = serde_json::to_string(&Summary::from(&result));
     text::print_line(&summary.expect("plain numbers"))
@@ -34,14 +50,18 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<(), Failure> {
 
 /// Runs a job to its end and returns its result; `on_sample` hears the answers for display.
 ///
+/// * `restore`: checkpoint or savepoint to go on from.
+///
 /// Errors: it could not be started, it failed, or the user stopped it; it has ended in all cases.
 pub(crate) fn drive(
     job: &JobSettings,
+    restore: Option<&str>,
     mut view: View,
+    mut lines: Option<&mut Lines>,
     on_sample: &mut dyn FnMut(&mut View, Answer),
 ) -> Result<Progress, Failure> {
     let interrupted = watch_for_interrupts()?;
-    let mut jvm = Jvm::start(job)?;
+    let mut jvm = Jvm::start(job, restore)?;
     let mut result = None;
     loop {
         if interrupted.load(Ordering::Relaxed) {
@@ -54,7 +74,13 @@ pub(crate) fn drive(
             Event::Quiet => continue,
             Event::Ended => break,
         };
-        match Message::parse(&line) {
+        let message = Message::parse(&line);
+        if let (Some(lines), Some(Message::Progress(_) | Message::Result(_))) =
+            (&mut lines, &message)
+        {
+            lines.add(&line)?;
+        }
+        match message {
             Some(Message::Progress(progress)) => view.show(progress),
             Some(Message::Result(progress)) => result = Some(progress),
             Some(Message::Sample(answer)) => on_sample(&mut view, answer),
@@ -66,6 +92,27 @@ pub(crate) fn drive(
     drop(view);
     jvm.wait(&interrupted)?;
     result.ok_or_else(|| jvm.complain("The job ended without a result."))
+}
+
+/// A file of what the job says.
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lines {
+    fn create(path: &Path) -> Result<Lines, Failure> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Lines { path: path.to_owned(), file })
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.file, "{line}").map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{} could not be written ({error}). Choose another.", path.display()))
 }
 
 /// A flag that Ctrl-C, a polite request to end and a closed terminal set.

@@ -28,12 +28,18 @@ pub enum Defect {
     FullDiskForgotten,
     /// Nobody compares what was recovered with what the manifest says was there.
     WatermarkIgnored,
+    /// A flush publishes its segment without the marks that older segments have by then.
+    MarksNotPersisted,
+    /// A merged segment is published without the marks that its sources got meanwhile.
+    MergeForgetsMarks,
+    /// Rows that die while they are flushed live again in their segment.
+    FrozenDeathsForgotten,
 }
 
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 12] = [
+    pub const ALL: [Defect; 15] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
@@ -46,6 +52,9 @@ impl Defect {
         Defect::DamageTakenForTail,
         Defect::FullDiskForgotten,
         Defect::WatermarkIgnored,
+        Defect::MarksNotPersisted,
+        Defect::MergeForgetsMarks,
+        Defect::FrozenDeathsForgotten,
     ];
 }
 

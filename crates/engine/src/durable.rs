@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vstream_store::FileStore;
+use vstream_store::{FileStore, Syncing};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::engine::{Engine, Row};
+use crate::engine::{Engine, Row, RowsOf};
 use crate::error::Error;
-use crate::journal::{self, Change, Commit, Directory, Journal, Journaling, Manifest, Replay};
+use crate::journal::{
+    self, Change, Commit, Directory, Journal, Journaling, Manifest, Replay, SegmentEntry,
+    SharedState,
+};
 use crate::settings::Settings;
-use crate::snapshot::PinnedSnapshot;
 
 impl Engine {
     /// An empty engine that keeps its rows in `dir`, which is made if need be and locked.
@@ -44,7 +46,7 @@ impl Engine {
         collection: u64,
     ) -> Result<Engine, Error> {
         journaling.validate()?;
-        let mut engine = Engine::create(settings.clone())?;
+        let mut engine = Engine::empty(settings.clone())?;
         directory.check_free()?;
         directory.sweep(None)?;
         let manifest = Manifest::create(&directory.store, settings, journaling, collection)?;
@@ -84,6 +86,7 @@ impl Engine {
         adjust: &mut dyn FnMut(&mut Settings, &mut Journaling),
     ) -> Result<Engine, Error> {
         let mut manifest = Manifest::read(&directory.store)?;
+        manifest.make_log(&directory.store)?;
         let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
         let stored = fixed(&manifest.settings);
         adjust(&mut manifest.settings, &mut manifest.journaling);
@@ -93,7 +96,7 @@ impl Engine {
             ));
         }
         manifest.journaling.validate()?;
-        let mut engine = Engine::create(manifest.settings.clone())?;
+        let mut engine = Engine::empty(manifest.settings.clone())?;
         engine.replay(directory, manifest)?;
         Ok(engine)
     }
@@ -101,7 +104,7 @@ impl Engine {
     /// Fills an empty engine from its files, and goes on writing to them.
     fn replay(&mut self, directory: Directory, manifest: Manifest) -> Result<(), Error> {
         let recovered = journal::recover(&directory.store, &manifest, self)?;
-        self.journal = Some(Journal::start(directory, manifest, recovered)?);
+        self.journal = Some(Journal::start(directory, manifest, recovered, &self.places)?);
         Ok(())
     }
 
@@ -118,10 +121,9 @@ impl Engine {
     /// The first half of [`Engine::commit`]: other threads may write while this one waits for what
     /// is returned, and all who wait are served by one sync.
     pub fn begin_commit(&mut self) -> Result<Commit, Error> {
-        let (settings, search) = (&self.settings, &self.search);
-        let pin = || PinnedSnapshot { settings: settings.clone(), rows: search.pin() };
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
         match &mut self.journal {
-            Some(journal) => journal.commit(&pin),
+            Some(journal) => journal.commit(&rows),
             None => Ok(Commit::nothing()),
         }
     }
@@ -131,12 +133,80 @@ impl Engine {
         self.journal.as_mut().map_or(Ok(()), Journal::flush)
     }
 
-    /// Writes all rows as a base image and drops the logs that it makes superfluous; otherwise
-    /// that happens in the background when the log has grown. Errors: `Io`; nothing is lost then.
+    /// Writes what is in memory and drops the logs that this makes superfluous: all rows as a base
+    /// image or, with a limit to memory, those that are in no segment yet as one. Otherwise that
+    /// happens in the background when the log or memory has grown. Errors: `Io`; nothing is lost
+    /// then.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        let (settings, search) = (&self.settings, &self.search);
-        let pin = || PinnedSnapshot { settings: settings.clone(), rows: search.pin() };
-        self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&pin))
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
+    }
+
+    /// Merges segments until that does not pay any more; otherwise that happens in the background.
+    /// Errors: `Io`; nothing is lost then.
+    pub fn compact(&mut self) -> Result<(), Error> {
+        self.journal.as_mut().map_or(Ok(()), Journal::compact)
+    }
+
+    /// The rows of this moment as files that stay as long as the returned state, with what was not
+    /// committed yet; see [`SharedState`].
+    ///
+    /// Cost: a new log is begun; no row is written. Errors: `Invalid` for an engine that keeps
+    /// nothing, `Io`.
+    pub fn share(&mut self) -> Result<SharedState, Error> {
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let nothing =
+            || Error::invalid("the engine keeps its rows in memory: create it in a directory");
+        self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
+    }
+
+    /// Makes an engine in `dir` with the rows of several shared states, each in a directory of its
+    /// own, whose shard `keep` wants. The sources may be parts of one collection: their settings
+    /// must agree, and those of the first are taken.
+    ///
+    /// Cost: the rows are read and inserted again; each source is opened, which may write to it.
+    /// Errors: `Invalid` without a source, or if they differ; as [`Engine::create_in`] and
+    /// [`Engine::open`].
+    pub fn open_shared(
+        dir: &Path,
+        journaling: Journaling,
+        sources: &[&Path],
+        keep: &dyn Fn(u16) -> bool,
+    ) -> Result<Engine, Error> {
+        let Some(first) = sources.first() else {
+            return Err(Error::invalid("there is no shared state to open: give one directory"));
+        };
+        let store = FileStore::open_dir(first, Syncing::Off)?;
+        let settings = Manifest::read(&store)?.settings;
+        let mut engine = Engine::create_in(dir, settings, journaling)?;
+        for source in sources {
+            engine.take_shared(source, keep)?;
+        }
+        engine.commit()?;
+        Ok(engine)
+    }
+
+    /// Adds the rows of a shared state in `source` whose shard `keep` wants; returns how many.
+    ///
+    /// Errors: `Invalid` if it is of another collection's dimension, metric or element; as
+    /// [`Engine::open`].
+    pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
+        let other = Engine::open_with(source, &mut |settings, _| settings.recall_guard = false)?;
+        let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
+        if fixed(&other.settings) != fixed(&self.settings) {
+            return Err(Error::invalid(format!(
+                "{} has another dimension, metric or element than this collection",
+                source.display()
+            )));
+        }
+        let (mut taken, mut failed) = (0, None);
+        other.pin().for_each_row(&mut |row| {
+            if failed.is_none() && keep(row.shard) {
+                failed = self.restore_row(row).err();
+                taken += 1;
+            }
+        })?;
+        failed.map_or(Ok(taken), Err)
     }
 
     /// Forces everything to the disk and gives the directory back. Dropping the engine does the
@@ -167,8 +237,21 @@ impl Replay for Engine {
         }
     }
 
+    fn segment(
+        &mut self,
+        store: &FileStore,
+        entry: &SegmentEntry,
+        collection: u64,
+        marks: &[u8],
+    ) -> Result<(u64, u128), Error> {
+        let sealed = self.places.open(store, entry, collection, marks)?;
+        let found = sealed.count();
+        self.places.add(sealed);
+        Ok(found)
+    }
+
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.index.version_of(id)
+        self.places.writer().find(id).map(|found| found.version)
     }
 }
 

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use vstream_index::{
-    Applied, Cluster, Flat, IndexStats, Insert, RowKey, Search, VectorBuffer, VectorRef,
-};
+use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
+use crate::capture::Capturing;
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
-use crate::journal::{check_not_collection, Journal, JournalStats};
+use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
+use crate::places::{Places, PlacesStats};
 use crate::reader::Reader;
-use crate::settings::{IndexKind, Settings};
+use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
+
+/// Writes between two looks whether there is room in memory.
+const WRITES_PER_WAIT: u64 = 64;
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -46,38 +49,50 @@ pub struct Stats {
     pub recall: Option<RecallEstimate>,
     /// Counts of the log, if the engine keeps one.
     pub journal: Option<JournalStats>,
+    /// Where the rows are.
+    pub places: PlacesStats,
 }
 
 /// The one writer of a partition's rows.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) index: Box<dyn Insert>,
-    pub(crate) search: Arc<dyn Search>,
+    pub(crate) places: Arc<Places>,
     guard: Arc<Guard>,
     /// What makes it durable, if it is.
     pub(crate) journal: Option<Journal>,
+    /// What captures its state as files, if it does.
+    pub(crate) capturing: Option<Capturing>,
     /// Where a row is normalised before it is stored.
     normalised: Vec<f32>,
     /// Where it is narrowed then; `None` if rows are held as `f32`.
     narrowed: Option<VectorBuffer>,
+    /// Writes since it was opened.
+    steps: u64,
 }
 
 impl Engine {
-    /// An empty engine. Errors: `Invalid` settings.
+    /// An empty engine. Errors: `Invalid` settings; a limit to memory, which needs a directory.
     pub fn create(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
-        let index: Box<dyn Insert> = match settings.index {
-            IndexKind::Flat => Box::new(Flat::new(settings.index_settings())),
-            IndexKind::Cluster => {
-                Box::new(Cluster::new(settings.index_settings(), settings.cluster))
-            }
-        };
-        let search = index.reader();
-        let guard = Guard::start(&settings, &search);
+        if settings.memory.is_some() {
+            return Err(Error::invalid(
+                "memory has a limit and there is nowhere else for rows to go: create the engine in \
+                 a directory, or set no limit",
+            ));
+        }
+        Engine::empty(settings)
+    }
+
+    /// As [`Engine::create`], before it has a directory.
+    pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
+        settings.validate()?;
+        let places = Arc::new(Places::new(&settings));
+        let guard = Guard::start(&settings, &places);
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
         let normalised = Vec::new();
-        Ok(Engine { settings, index, search, guard, journal: None, normalised, narrowed })
+        let (journal, capturing, steps) = (None, None, 0);
+        Ok(Engine { settings, places, guard, journal, capturing, normalised, narrowed, steps })
     }
 
     /// The settings it was created with.
@@ -91,13 +106,63 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
-        let mut vector = row.vector;
-        if self.settings.metric == Metric::Cosine {
-            normalise(row.vector, &mut self.normalised)?;
-            vector = &self.normalised;
+        if self.settings.metric != Metric::Cosine {
+            return self.put(row);
         }
-        let vector = stored(&mut self.narrowed, vector);
-        put(&mut *self.index, &mut self.journal, key(row), vector)
+        let mut normalised = std::mem::take(&mut self.normalised);
+        let put = normalise(row.vector, &mut normalised)
+            .and_then(|()| self.put(&Row { vector: &normalised, ..*row }));
+        self.normalised = normalised;
+        put
+    }
+
+    /// Applies an upsert of a row as it is stored, after it is in the log, unless a newer one is
+    /// there.
+    fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        self.make_room()?;
+        let vector = stored(&mut self.narrowed, row.vector);
+        let mut writer = self.places.writer();
+        let applied = if self.journal.is_some() || self.capturing.is_some() {
+            let found = writer.find(row.id);
+            let before = found.map(|found| found.version);
+            if before.is_some_and(|before| before > row.version) {
+                return Ok(Applied::Stale);
+            }
+            if let Some(journal) = &mut self.journal {
+                journal.upsert(&key(row), vector, before)?;
+            }
+            if let Some(capturing) = &mut self.capturing {
+                capturing.upsert(&self.settings, &key(row), vector, before)?;
+            }
+            writer.upsert_over(key(row), vector, found)
+        } else {
+            writer.upsert(key(row), vector)
+        };
+        drop(writer);
+        self.step();
+        Ok(applied)
+    }
+
+    /// Takes a step of what is done beside the writer, if one is due without a commit.
+    fn step(&mut self) {
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let Some(journal) = &mut self.journal else { return };
+        journal.step(&rows);
+    }
+
+    /// Holds the writer up now and then if memory is full. Errors: `Unavailable` if it is far above
+    /// its limit because nothing can be written.
+    fn make_room(&mut self) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        self.steps += 1;
+        let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
+        if !is_due || self.settings.memory.is_none() || self.places.wait_for_room() {
+            return Ok(());
+        }
+        let why = journal.stats().checkpoint_failure.unwrap_or_default();
+        Err(Error::unavailable(format!(
+            "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+        )))
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -118,44 +183,55 @@ impl Engine {
             return self.upsert(row).map(|_| ());
         }
         check_finite(row.vector, self.settings.dimension)?;
-        self.index.upsert(key(row), stored(&mut self.narrowed, row.vector));
-        Ok(())
+        self.put(row).map(|_| ())
     }
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
-        if let Some(journal) = &mut self.journal {
-            match self.index.version_of(id) {
-                Some(before) if before <= version => journal.delete(id, version, before)?,
+        let mut writer = self.places.writer();
+        if self.journal.is_some() || self.capturing.is_some() {
+            let before = match writer.find(id) {
+                Some(before) if before.version <= version => before.version,
                 _ => return Ok(false),
+            };
+            if let Some(journal) = &mut self.journal {
+                journal.delete(id, version, before)?;
+            }
+            if let Some(capturing) = &mut self.capturing {
+                capturing.delete(&self.settings, id, version, before)?;
             }
         }
-        Ok(self.index.delete(id, version))
+        let died = writer.delete(id, version);
+        drop(writer);
+        self.step();
+        Ok(died)
     }
 
     /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
     pub fn reader(&self) -> Reader {
-        Reader::new(&self.settings, self.search.clone(), self.guard.clone())
+        Reader::new(&self.settings, self.places.clone(), self.guard.clone())
     }
 
-    /// Living rows of each shard that has any. Cost: O(rows).
-    pub fn shard_rows(&self) -> BTreeMap<u16, u64> {
+    /// Living rows of each shard that has any. Cost: O(rows); segments are read. Errors: `Corrupt`,
+    /// `Io`, if one cannot be.
+    pub fn shard_rows(&self) -> Result<BTreeMap<u16, u64>, Error> {
         let mut rows = BTreeMap::new();
-        self.search.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1);
-        rows
+        let pinned = self.places.pin();
+        pinned.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1)?;
+        Ok(rows)
     }
 
     /// Counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
-        let index = self.index.stats();
-        let (probes, refine) = match self.guard.effort(&*self.search, 10) {
+        let (index, places) = self.places.stats();
+        let (probes, refine) = match self.guard.effort(&self.places, 10) {
             vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
             vstream_index::Effort::Exact => (index.leaves as usize, index.live as usize),
         };
         let journal = self.journal.as_ref().map(Journal::stats);
-        Stats { index, probes, refine, recall: self.guard.estimate(), journal }
+        Stats { index, probes, refine, recall: self.guard.estimate(), journal, places }
     }
 
     /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
@@ -165,12 +241,12 @@ impl Engine {
     /// Cost: up to some 200 audits, each about a tenth of an exact search. Does nothing without a
     /// guard.
     pub fn catch_up(&self) {
-        self.guard.catch_up(&*self.search);
+        self.guard.catch_up(&self.places);
     }
 
     /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.
     pub fn pin(&self) -> PinnedSnapshot {
-        PinnedSnapshot { settings: self.settings.clone(), rows: self.search.pin() }
+        PinnedSnapshot { settings: self.settings.clone(), rows: self.places.pin() }
     }
 
     /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
@@ -194,21 +270,24 @@ impl Engine {
     }
 }
 
-/// Applies an upsert, after it is in the log, unless a newer row is there.
-fn put(
-    index: &mut dyn Insert,
-    journal: &mut Option<Journal>,
-    key: RowKey,
-    vector: VectorRef<'_>,
-) -> Result<Applied, Error> {
-    if let Some(journal) = journal {
-        let before = index.version_of(key.id);
-        if before.is_some_and(|before| before > key.version) {
-            return Ok(Applied::Stale);
-        }
-        journal.upsert(&key, vector, before)?;
+/// What checkpoints ask of the rows.
+pub(crate) struct RowsOf<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) places: &'a Arc<Places>,
+}
+
+impl Rows for RowsOf<'_> {
+    fn is_due(&self) -> bool {
+        self.places.is_full()
     }
-    Ok(index.upsert(key, vector))
+
+    fn capture(&self) -> Capture {
+        if self.places.keeps_segments() {
+            return Capture::Frozen(self.places.freeze());
+        }
+        let settings = self.settings.clone();
+        Capture::Image(PinnedSnapshot { settings, rows: self.places.pin() })
+    }
 }
 
 /// Checks dimension and finiteness.

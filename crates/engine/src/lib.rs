@@ -4,26 +4,34 @@
 //! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod defect;
 mod durable;
 mod engine;
 mod error;
 mod guard;
+mod handover;
 mod journal;
+mod places;
 mod reader;
 pub mod segment;
 mod settings;
+
 mod snapshot;
 
+pub use capture::{Capture, CapturedFile, CapturedState, CAPTURED_MANIFEST};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
+pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
-    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, Verified,
+    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, SharedFile,
+    SharedState, Verified,
 };
-pub use reader::{Effort, Query, Reader, Scratch};
+pub use places::PlacesStats;
+pub use reader::{Effort, Moment, Query, Reader, Scratch};
 pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};

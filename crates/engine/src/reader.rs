@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use vstream_index::{Probe, Search, SearchStats};
+use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
 use crate::engine::{check_finite, normalise};
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::places::{Pinned, Places, PlacesScratch};
 use crate::settings::{Settings, K_MAX};
 
 /// How hard to look.
@@ -51,7 +52,7 @@ pub struct Query<'a> {
 /// Reusable buffers of one querying thread.
 #[derive(Default)]
 pub struct Scratch {
-    pub(crate) index: vstream_index::Scratch,
+    places: PlacesScratch,
     pub(crate) top: TopK,
     normalised: Vec<f32>,
 }
@@ -68,24 +69,68 @@ impl Scratch {
 pub struct Reader {
     dimension: usize,
     metric: Metric,
-    search: Arc<dyn Search>,
+    places: Arc<Places>,
     guard: Arc<Guard>,
 }
 
-impl Reader {
-    pub(crate) fn new(settings: &Settings, search: Arc<dyn Search>, guard: Arc<Guard>) -> Reader {
-        Reader { dimension: settings.dimension, metric: settings.metric, search, guard }
-    }
+/// The rows of one moment, for queries from any thread: see [`Reader::moment`].
+pub struct Moment {
+    reader: Reader,
+    rows: Pinned,
+}
 
-    /// The `k` nearest rows that live at one moment during the call, nearest first, ties by id.
-    ///
-    /// Fewer than `k` come back only if fewer live (`Exact`), or if fewer were reached. Errors:
-    /// `Invalid` query; nothing was done then.
+impl Moment {
+    /// As [`Reader::search`], on the rows of this moment. Errors: as there.
     pub fn search(
         &self,
         query: &Query<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.reader
+            .ask(query, scratch, out, &|probe, scratch, top| self.rows.search(probe, scratch, top))
+    }
+}
+
+/// Where a query that was prepared is asked.
+type Asked<'a> =
+    &'a dyn Fn(&Probe<'_>, &mut PlacesScratch, &mut TopK) -> Result<SearchStats, Error>;
+
+impl Reader {
+    pub(crate) fn new(settings: &Settings, places: Arc<Places>, guard: Arc<Guard>) -> Reader {
+        Reader { dimension: settings.dimension, metric: settings.metric, places, guard }
+    }
+
+    /// The `k` nearest rows that live at one moment during the call, nearest first, ties by id.
+    ///
+    /// Fewer than `k` come back only if fewer live (`Exact`), or if fewer were reached. Errors:
+    /// `Invalid` query; nothing was done then. `Corrupt` or `Io` if rows are in segments that
+    /// cannot be read; then there is no answer.
+    pub fn search(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.ask(query, scratch, out, &|probe, scratch, top| {
+            self.places.search(probe, scratch, top)
+        })
+    }
+
+    /// The rows of now: a query asked of them later, on any thread, sees no write that came after.
+    ///
+    /// Holds the memory of what the writer replaces, and the files of segments that are merged
+    /// meanwhile, until it is dropped. Cost: an allocation or two.
+    pub fn moment(&self) -> Moment {
+        Moment { reader: self.clone(), rows: self.places.pin() }
+    }
+
+    fn ask(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+        search: Asked<'_>,
     ) -> Result<SearchStats, Error> {
         check_finite(query.vector, self.dimension)?;
         if !(1..=K_MAX).contains(&query.k) {
@@ -94,7 +139,7 @@ impl Reader {
                 query.k
             )));
         }
-        let Scratch { index, top, normalised } = scratch;
+        let Scratch { places, top, normalised } = scratch;
         let vector = if self.metric == Metric::Cosine {
             normalise(query.vector, normalised)?;
             normalised.as_slice()
@@ -106,12 +151,12 @@ impl Reader {
             Effort::Chosen { probes, refine } => self.guard.chosen(probes.max(1), refine, query.k),
             Effort::Auto => {
                 self.guard.note(vector, query.k);
-                self.guard.effort(&*self.search, query.k)
+                self.guard.effort(&self.places, query.k)
             }
-            Effort::Unaudited => self.guard.effort(&*self.search, query.k),
+            Effort::Unaudited => self.guard.effort(&self.places, query.k),
         };
         top.reset(query.k);
-        let stats = self.search.search(&Probe { vector, k: query.k, effort }, index, top);
+        let stats = search(&Probe { vector, k: query.k, effort }, places, top)?;
         top.drain_sorted(out);
         Ok(stats)
     }
@@ -120,7 +165,7 @@ impl Reader {
     ///
     /// `radius` is a distance of the metric: squared under l2. Exact; passes over leaves that
     /// cannot hold such a row, looks at every row of the others. Errors: `Invalid` vector or a
-    /// radius that is not a number; nothing was done then.
+    /// radius that is not a number; nothing was done then. `Corrupt` or `Io` as for a search.
     pub fn within(
         &self,
         vector: &[f32],
@@ -139,7 +184,7 @@ impl Reader {
             vector
         };
         out.clear();
-        let stats = self.search.within(vector, radius, out);
+        let stats = self.places.within(vector, radius, out)?;
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }

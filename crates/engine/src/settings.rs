@@ -43,7 +43,18 @@ pub struct Settings {
     pub seed: u64,
     /// Sizes of the cluster index.
     pub cluster: ClusterSettings,
+    /// Bytes of memory for rows that are in no segment yet and for blocks of segments that were
+    /// read; what does not fit is kept in segments on the disk, whose codes and ids are in memory
+    /// besides (some 40 bytes per row at 128 dimensions). 64 KiB or more; `None`: all rows stay in
+    /// memory. Needs an engine that keeps its rows in a directory.
+    pub memory: Option<u64>,
+    /// Read segments past the page cache of the operating system: for measurements, and where the
+    /// page cache counts as memory of the process.
+    pub direct_io: bool,
 }
+
+/// A memory setting at least.
+const MEMORY_MIN: u64 = 64 << 10;
 
 impl Settings {
     /// The defaults for a collection.
@@ -60,6 +71,8 @@ impl Settings {
                 second_look: dimension * element.bytes() > SECOND_LOOK_BYTES,
                 ..ClusterSettings::default()
             },
+            memory: None,
+            direct_io: false,
         }
     }
 
@@ -75,6 +88,12 @@ impl Settings {
             return Err(Error::invalid(format!(
                 "recall-target is {}: choose a value from 0.5 to 0.999",
                 self.recall_target
+            )));
+        }
+        if self.memory.is_some_and(|bytes| bytes < MEMORY_MIN) {
+            return Err(Error::invalid(format!(
+                "memory is {} bytes: choose 64 kb or more, or no limit",
+                self.memory.unwrap_or(0)
             )));
         }
         if !(64..=1024).contains(&self.cluster.leaf_rows_max)

@@ -12,7 +12,8 @@ use crate::publish::Published;
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::search::{
-    Applied, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search, SearchStats,
+    Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search,
+    SearchStats, Staged,
 };
 
 const CHUNK_ROWS: usize = 1024;
@@ -38,10 +39,16 @@ pub struct Flat {
 impl Flat {
     /// An empty index.
     pub fn new(settings: IndexSettings) -> Flat {
+        Flat::after(settings, 0)
+    }
+
+    /// An empty index whose first write gets the sequence after `sequence`.
+    pub fn after(settings: IndexSettings, sequence: u64) -> Flat {
         let open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
         let chunks = vec![open.chunk().clone()];
-        let shared = Arc::new(Shared { settings, published: Published::new(chunks.clone()) });
-        Flat { shared, chunks, open, places: ById::default(), sequence: 0, dead: 0, rewrites: 0 }
+        let published = Published::new(chunks.clone(), sequence);
+        let shared = Arc::new(Shared { settings, published });
+        Flat { shared, chunks, open, places: ById::default(), sequence, dead: 0, rewrites: 0 }
     }
 
     fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {
@@ -83,7 +90,12 @@ impl Flat {
 }
 
 impl Insert for Flat {
-    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+    fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        died: &mut dyn FnMut(u64),
+    ) -> Applied {
         let chunks_before = self.chunks.len();
         let old = self.places.get(key.id);
         if let Some(place) = old {
@@ -92,6 +104,7 @@ impl Insert for Flat {
             }
         }
         self.sequence += 1;
+        died(self.sequence);
         if let Some(place) = old {
             self.mark(place, self.sequence);
         }
@@ -110,6 +123,19 @@ impl Insert for Flat {
         self.mark(place, self.sequence);
         self.settle(self.chunks.len());
         true
+    }
+
+    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+        self.sequence += 1;
+        died(self.sequence);
+        self.shared.published.publish(self.sequence);
+    }
+
+    fn end(&mut self, id: u64, at: u64) {
+        if let Some(place) = self.places.get(id) {
+            self.places.remove(id);
+            self.mark(place, at);
+        }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
@@ -133,27 +159,21 @@ impl Insert for Flat {
     }
 }
 
+impl Shared {
+    fn pinned(&self, at: Option<Sequence>) -> Pinned {
+        let (chunks, pin) = self.published.pin();
+        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: at.unwrap_or(pin) }
+    }
+}
+
 impl Search for Shared {
     fn search(&self, probe: &Probe<'_>, _scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        let (chunks, sequence) = self.published.pin();
-        let visible = Visible { inserted: sequence, deleted: sequence };
-        let mut stats = SearchStats::default();
-        for chunk in chunks.iter() {
-            stats.rows += scan_exactly(chunk, self.settings, probe.vector, visible, out);
-        }
-        stats.exact = stats.rows;
-        stats
+        let (chunks, pin) = self.published.pin();
+        search(&chunks, self.settings, probe.vector, pin, out)
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        let (chunks, sequence) = self.published.pin();
-        let visible = Visible { inserted: sequence, deleted: sequence };
-        let mut stats = SearchStats::default();
-        for chunk in chunks.iter() {
-            stats.rows += scan_within(chunk, self.settings, vector, visible, radius, out);
-        }
-        stats.exact = stats.rows;
-        stats
+        self.pinned(None).within(vector, radius, out)
     }
 
     fn audit(
@@ -169,9 +189,11 @@ impl Search for Shared {
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
-        let (chunks, sequence) = self.published.pin();
-        let visible = Visible { inserted: sequence, deleted: sequence };
-        Box::new(Pinned { chunks: chunks.to_vec(), visible })
+        Box::new(self.pinned(None))
+    }
+
+    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
+        Box::new(self.pinned(at))
     }
 
     fn leaves(&self) -> usize {
@@ -183,15 +205,79 @@ impl Search for Shared {
     }
 }
 
+/// The rows of one moment.
 struct Pinned {
+    settings: IndexSettings,
     chunks: Chunks,
-    visible: Visible,
+    pin: Sequence,
+}
+
+impl Pinned {
+    fn visible(&self) -> Visible {
+        Visible { inserted: self.pin, deleted: self.pin }
+    }
 }
 
 impl PinnedRows for Pinned {
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
-        self.chunks.iter().for_each(|chunk| chunk.for_each_row(self.visible, visit));
+        self.chunks.iter().for_each(|chunk| chunk.for_each_row(self.visible(), visit));
     }
+}
+
+/// No row is in a leaf.
+impl Staged for Pinned {
+    fn sequence(&self) -> u64 {
+        self.pin
+    }
+
+    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+        self.exact(vector, out).rows
+    }
+
+    fn rank(&self, _: &[f32], _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
+
+    fn scan(&self, _: usize, _: usize, _: &mut Scratch, _: &mut Vec<Coded>) -> usize {
+        0
+    }
+
+    fn refine(
+        &self,
+        _: &[f32],
+        _: usize,
+        _: &mut Scratch,
+        _: &mut TopK,
+        _: &mut dyn FnMut(usize, u64),
+    ) {
+    }
+
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
+        search(&self.chunks, self.settings, vector, self.pin, out)
+    }
+
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let mut stats = SearchStats::default();
+        for chunk in &self.chunks {
+            stats.rows += scan_within(chunk, self.settings, vector, self.visible(), radius, out);
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+}
+
+fn search(
+    chunks: &Chunks,
+    settings: IndexSettings,
+    vector: &[f32],
+    pin: Sequence,
+    out: &mut TopK,
+) -> SearchStats {
+    let visible = Visible { inserted: pin, deleted: pin };
+    let mut stats = SearchStats::default();
+    for chunk in chunks {
+        stats.rows += scan_exactly(chunk, settings, vector, visible, out);
+    }
+    stats.exact = stats.rows;
+    stats
 }
 
 /// Offers every visible row of a chunk; returns how many there were.

@@ -32,6 +32,6 @@ pub use flat::Flat;
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{
-    Applied, CodeRanks, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach,
-    Search, SearchStats, CODE_RANK_MAX,
+    Applied, CodeRanks, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach,
+    Search, SearchStats, Staged, CODE_RANK_MAX,
 };

@@ -44,10 +44,11 @@ impl<R> Deref for Rooted<R> {
 }
 
 impl<R> Published<R> {
-    pub(crate) fn new(root: R) -> Published<R> {
+    /// * `sequence`: with which it begins.
+    pub(crate) fn new(root: R, sequence: Sequence) -> Published<R> {
         Published {
-            root: ArcSwap::from_pointee(Rooted { root, sequence: 0 }),
-            sequence: AtomicU64::new(0),
+            root: ArcSwap::from_pointee(Rooted { root, sequence }),
+            sequence: AtomicU64::new(sequence),
         }
     }
 

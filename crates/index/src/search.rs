@@ -118,7 +118,25 @@ pub trait Insert: Send {
     /// Adds a row, or replaces the row of the same id unless that one is newer.
     ///
     /// `vector` has the index's dimension and element type: the caller has checked it.
-    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied;
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        self.upsert_over(key, vector, &mut |_| {})
+    }
+
+    /// As [`Insert::upsert`], where the row also ends the life of one in another place: `died` is
+    /// told the sequence of that before anybody sees the new row. Not called if it is stale here.
+    fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        died: &mut dyn FnMut(u64),
+    ) -> Applied;
+
+    /// Takes the next sequence for the end of a row in another place, and publishes it after `died`.
+    fn elsewhere(&mut self, died: &mut dyn FnMut(u64));
+
+    /// Ends the life of the row of `id` at a sequence of the index that takes the writes now: this
+    /// one takes none any more. Nothing is maintained or published.
+    fn end(&mut self, id: u64, at: u64);
 
     /// Removes the row of `id` unless its version is above `version`; says whether a row died.
     fn delete(&mut self, id: u64, version: u64) -> bool;
@@ -167,6 +185,10 @@ pub trait Search: Send + Sync {
     /// Holds the memory of what the writer replaces until it is dropped.
     fn pin(&self) -> Box<dyn PinnedRows>;
 
+    /// As [`Search::pin`], to be searched in stages with other places. `at`: as of this sequence,
+    /// for an index that takes no more rows; otherwise as of now.
+    fn stage(&self, at: Option<u64>) -> Box<dyn Staged>;
+
     /// Shows every row that lives at one moment to `visit`, neighbours in the tree together.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
         self.pin().for_each_row(visit);
@@ -189,4 +211,55 @@ pub trait PinnedRows: Send + Sync {
     fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
         self.for_each_row(&mut |key, vector| visit(None, key, vector));
     }
+}
+
+/// A row whose code was looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coded {
+    /// Its distance by the code.
+    pub estimate: f32,
+    /// Rank of its leaf among those of its place.
+    pub leaf: u32,
+}
+
+/// The rows of one moment in one of several places that are searched as one: the caller merges
+/// what each stage gives, and cuts the lists of all places by one bound.
+///
+/// The stages come in the order of the methods, with one scratch per place.
+pub trait Staged: PinnedRows {
+    /// The sequence up to which writes are seen.
+    fn sequence(&self) -> u64;
+
+    /// Offers every visible row that is in no leaf; returns how many there were.
+    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize;
+
+    /// Ranks the `probes` nearest leaves, and adds what they are ordered by to `costs`, ascending.
+    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>);
+
+    /// Scans the codes of the first `leaves` that were ranked, and adds the `keep` best visible
+    /// rows to `found`, best first; returns how many codes it looked at.
+    fn scan(
+        &self,
+        leaves: usize,
+        keep: usize,
+        scratch: &mut Scratch,
+        found: &mut Vec<Coded>,
+    ) -> usize;
+
+    /// Offers the exact distances of the first `most` rows that were found; shows the position and
+    /// the id of each to `seen`.
+    fn refine(
+        &self,
+        vector: &[f32],
+        most: usize,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, u64),
+    );
+
+    /// Offers every visible row.
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats;
+
+    /// As [`Search::within`].
+    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 }

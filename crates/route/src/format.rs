@@ -1,4 +1,4 @@
-//! The serialised form of a template, version 1. All numbers are little-endian.
+//! The serialised form of a template, version 2. All numbers are little-endian.
 //!
 //! ```text
 //! magic "VSROUTE\0" · u16 version · u8 metric · u8 encoder (0 unplaced, 1 id, 2 cells, 3 lsh)
@@ -6,6 +6,7 @@
 //! u32 ranges · ranges × (u64 start, u16 shard)
 //! cells: u32 cells · f32 temperature · cells × form dimension × f32 centroids
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
+//!        cells × (u16 answers · answers × (u16 cell, u16 count)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
@@ -16,7 +17,7 @@
 //! anything else is believed but the version, and every count is held against the bytes that are
 //! left before memory is taken for it.
 
-use crate::cells::Cells;
+use crate::cells::{Answers, Cells};
 use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
 use crate::lsh::{Family, Lsh, LshSettings};
@@ -28,7 +29,9 @@ use std::sync::Arc;
 use vstream_vector::Metric;
 
 const MAGIC: &[u8; 8] = b"VSROUTE\0";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// The oldest version that is read.
+const VERSION_MIN: u16 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Template {
@@ -72,7 +75,8 @@ impl Template {
     pub fn from_bytes(bytes: &[u8]) -> Result<Template, RouteError> {
         let body = verified(bytes)?;
         let mut input = Reader { rest: body };
-        input.take(MAGIC.len() + 2)?;
+        input.take(MAGIC.len())?;
+        let version = input.u16()?;
         let (metric, encoder) = (input.u8()?, input.u8()?);
         let metric = Metric::from_tag(metric)
             .ok_or_else(|| RouteError::corrupt(format!("The template has no metric {metric}.")))?;
@@ -92,7 +96,7 @@ impl Template {
         let encoder = match encoder {
             0 => Encoder::Unplaced,
             1 => Encoder::Id,
-            2 => Encoder::Cells(read_cells(&mut input, &space, shards)?),
+            2 => Encoder::Cells(read_cells(&mut input, &space, shards, version)?),
             3 => Encoder::Lsh(read_lsh(&mut input, &settings, &space)?),
             _ => {
                 return Err(RouteError::corrupt(format!("The template has no encoder {encoder}.")))
@@ -125,9 +129,9 @@ fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
         )));
     }
     let version = u16::from_le_bytes([body[header - 2], body[header - 1]]);
-    if version != VERSION {
+    if !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(RouteError::unsupported(format!(
-            "The routing template has version {version}, and this program reads version \
+            "The routing template has version {version}, and this program reads versions up to \
              {VERSION}: use a newer program."
         )));
     }
@@ -154,9 +158,21 @@ fn write_cells(cells: &Cells, out: &mut Writer) {
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
+    for answers in &cells.answers.of_cells {
+        out.u16(answers.len() as u16);
+        for &(cell, count) in answers {
+            out.u16(cell);
+            out.u16(count);
+        }
+    }
 }
 
-fn read_cells(input: &mut Reader, space: &Space, shards: u16) -> Result<Cells, RouteError> {
+fn read_cells(
+    input: &mut Reader,
+    space: &Space,
+    shards: u16,
+    version: u16,
+) -> Result<Cells, RouteError> {
     let count = input.u32()? as usize;
     if !(1..=CELLS_MAX).contains(&count) {
         return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
@@ -170,6 +186,7 @@ fn read_cells(input: &mut Reader, space: &Space, shards: u16) -> Result<Cells, R
         weights: input.f32s(count)?,
         affinity: input.take(count * usize::from(shards))?.to_vec(),
         thresholds: input.f32s(usize::from(shards))?,
+        answers: if version > 1 { read_answers(input, count)? } else { Answers::default() },
     };
     let positive = |x: &f32| *x >= 0.0;
     if !(cells.temperature > 0.0
@@ -181,6 +198,23 @@ fn read_cells(input: &mut Reader, space: &Space, shards: u16) -> Result<Cells, R
         ));
     }
     Ok(cells)
+}
+
+fn read_answers(input: &mut Reader, cells: usize) -> Result<Answers, RouteError> {
+    let mut of_cells = Vec::with_capacity(cells);
+    for _ in 0..cells {
+        let count = usize::from(input.u16()?);
+        input.expect(count, 4)?;
+        let answers: Result<Vec<(u16, u16)>, RouteError> =
+            (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
+        let answers = answers?;
+        let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= cells) {
+            return Err(RouteError::corrupt("The template's cells name answers of no cell."));
+        }
+        of_cells.push(answers);
+    }
+    Ok(Answers { of_cells })
 }
 
 fn write_lsh(lsh: &Lsh, out: &mut Writer) {

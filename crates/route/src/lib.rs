@@ -21,9 +21,11 @@ mod fan_out;
 mod format;
 mod id;
 mod lsh;
+mod moves;
 mod partition;
 mod random;
 mod ranges;
+mod rebalance;
 mod settings;
 mod space;
 mod template;
@@ -33,7 +35,9 @@ mod tests;
 
 pub use curve::{Curve, Grid};
 pub use error::{RouteError, RouteErrorKind};
+pub use moves::Move;
 pub use partition::partition_of_shard;
+pub use rebalance::{Plan, Policy, Rebalance};
 pub use settings::{
     EncoderSpec, RouteSettings, CELLS_MAX, DIMENSION_MAX, FAMILIES_MAX, HASHES_MAX, ROWS_PER_CELL,
     SHARDS_MAX,

@@ -274,6 +274,23 @@ impl Template {
         Ok(())
     }
 
+    /// Cells of the encoder: the units in which load is counted and moved. 0 where nothing can be
+    /// moved, with another encoder or before training.
+    pub fn cells(&self) -> usize {
+        match &self.inner.encoder {
+            Encoder::Cells(cells) => cells.len(),
+            _ => 0,
+        }
+    }
+
+    /// The cell that a code names, below [`Template::cells`]; 0 if there are none.
+    pub fn cell_of(&self, code: u64) -> usize {
+        match &self.inner.encoder {
+            Encoder::Cells(cells) => cells.cell_of(code),
+            _ => 0,
+        }
+    }
+
     /// The shard of a code, any code. Cost: O(log ranges).
     pub fn shard_of(&self, code: u64) -> u16 {
         self.inner.ranges.shard_of(code)

@@ -40,6 +40,10 @@ pub struct JobSettings {
     pub merge_deadline: u64,
     /// Share of the queries that are also answered exactly, to measure recall, 0..=1.
     pub audit_share: f64,
+    /// When and how ranges of codes change partition.
+    pub rebalance: RebalanceSettings,
+    /// How partitions answer.
+    pub search: SearchSettings,
     /// Checkpoints; none if absent.
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
@@ -50,6 +54,46 @@ pub struct JobSettings {
     pub jvm: JvmSettings,
     /// Switches of the failure tests; passed on unread.
     pub faults: Map<String, Value>,
+}
+
+/// When and how ranges of codes change partition, with the encoder `cells`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RebalanceSettings {
+    /// How ranges are chosen.
+    pub policy: RebalancePolicy,
+    /// Milliseconds between two looks at the loads, at least 100.
+    pub interval: u64,
+    /// Load of the fullest partition over the mean at which something is done, 1.06 to 100.
+    pub trigger: f64,
+}
+
+/// How ranges that change partition are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebalancePolicy {
+    /// None does.
+    None,
+    /// Single cells go from the fullest partitions to the emptiest.
+    Cells,
+    /// Boundaries between neighbouring partitions shift, as in the VStream paper.
+    Boundary,
+}
+
+const POLICIES: &[(&str, RebalancePolicy)] = &[
+    ("none", RebalancePolicy::None),
+    ("cells", RebalancePolicy::Cells),
+    ("boundary", RebalancePolicy::Boundary),
+];
+
+/// How a partition answers queries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SearchSettings {
+    /// Threads that search beside the partition's own; 0 to search in that.
+    pub threads: u32,
+    /// Searches under way at most; more wait, and everything upstream with them.
+    pub in_flight: u32,
 }
 
 /// When and where the job is checkpointed.
@@ -112,6 +156,8 @@ impl JobSettings {
                 as usize,
             merge_deadline: root.duration_ms("merge-deadline", 1..=600_000, 5_000),
             audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
+            rebalance: RebalanceSettings::read(&root.section("rebalance")),
+            search: SearchSettings::read(&root.section("search")),
             checkpoint: root
                 .has("checkpoint")
                 .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
@@ -151,6 +197,7 @@ impl JobSettings {
             let checkpoint = self.checkpoint.as_ref().map(|c| (c.interval, c.timeout));
             output.check(&root.section("results"), checkpoint);
         }
+        self.check_rebalance(root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
             if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(
@@ -162,6 +209,26 @@ impl JobSettings {
                 );
                 root.note("training-sample", &sentence);
             }
+        }
+    }
+
+    fn check_rebalance(&self, root: &Section) {
+        if self.rebalance.policy == RebalancePolicy::None {
+            return;
+        }
+        if let EncoderSettings::Lsh { .. } | EncoderSettings::Id = self.collection.encoder {
+            root.note(
+                "rebalance.policy",
+                "only the encoder cells has ranges that can change partition. Set it to none, or \
+                 collection.encoder.kind to cells.",
+            );
+        }
+        if self.checkpoint.is_none() {
+            root.note(
+                "rebalance.policy",
+                "rows change partition through the folder of the checkpoints, and there is none. \
+                 Add checkpoint with a path, or set it to none.",
+            );
         }
     }
 
@@ -220,6 +287,29 @@ impl JobSettings {
                 ),
             );
         }
+    }
+}
+
+impl RebalanceSettings {
+    fn read(section: &Section) -> RebalanceSettings {
+        let settings = RebalanceSettings {
+            policy: section.choice("policy", "a policy", POLICIES, Some(RebalancePolicy::None)),
+            interval: section.duration_ms("interval", 100..=86_400_000, 5_000),
+            trigger: section.number("trigger", 1.06..=100.0, 1.15),
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl SearchSettings {
+    fn read(section: &Section) -> SearchSettings {
+        let settings = SearchSettings {
+            threads: section.integer("threads", 0..=64, Some(1)) as u32,
+            in_flight: section.integer("in-flight", 1..=4_096, Some(32)) as u32,
+        };
+        section.finish();
+        settings
     }
 }
 

@@ -36,6 +36,12 @@ pub struct KafkaInput {
     pub group: String,
     /// What the records are.
     pub format: KafkaFormat,
+    /// How records of [`KafkaFormat::Avro`] are written, as JSON; `None` if the registry knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Where the schemas of Avro records are, as an HTTP address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema_registry: Option<String>,
     /// Where a job without a checkpoint begins.
     pub start: KafkaStart,
     /// How much later than its timestamp's order a record may come, in milliseconds: the watermark
@@ -58,6 +64,18 @@ pub enum KafkaFormat {
     Raw,
     /// The value is a Debezium change event in JSON.
     Debezium,
+    /// The value is an Avro record; a vector's key is as in `Json`, or an Avro number.
+    Avro,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerFormat {
+    /// The value is a JSON object.
+    Json,
+    /// The value is an Avro record of a schema that does not change.
+    Avro,
 }
 
 /// Where reading begins.
@@ -80,6 +98,11 @@ pub struct KafkaOutput {
     pub brokers: String,
     /// The topic.
     pub topic: String,
+    /// What the records are.
+    pub format: AnswerFormat,
+    /// Where the schema of Avro records is registered, as an HTTP address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema_registry: Option<String>,
     /// What a failure may do to answers.
     pub delivery: Delivery,
     /// Begins the names of the job's transactions; no other job may use it. `None` only without
@@ -104,11 +127,18 @@ pub enum Delivery {
     AtLeastOnce,
 }
 
-const VECTOR_FORMATS: &[(&str, KafkaFormat)] =
-    &[("json", KafkaFormat::Json), ("raw", KafkaFormat::Raw), ("debezium", KafkaFormat::Debezium)];
+const VECTOR_FORMATS: &[(&str, KafkaFormat)] = &[
+    ("json", KafkaFormat::Json),
+    ("raw", KafkaFormat::Raw),
+    ("debezium", KafkaFormat::Debezium),
+    ("avro", KafkaFormat::Avro),
+];
 
 const QUERY_FORMATS: &[(&str, KafkaFormat)] =
-    &[("json", KafkaFormat::Json), ("raw", KafkaFormat::Raw)];
+    &[("json", KafkaFormat::Json), ("raw", KafkaFormat::Raw), ("avro", KafkaFormat::Avro)];
+
+const ANSWER_FORMATS: &[(&str, AnswerFormat)] =
+    &[("json", AnswerFormat::Json), ("avro", AnswerFormat::Avro)];
 
 const STARTS: &[(&str, KafkaStart)] = &[
     ("earliest", KafkaStart::Earliest),
@@ -122,20 +152,29 @@ const DELIVERIES: &[(&str, Delivery)] =
 impl KafkaInput {
     /// Reads all keys but `kind`; the caller finishes the section.
     pub(crate) fn read_vectors(section: &Section) -> KafkaInput {
-        KafkaInput::read(section, VECTOR_FORMATS)
+        KafkaInput::read(section, VECTOR_FORMATS, "id")
     }
 
     /// As [`KafkaInput::read_vectors`], of queries, which nothing changes or deletes.
     pub(crate) fn read_queries(section: &Section) -> KafkaInput {
-        KafkaInput::read(section, QUERY_FORMATS)
+        KafkaInput::read(section, QUERY_FORMATS, "query_id")
     }
 
-    fn read(section: &Section, formats: &[(&'static str, KafkaFormat)]) -> KafkaInput {
+    fn read(
+        section: &Section,
+        formats: &[(&'static str, KafkaFormat)],
+        id: &'static str,
+    ) -> KafkaInput {
+        let format = section.choice("format", "a format", formats, Some(KafkaFormat::Json));
+        let avro = format == KafkaFormat::Avro;
+        let schema_registry = registry(section, avro);
         KafkaInput {
             brokers: brokers(section),
             topic: topic(section),
             group: section.text("group", None),
-            format: section.choice("format", "a format", formats, Some(KafkaFormat::Json)),
+            format,
+            schema: schema(section, avro, schema_registry.is_some(), id),
+            schema_registry,
             start: section.choice("start", "a start", STARTS, Some(KafkaStart::Earliest)),
             out_of_orderness: section.duration_ms("out-of-orderness", 0..=DAY, 1_000),
             idle_after: section.duration_ms("idle-after", 1..=DAY, 5_000),
@@ -150,9 +189,12 @@ impl KafkaOutput {
         let delivery =
             section.choice("delivery", "a delivery", DELIVERIES, Some(Delivery::ExactlyOnce));
         let prefixed = delivery == Delivery::ExactlyOnce || section.has("transactional-id-prefix");
+        let format = section.choice("format", "a format", ANSWER_FORMATS, Some(AnswerFormat::Json));
         KafkaOutput {
             brokers: brokers(section),
             topic: topic(section),
+            format,
+            schema_registry: registry(section, format == AnswerFormat::Avro),
             delivery,
             transactional_id_prefix: prefixed
                 .then(|| section.text("transactional-id-prefix", None)),
@@ -224,6 +266,59 @@ fn topic(section: &Section) -> String {
         );
     }
     text
+}
+
+/// The address of a registry, if the file names one.
+fn registry(section: &Section, avro: bool) -> Option<String> {
+    let key = "schema-registry";
+    if !section.has(key) {
+        return None;
+    }
+    let text = section.text(key, None);
+    if !avro {
+        section.note(key, "a registry has schemas of Avro. Remove it, or set format to avro.");
+    } else if !text.is_empty() && !text.starts_with("http://") && !text.starts_with("https://") {
+        section.note(
+            key,
+            &format!("'{text}' is not an HTTP address. Write it like http://registry-1:8081."),
+        );
+    }
+    Some(text)
+}
+
+/// The schema of Avro records, if the file has one; it needs the fields `id` and `vector`. The rest
+/// of it is checked where it is read, by Avro's own library.
+fn schema(section: &Section, avro: bool, registered: bool, id: &str) -> Option<String> {
+    let key = "schema";
+    if !section.has(key) {
+        if avro && !registered {
+            section.note(
+                key,
+                "records in Avro are read by a schema. Give it as JSON, or set schema-registry.",
+            );
+        }
+        return None;
+    }
+    let text = section.text(key, None);
+    if !avro {
+        section.note(key, "only Avro has a schema here. Remove it, or set format to avro.");
+    } else if registered {
+        section.note(key, "the registry has the schemas. Remove this key, or schema-registry.");
+    } else if !has_fields(&text, &[id, "vector"]) {
+        section.note(
+            key,
+            &format!("this is not an Avro record with the fields {id} and vector, as JSON."),
+        );
+    }
+    Some(text)
+}
+
+fn has_fields(schema: &str, wanted: &[&str]) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return false };
+    let fields = schema["fields"].as_array().filter(|_| schema["type"] == "record");
+    fields.is_some_and(|fields| {
+        wanted.iter().all(|name| fields.iter().any(|field| field["name"] == *name))
+    })
 }
 
 fn properties(section: &Section) -> Map<String, Value> {

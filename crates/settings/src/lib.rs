@@ -25,6 +25,9 @@ pub use collection::{CollectionSettings, CurveName, EncoderSettings, IndexName};
 pub use document::Document;
 pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
-pub use job::{CheckpointSettings, FolderSettings, JobSettings, JvmSettings};
-pub use kafka::{Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
+pub use job::{
+    CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
+    RebalanceSettings, SearchSettings,
+};
+pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

@@ -9,7 +9,7 @@ use vstream_store::{FileStore, Syncing};
 
 use crate::crash::{Promise, Walk};
 use crate::disk::{Content, Disk};
-use crate::script::{apply, rows_of, Rows, Script, DIMENSION, FEW_IDS};
+use crate::script::{apply, rows_of, Rows, Script, Unsound, DIMENSION, FEW_IDS};
 
 /// How a promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,15 +42,28 @@ impl Violation {
     }
 }
 
+impl From<Unsound> for Violation {
+    fn from(unsound: Unsound) -> Violation {
+        match unsound {
+            Unsound::Twice(id) => {
+                Violation::new(Breach::Duplicate, format!("row {id} is there twice"))
+            }
+            Unsound::Unreadable(error) => Violation::new(Breach::Lost, error),
+        }
+    }
+}
+
 /// The store over a simulated disk.
 pub fn store(disk: &Disk) -> FileStore {
     FileStore::new(Arc::new(disk.clone()), Syncing::Full)
 }
 
-/// Settings of the lab's collections.
-pub fn settings() -> Settings {
+/// Settings of the collection of a seed: every other one keeps its rows in segments, and its
+/// checkpoints are flushes.
+pub fn settings(seed: u64) -> Settings {
     let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
-    Settings { index: IndexKind::Flat, recall_guard: false, ..settings }
+    let memory = seed.is_multiple_of(2).then_some(64 << 10);
+    Settings { index: IndexKind::Flat, recall_guard: false, memory, ..settings }
 }
 
 /// Opens the collection of a disk without threads.
@@ -77,8 +90,13 @@ pub fn compare(engine: &Engine, promise: &Promise, models: &[Rows]) -> Result<u6
         let what = format!("ends at write {lsn}, {} was the last one", promise.lsn.end());
         return Err(Violation::new(Breach::Ghost, what));
     }
-    let found = rows_of(engine).map_err(|what| Violation::new(Breach::Duplicate, what))?;
-    let expected = &models[lsn as usize];
+    let found = rows_of(engine).map_err(Violation::from)?;
+    same(&models[lsn as usize], &found, lsn)?;
+    Ok(lsn)
+}
+
+/// Compares rows that were found after write `lsn` with those that must be there.
+pub fn same(expected: &Rows, found: &Rows, lsn: u64) -> Result<(), Violation> {
     if let Some(id) = expected.keys().find(|id| !found.contains_key(id)) {
         return Err(Violation::new(Breach::Lost, format!("row {id} is gone after write {lsn}")));
     }
@@ -86,7 +104,7 @@ pub fn compare(engine: &Engine, promise: &Promise, models: &[Rows]) -> Result<u6
         let what = format!("row {id} is {row:?} after write {lsn}");
         return Err(Violation::new(Breach::Ghost, what));
     }
-    Ok(lsn)
+    Ok(())
 }
 
 /// How closely a state is looked at, beyond being opened.
@@ -173,7 +191,7 @@ fn check_inside(
 fn made_again(disk: &Disk) -> Result<u64, Violation> {
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-    let made = Engine::create_in_store(store(disk), settings(), journaling, 1);
+    let made = Engine::create_in_store(store(disk), settings(1), journaling, 1);
     made.map(|_| 1).map_err(|error| {
         Violation::new(Breach::Refused, format!("cannot be made after a crash: {error}"))
     })

@@ -5,7 +5,7 @@ use vstream_vector::SplitMix;
 
 use crate::check::{self, open, store, Breach, Violation};
 use crate::disk::{Content, Disk};
-use crate::script::{apply, rows_of, Rows, Script};
+use crate::script::{apply, rows_of, Rows, Script, Unsound};
 
 /// Ids and writes of the collection that is damaged: about 12 kB of base image and 25 kB of log.
 const IDS: usize = 400;
@@ -30,7 +30,7 @@ fn made(seed: u64) -> Result<AtRest, Violation> {
     let disk = Disk::holding(&Content::new(), seed);
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-    let engine = Engine::create_in_store(store(&disk), check::settings(), journaling, seed);
+    let engine = Engine::create_in_store(store(&disk), check::settings(seed), journaling, seed);
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);
     let mut committed = [0; 2];
@@ -53,7 +53,7 @@ fn made(seed: u64) -> Result<AtRest, Violation> {
 impl AtRest {
     /// The collection of `seed`.
     pub fn new(seed: u64) -> Result<AtRest, Violation> {
-        Ok(AtRest { foreign: made(seed ^ u64::MAX)?.content, ..made(seed)? })
+        Ok(AtRest { foreign: made(seed ^ (u64::MAX - 1))?.content, ..made(seed)? })
     }
 
     /// Flips single bits, `count` of them, evenly over all bytes and bits; returns how many.
@@ -174,7 +174,10 @@ impl AtRest {
         if opens {
             let copy = Disk::holding(&disk.content(), 0);
             if let Ok(engine) = open(&copy) {
-                if rows_of(&engine).as_ref() != Ok(&self.rows) {
+                let rows = rows_of(&engine);
+                // A segment is read when its rows are asked for: an error then is as good.
+                let is_told = matches!(rows, Err(Unsound::Unreadable(_)));
+                if !is_told && rows.as_ref() != Ok(&self.rows) {
                     let what = format!("{what}: it opens with other rows");
                     return Err(Violation::new(Breach::Undetected, what));
                 }

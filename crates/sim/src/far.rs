@@ -71,7 +71,7 @@ fn journaling() -> Journaling {
 fn made(seed: u64) -> Result<Made, Violation> {
     let failed = |e| refused(format!("cannot be made: {e}"));
     let disk = Disk::holding(&Content::new(), seed);
-    let engine = Engine::create_in_store(check::store(&disk), settings(), journaling(), seed);
+    let engine = Engine::create_in_store(check::store(&disk), settings(seed), journaling(), seed);
     let mut engine = engine.map_err(failed)?;
     let (mut script, mut models) = (Script::new(seed, FEW_IDS), vec![Rows::new()]);
     for write in 0..WRITES {

@@ -25,8 +25,11 @@ pub fn child(dir: &Path, seed: u64) -> Result<(), vstream_engine::Error> {
     let journaling =
         Journaling { durability: Durability::Sync, log_bytes_max: LOG_BYTES_MAX, background: true };
     let is_there = dir.join("COLLECTION").exists();
-    let mut engine =
-        if is_there { Engine::open(dir)? } else { Engine::create_in(dir, settings(), journaling)? };
+    let mut engine = if is_there {
+        Engine::open(dir)?
+    } else {
+        Engine::create_in(dir, settings(seed), journaling)?
+    };
     let mut script = Script::after(seed, IDS, lsn_of(&engine));
     let mut out = io::stdout();
     loop {
@@ -93,7 +96,7 @@ fn look(dir: &Path, seed: u64, acked: u64) -> Result<(), Violation> {
     if lsn < acked {
         return Err(Violation::new(Breach::Lost, format!("{acked} was acknowledged, {lsn} is")));
     }
-    let found = rows_of(&engine).map_err(|what| Violation::new(Breach::Duplicate, what))?;
+    let found = rows_of(&engine).map_err(Violation::from)?;
     if found != *Script::after(seed, IDS, lsn).rows() {
         return Err(Violation::new(Breach::Ghost, format!("other rows after write {lsn}")));
     }

@@ -4,6 +4,9 @@
 //! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
 //! changes bytes at rest. [`far`] takes it to an object store and back, beyond a [`network`] that
 //! fails. [`kill`] kills a real process. Everything is a function of a seed.
+//!
+//! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
+//! partitions; it is explored, not run.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -11,6 +14,8 @@ pub mod crash;
 pub mod damage;
 pub mod disk;
 pub mod far;
+#[cfg(test)]
+mod handover;
 pub mod kill;
 pub mod ledger;
 pub mod network;

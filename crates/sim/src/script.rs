@@ -81,15 +81,25 @@ pub fn apply(engine: &mut Engine, write: Write) -> Result<(), Error> {
     }
 }
 
-/// The rows of an engine. Errors: a row is there twice.
-pub fn rows_of(engine: &Engine) -> Result<Rows, String> {
+/// Why the rows of an engine are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsound {
+    /// A row is there twice.
+    Twice(u64),
+    /// A file cannot be read: this is what the engine says.
+    Unreadable(String),
+}
+
+/// The rows of an engine.
+pub fn rows_of(engine: &Engine) -> Result<Rows, Unsound> {
     let mut rows = Rows::new();
     let mut twice = None;
-    engine.pin().for_each_row(&mut |row| {
+    let read = engine.pin().for_each_row(&mut |row| {
         let vector = row.vector.try_into().expect("the dimension of the lab");
         if rows.insert(row.id, (row.version, vector)).is_some() {
             twice = Some(row.id);
         }
     });
-    twice.map_or(Ok(rows), |id| Err(format!("duplicate: row {id} is there twice")))
+    read.map_err(|error| Unsound::Unreadable(error.to_string()))?;
+    twice.map_or(Ok(rows), |id| Err(Unsound::Twice(id)))
 }

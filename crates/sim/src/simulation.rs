@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::check::{self, check, compare, Breach, Depth, Violation};
 use crate::crash::{Promise, Walk};
 use crate::disk::{Content, Disk, Event, Faults};
-use crate::script::{apply, Rows, Script, FEW_IDS};
+use crate::script::{apply, rows_of, Rows, Script, FEW_IDS};
 
 /// Steps of a workload: a batch of writes and what follows it.
 const TURNS: usize = 24;
@@ -39,7 +39,8 @@ pub fn play(seed: u64) -> Result<Played, Violation> {
     let journaling = Journaling { durability, log_bytes_max, background: false };
     let disk = Disk::holding(&Content::new(), seed);
     disk.set_faults(Faults { short: random.below(3) == 0, ..Faults::default() });
-    let made = Engine::create_in_store(check::store(&disk), check::settings(), journaling, seed);
+    let made =
+        Engine::create_in_store(check::store(&disk), check::settings(seed), journaling, seed);
     let engine = made.map_err(|e| refused(&format!("cannot be made: {e}")))?;
     disk.mark(Event::Made);
     let script = Script::new(seed, FEW_IDS);
@@ -97,6 +98,8 @@ impl Player {
             self.models.truncate(self.script.lsn() as usize);
             self.models.push(self.script.rows().clone());
         }
+        let found = rows_of(self.engine())?;
+        check::same(self.script.rows(), &found, self.script.lsn())?;
         let is_sync = self.is_sync;
         match random.below(12) {
             0 => self.attempt(true, Engine::flush),

@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheKey};
 use crate::error::Error;
+use crate::pool::Pool;
 use crate::store::{Range, ReadAt};
 
 /// Bytes that a block is longer than its payload.
@@ -130,37 +132,33 @@ impl BlockReader {
     ///
     /// Errors: `Corrupt`, `Io`; the first one stands for all.
     pub fn read_many(&self, addresses: &[Address]) -> Result<Vec<Arc<Block>>, Error> {
+        let mut asked = self.ask(addresses);
+        let read = self.file.read_many(&asked.ranges())?;
+        asked.take(self, &read)?;
+        Ok(asked.blocks())
+    }
+
+    /// What the cache holds of `addresses`, and what is to be read.
+    fn ask<'a>(&self, addresses: &'a [Address]) -> Asked<'a> {
         let key = |address: &Address| CacheKey { file: self.identity, block: address.number };
         let cached = |address| self.cache.as_ref().and_then(|cache| cache.get(key(address)));
-        let mut blocks: Vec<Option<Arc<Block>>> = addresses.iter().map(cached).collect();
-        let missing: Vec<usize> = (0..blocks.len()).filter(|&at| blocks[at].is_none()).collect();
-        let mut runs: Vec<(Range, &[usize])> = Vec::new();
-        let mut from = 0;
-        for (at, &index) in missing.iter().enumerate() {
-            let address = addresses[index];
+        let blocks: Vec<Option<Arc<Block>>> = addresses.iter().map(cached).collect();
+        let mut runs: Vec<(Range, Vec<usize>)> = Vec::new();
+        for at in (0..blocks.len()).filter(|&at| blocks[at].is_none()) {
+            let address = addresses[at];
             let joined = runs.last().and_then(|(range, _)| join(*range, address));
             match (joined, runs.last_mut()) {
-                (Some(range), Some(run)) => *run = (range, &missing[from..=at]),
+                (Some(range), Some(run)) => {
+                    run.0 = range;
+                    run.1.push(at);
+                }
                 _ => {
-                    from = at;
                     let range = Range { offset: address.offset, bytes: address.bytes };
-                    runs.push((range, &missing[at..=at]));
+                    runs.push((range, vec![at]));
                 }
             }
         }
-        let ranges: Vec<Range> = runs.iter().map(|&(range, _)| range).collect();
-        for ((range, members), bytes) in runs.iter().zip(self.file.read_many(&ranges)?) {
-            for &index in *members {
-                let address = addresses[index];
-                let from = (address.offset - range.offset) as usize;
-                let block = Arc::new(self.verified(address, &bytes[from..from + address.bytes])?);
-                if let Some(cache) = &self.cache {
-                    cache.insert(key(&address), block.clone(), block.0.len());
-                }
-                blocks[index] = Some(block);
-            }
-        }
-        Ok(blocks.into_iter().map(|block| block.expect("held or just read")).collect())
+        Asked { addresses, blocks, runs }
     }
 
     fn verified(&self, address: Address, bytes: &[u8]) -> Result<Block, Error> {
@@ -168,6 +166,78 @@ impl BlockReader {
         unseal(place, bytes, self.file.name(), address.offset)?;
         Ok(Block(bytes.into()))
     }
+}
+
+/// Blocks of one file that are wanted: those that the cache held, and runs of the others.
+struct Asked<'a> {
+    addresses: &'a [Address],
+    blocks: Vec<Option<Arc<Block>>>,
+    runs: Vec<(Range, Vec<usize>)>,
+}
+
+impl Asked<'_> {
+    fn ranges(&self) -> Vec<Range> {
+        self.runs.iter().map(|(range, _)| *range).collect()
+    }
+
+    /// Verifies and takes what was read of the runs.
+    fn take(&mut self, reader: &BlockReader, read: &[Buffer]) -> Result<(), Error> {
+        for ((range, members), bytes) in self.runs.iter().zip(read) {
+            for &index in members {
+                let address = self.addresses[index];
+                let from = (address.offset - range.offset) as usize;
+                let block = reader.verified(address, &bytes[from..from + address.bytes])?;
+                let block = Arc::new(block);
+                if let Some(cache) = &reader.cache {
+                    let key = CacheKey { file: reader.identity, block: address.number };
+                    cache.insert(key, block.clone(), block.0.len());
+                }
+                self.blocks[index] = Some(block);
+            }
+        }
+        Ok(())
+    }
+
+    fn blocks(self) -> Vec<Arc<Block>> {
+        self.blocks.into_iter().map(|block| block.expect("held or just read")).collect()
+    }
+}
+
+/// Blocks of several files, as [`BlockReader::read_many`] for each, with the reads of all under way
+/// at the same time. Errors: as there.
+pub fn read_together(wanted: &[(&BlockReader, &[Address])]) -> Result<Vec<Vec<Arc<Block>>>, Error> {
+    let mut asked: Vec<Asked<'_>> =
+        wanted.iter().map(|(reader, addresses)| reader.ask(addresses)).collect();
+    let with_runs = asked.iter().filter(|asked| !asked.runs.is_empty()).count();
+    let mut read: Vec<Vec<Buffer>> = Vec::with_capacity(asked.len());
+    if with_runs > 1 {
+        let parts = asked.iter().zip(wanted).map(|(asked, (reader, _))| (asked, reader));
+        let all: Vec<(Arc<dyn ReadAt>, Range)> = parts
+            .flat_map(|(asked, reader)| {
+                asked.ranges().into_iter().map(|range| (reader.file.clone(), range))
+            })
+            .collect();
+        let mut results = read_all(all)?.into_iter();
+        read.extend(asked.iter().map(|asked| results.by_ref().take(asked.runs.len()).collect()));
+    } else {
+        for (asked, (reader, _)) in asked.iter().zip(wanted) {
+            let ranges = asked.ranges();
+            read.push(if ranges.is_empty() { vec![] } else { reader.file.read_many(&ranges)? });
+        }
+    }
+    for ((asked, (reader, _)), read) in asked.iter_mut().zip(wanted).zip(&read) {
+        asked.take(reader, read)?;
+    }
+    Ok(asked.into_iter().map(Asked::blocks).collect())
+}
+
+/// Ranges of several files, in the order given; under way at the same time if a read may wait.
+fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
+    if !all.iter().any(|(file, _)| file.waits()) {
+        return all.iter().map(|(file, range)| file.read(*range)).collect();
+    }
+    let count = all.len();
+    Pool::shared().run(count, move |at| all[at].0.read(all[at].1)).into_iter().collect()
 }
 
 /// The range that also holds a block behind it, if that is near enough.

@@ -69,6 +69,7 @@ impl Files for Disk {
             return fs::rename(self.path(from), self.path(to));
         }
         let directory = File::open(&self.root)?;
+        // The names are looked up in the directory, which may be given by a relative path.
         match renameat_with(&directory, from, &directory, to, RenameFlags::NOREPLACE) {
             // Not every file system knows the flag. One process at a time writes to a directory,
             // so looking first is as good there.

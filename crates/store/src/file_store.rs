@@ -400,6 +400,10 @@ impl ReadAt for Reader {
         self.read.read(range)
     }
 
+    fn waits(&self) -> bool {
+        self.waits
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         for range in ranges {
             check_range(*range, self.read.bytes, &self.read.name)?;

@@ -83,6 +83,11 @@ pub trait ReadAt: Send + Sync {
     /// Reads a range whole. Errors: `Corrupt` if the file ends before the range does, `Io`.
     fn read(&self, range: Range) -> Result<Buffer, Error>;
 
+    /// True if a read may wait, so that several are better under way at once.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Reads ranges, in the order given; they are under way at the same time where the store can.
     ///
     /// Cost: about that of the slowest read rather than that of all of them, on a disk or beyond a

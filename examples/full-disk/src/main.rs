@@ -93,7 +93,7 @@ fn count(engine: &Engine) -> Result<u64, Box<dyn Error>> {
         if row.vector != vector(row.id) {
             wrong = Some(row.id);
         }
-    });
+    })?;
     match wrong {
         Some(id) => Err(format!("row {id} is not what was written").into()),
         None => Ok(rows),

@@ -46,11 +46,13 @@ impl Collection {
         kind: (String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
+        memory: Option<u64>,
     ) -> PyResult<Collection> {
         let (metric, element) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
-        let settings = Settings { recall_target, ..Settings::new(dimension, metric, element) };
+        let settings =
+            Settings { recall_target, memory, ..Settings::new(dimension, metric, element) };
         let made = detached(py, || {
             let Some((directory, durability)) = place else {
                 return Ok(Collection::new(Engine::create(settings)?));

@@ -22,6 +22,7 @@ class Collection:
         kind: tuple[str, str],
         recall_target: float,
         place: tuple[str, str] | None,
+        memory: int | None,
     ) -> Collection: ...
     @staticmethod
     def open(directory: str, durability: str | None) -> Collection: ...

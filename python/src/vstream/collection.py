@@ -65,6 +65,7 @@ class Collection:
         path: str | os.PathLike[str] | None = None,
         recall_target: float = 0.95,
         durability: str = "sync",
+        memory: int | None = None,
     ) -> Self:
         """Make an empty collection.
 
@@ -93,6 +94,11 @@ class Collection:
             many rows per call. `async`: at most 100 ms later; a crash loses the last writes, never
             one before them. `none`: after the next `flush` or `close`, or when the operating
             system writes it.
+        memory
+            Bytes of memory for rows that were not moved to the disk yet and for what is read from
+            there, 65,536 or more; for a collection with a `path`. What does not fit moves to
+            files there, of which codes and ids stay in memory, some 40 bytes per row at 128
+            dimensions. All rows stay in memory if it is left out. It is kept with the collection.
 
         Raises
         ------
@@ -115,6 +121,7 @@ class Collection:
             (_arguments.name("metric", metric), _arguments.name("element", element)),
             _arguments.real("recall_target", recall_target),
             None if place is None else (place, chosen),
+            None if memory is None else _arguments.integer("memory", memory),
         )
         return cls._of(native, place)
 

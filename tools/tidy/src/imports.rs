@@ -7,6 +7,7 @@ const ALLOWED: &[&str] = &[
     "java.",
     "io.vstream.",
     "org.apache.flink.",
+    "org.apache.avro.",
     "org.apache.kafka.",
     "org.HdrHistogram.",
     "org.slf4j.",

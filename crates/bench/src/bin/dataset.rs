@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use vstream_bench::dataset::glove::{self, GloveRecipe};
+use vstream_bench::dataset::order::{reorder, Order};
 
 /// Makes the data sets of the demonstration and the measurements.
 #[derive(Parser)]
@@ -29,13 +30,33 @@ enum Set {
         #[arg(long, default_value_t = 10_000)]
         queries: usize,
     },
+    /// The rows of a matrix file in an order that is hard for a stream job.
+    Reorder {
+        /// In which order.
+        order: Order,
+        /// The matrix file to read.
+        base: PathBuf,
+        /// The matrix file to write.
+        out: PathBuf,
+        /// Rows in front that stay as they are, to be trained on.
+        #[arg(long, default_value_t = 30_000)]
+        head: usize,
+        /// Of all chance.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 fn main() -> ExitCode {
-    let Arguments { set: Set::Glove { out, from, queries } } = Arguments::parse();
-    let made = glove::make(&GloveRecipe { out, from, queries }, &mut |line| eprintln!("{line}"));
+    let made = match Arguments::parse().set {
+        Set::Glove { out, from, queries } => {
+            let recipe = GloveRecipe { out, from, queries };
+            glove::make(&recipe, &mut |line| eprintln!("{line}")).map(drop)
+        }
+        Set::Reorder { order, base, out, head, seed } => reorder(&base, &out, head, order, seed),
+    };
     match made {
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

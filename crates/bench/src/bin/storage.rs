@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use vstream_bench::runbook::{Matrix, RunbookError};
 use vstream_bench::storage::{
-    codec_table, far, leaf_order, seal, search, truth, FarEffort, Larger,
+    codec_table, far, leaf_order, seal, search, tiers, truth, FarEffort, Larger,
 };
 use vstream_engine::segment::Codes;
-use vstream_engine::Element;
+use vstream_engine::{Element, Engine};
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::Location;
 use vstream_store::{FileStore, Store, Syncing};
@@ -26,6 +26,8 @@ enum Arguments {
     Search(Search),
     /// Pushes a sealed segment to a place, searches it there, and restores it.
     Far(Far),
+    /// Streams rows into an engine with a limit to memory, and searches it past the page cache.
+    Engine(WholeEngine),
 }
 
 #[derive(Args)]
@@ -54,6 +56,38 @@ struct Far {
     /// Leaves visited and exact distances, such as 32x100.
     #[arg(long, value_name = "PROBESxREFINE", value_parser = effort, default_value = "32x100")]
     effort: (usize, usize),
+}
+
+#[derive(Args)]
+struct WholeEngine {
+    /// Matrix file with the rows.
+    #[arg(long, value_name = "FILE.fbin")]
+    data: PathBuf,
+    /// Matrix file with the queries: the first half fills the cache, the second is measured.
+    #[arg(long, value_name = "FILE.fbin")]
+    queries: PathBuf,
+    /// Folder for the collection, on the disk to be measured; what an earlier run left is removed.
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Use the first queries only.
+    #[arg(long)]
+    queries_max: Option<usize>,
+    /// Element type of the collection.
+    #[arg(long, default_value = "f32")]
+    element: Element,
+    /// Memory for rows in no segment and for blocks that were read, in MiB.
+    #[arg(long, default_value_t = 32)]
+    memory_mib: u64,
+    /// Also measure an engine that holds all rows in memory.
+    #[arg(long)]
+    compare: bool,
+    /// Efforts: leaves visited and exact distances, such as 32x100.
+    #[arg(long, value_name = "PROBESxREFINE", value_parser = effort,
+        default_values = ["32x100", "64x100", "64x200", "96x200"])]
+    efforts: Vec<(usize, usize)>,
 }
 
 #[derive(Args)]
@@ -116,6 +150,7 @@ fn main() -> ExitCode {
         Arguments::Codecs(arguments) => codecs(&arguments).map_err(|error| error.to_string()),
         Arguments::Search(arguments) => larger(&arguments),
         Arguments::Far(arguments) => far_away(&arguments),
+        Arguments::Engine(arguments) => engine(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -248,6 +283,87 @@ fn far_away(arguments: &Far) -> Result<(), String> {
         queries.rows()
     );
     Ok(())
+}
+
+fn engine(arguments: &WholeEngine) -> Result<(), String> {
+    let sentence = |error: RunbookError| error.to_string();
+    let refused = |error: vstream_engine::Error| error.to_string();
+    let matrix = Matrix::read(&arguments.data, arguments.rows).map_err(sentence)?;
+    let queries = Matrix::read(&arguments.queries, arguments.queries_max).map_err(sentence)?;
+    if queries.dimension != matrix.dimension || queries.rows() < 2 {
+        return Err("the queries are not of the rows' dimension, or fewer than two".to_owned());
+    }
+    let settings = |memory| tiers::settings(matrix.dimension, arguments.element, memory);
+    println!("| engine | rows/s | commit p99.9 ms | max ms | stalls | bytes written per byte |");
+    println!("|---|---|---|---|---|---|");
+    if arguments.compare {
+        let mut engine = Engine::create(settings(None)).map_err(refused)?;
+        let row = tiers::ingest(&mut engine, &matrix).map_err(refused)?;
+        print_ingest("in memory", &row, &matrix);
+    }
+    let dir = arguments.dir.join("collection");
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())?;
+    }
+    let limited = settings(Some(arguments.memory_mib << 20));
+    let mut engine = Engine::create_in(&dir, limited, tiers::journaling()).map_err(refused)?;
+    let row = tiers::ingest(&mut engine, &matrix).map_err(refused)?;
+    print_ingest("with segments", &row, &matrix);
+    println!("\nwhen the last row is in: {:?}", row.stats.places);
+    engine.flush().map_err(refused)?;
+    let copy = arguments.dir.join("copy");
+    let (seconds, log) = tiers::open_copy(&dir, &copy)?;
+    println!("opened as after a crash in {seconds:.2} s, of which {log} bytes of log");
+    let settled = tiers::settle(&mut engine).map_err(refused)?;
+    let stats = engine.stats();
+    let amplification = tiers::write_amplification(&stats, &matrix);
+    println!(
+        "settled in {:.1} s, {amplification:.2} bytes written per byte",
+        settled.as_secs_f64()
+    );
+    println!("{:?}\n{:?}", stats.places, stats.journal);
+    let truth = truth(&matrix, &queries);
+    let rows = matrix.rows() as f64;
+    drop(matrix);
+    println!("| probes | refine | recall@10 | p50 ms | p99 ms | reads | KiB read |");
+    println!("|---|---|---|---|---|---|---|");
+    for &effort in &arguments.efforts {
+        let row = tiers::ask(&engine, &queries, &truth, effort).map_err(refused)?;
+        println!(
+            "| {} | {} | {:.4} | {:.2} | {:.2} | {:.1} | {:.1} |",
+            row.probes,
+            row.refine,
+            row.recall,
+            row.p50_ms,
+            row.p99_ms,
+            row.reads,
+            row.bytes / 1024.0
+        );
+    }
+    let places = engine.stats().places;
+    let per_row = |bytes: u64| bytes as f64 / rows;
+    println!(
+        "memory per row: codes {:.1} B, ids {:.1} B, cache {:.1} B, not sealed {:.1} B, together \
+         {:.1} B",
+        per_row(places.code_bytes),
+        per_row(places.id_bytes),
+        per_row(places.cache_bytes),
+        per_row(places.unsealed_bytes),
+        per_row(engine.stats().index.memory_bytes)
+    );
+    engine.close().map_err(refused)?;
+    std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())
+}
+
+fn print_ingest(name: &str, row: &tiers::IngestRow, matrix: &Matrix) {
+    println!(
+        "| {name} | {:.0} | {:.2} | {:.1} | {} | {:.2} |",
+        row.rate,
+        row.p999_ms,
+        row.max_ms,
+        row.stalls,
+        tiers::write_amplification(&row.stats, matrix)
+    );
 }
 
 fn name(file: &Path) -> String {

@@ -3,6 +3,7 @@
 mod folder;
 pub mod glove;
 mod npm;
+pub mod order;
 mod split;
 
 pub use folder::{is_complete, Meta};

@@ -16,6 +16,7 @@ mod run;
 mod tests;
 mod truth;
 
+pub(crate) use generate::clusters;
 pub(crate) use truth::Ground;
 
 pub use error::RunbookError;

@@ -3,6 +3,7 @@
 mod codecs;
 mod far;
 mod larger;
+pub mod tiers;
 
 use vstream_index::{Cluster, ClusterSettings, IndexSettings, Insert, RowKey, VectorRef};
 use vstream_vector::{Element, Metric};

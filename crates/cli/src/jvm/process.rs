@@ -57,8 +57,8 @@ pub(crate) struct Jvm {
 }
 
 impl Jvm {
-    /// Starts the job. Errors: no Java, no jars, or they cannot be started.
-    pub(crate) fn start(job: &JobSettings) -> Result<Jvm, Failure> {
+    /// Starts the job, from a checkpoint or savepoint if one is given. Errors: no Java, no jars, or they cannot be started.
+    pub(crate) fn start(job: &JobSettings, restore: Option<&str>) -> Result<Jvm, Failure> {
         let java = install::java()?;
         let class_path = install::class_path()?;
         let settings = write_settings(job)?;
@@ -67,6 +67,7 @@ impl Jvm {
             .args(flags(job))
             .args(["-cp", &class_path, MAIN_CLASS, "--job"])
             .arg(settings.path())
+            .args(restore.map(|path| ["--restore", path]).into_iter().flatten())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

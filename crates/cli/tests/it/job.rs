@@ -39,6 +39,48 @@ fn a_job_ends_with_its_summary_as_the_last_line() {
 }
 
 #[test]
+fn a_job_goes_on_from_a_checkpoint_or_the_newest_of_several() {
+    let stage = Stage::new(&format!("printf '%s\\n' \"$@\" > arguments\n{}", saying(&[RESULT])));
+    for chk in ["old/a1/chk-9", "old/a1/chk-10", "other/savepoint-77"] {
+        stage.write(&format!("{chk}/_metadata"), "it is complete");
+        // Newer than those before on any file system.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stage.write("old/a1/chk-11/unfinished", "a checkpoint that was never completed");
+    for (given, taken) in [
+        ("other/savepoint-77", "other/savepoint-77"),
+        ("old/a1/chk-9", "old/a1/chk-9"),
+        ("old", "old/a1/chk-10"),
+    ] {
+        let said = stage.run(&["run", "job.yaml", "--restore", given]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let path = stage.path(taken).canonicalize().expect("a folder");
+        let arguments = fs::read_to_string(stage.path("arguments")).expect("was started");
+        assert!(arguments.ends_with(&format!("\n--restore\n{}\n", path.display())), "{arguments}");
+        assert!(said.err.contains(&format!("Going on from {}", path.display())), "{}", said.err);
+    }
+    let said = stage.run(&["run", "job.yaml", "--restore", "s3://bucket/savepoint-1"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let arguments = fs::read_to_string(stage.path("arguments")).expect("was started");
+    assert!(arguments.ends_with("\n--restore\ns3://bucket/savepoint-1\n"), "{arguments}");
+    for nothing in ["old/a1/chk-11", "nowhere"] {
+        let said = stage.run(&["run", "job.yaml", "--restore", nothing]);
+        assert_eq!(said.code, Some(2));
+        assert!(said.err.contains("holds no complete checkpoint or savepoint"), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_job_that_fails_says_where_it_can_go_on_from() {
+    let stage = Stage::new("mkdir -p chk/a/chk-3; touch chk/a/chk-3/_metadata; exit 3");
+    let set = "checkpoint.path=chk";
+    let said = stage.run(&["run", "job.yaml", "--set", "checkpoint.interval=1 s", "--set", set]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("--restore "), "{}", said.err);
+    assert!(said.err.contains("chk/a/chk-3\n"), "{}", said.err);
+}
+
+#[test]
 fn lines_that_are_not_the_protocol_go_to_the_log() {
     let lines =
         ["WARN: chatter", "{\"type\": \"progress\", \"vectors\": ", "{\"type\":\"new\"}", RESULT];

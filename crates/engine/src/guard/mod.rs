@@ -20,10 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{Effort, Probe, Reach, Scratch, Search, CODE_RANK_MAX};
+use vstream_index::{Effort, Probe, Reach, CODE_RANK_MAX};
 use vstream_vector::TopK;
 
 use self::window::{Audit, Moment, Reached, Window, WINDOW_MIN};
+use crate::error::Error;
+use crate::places::{Places, PlacesScratch};
 use crate::settings::{IndexKind, Settings};
 
 /// One query in this many is offered to the guard.
@@ -69,7 +71,7 @@ struct State {
 #[derive(Default)]
 struct Auditor {
     window: Window,
-    scratch: Scratch,
+    scratch: PlacesScratch,
     top: TopK,
     found: Vec<vstream_vector::Neighbor>,
 }
@@ -92,7 +94,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// A guard for `search`; its thread ends when the guard is dropped.
-    pub(crate) fn start(settings: &Settings, search: &Arc<dyn Search>) -> Arc<Guard> {
+    pub(crate) fn start(settings: &Settings, search: &Arc<Places>) -> Arc<Guard> {
         let guard = Arc::new(Guard {
             target: settings.recall_target,
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
@@ -114,7 +116,7 @@ impl Guard {
     }
 
     /// The effort of an automatic search for `k` neighbours.
-    pub(crate) fn effort(&self, search: &dyn Search, k: usize) -> Effort {
+    pub(crate) fn effort(&self, search: &Places, k: usize) -> Effort {
         match self.reached(&moment(search)).for_k(k) {
             Reached { probes: usize::MAX, .. } => Effort::Exact,
             Reached { probes, refine } => Effort::Approximate { probes, refine },
@@ -179,7 +181,7 @@ impl Guard {
     }
 
     /// Audits in this thread until nothing more is to be learnt from the queries that are known.
-    pub(crate) fn catch_up(&self, search: &dyn Search) {
+    pub(crate) fn catch_up(&self, search: &Places) {
         if !self.on {
             return;
         }
@@ -188,33 +190,40 @@ impl Guard {
     }
 
     /// One audit and what follows from it; false if there is no query to be asked.
-    fn step(&self, search: &dyn Search, auditor: &mut Auditor) -> bool {
+    fn step(&self, search: &Places, auditor: &mut Auditor) -> bool {
         auditor.window.forget(&moment(search));
         let noted = locked(&self.state).recent.pop_front();
         let Some((query, k)) = noted.or_else(|| auditor.window.ask_again()) else {
             return false;
         };
-        let audit = self.audit(search, query, k, auditor);
+        // A segment that cannot be read says nothing of recall: its readers are told.
+        let Ok(audit) = self.audit(search, query, k, auditor) else { return false };
         auditor.window.push(audit);
         self.conclude(&auditor.window, &moment(search));
         true
     }
 
-    fn audit(&self, search: &dyn Search, query: Vec<f32>, k: usize, tools: &mut Auditor) -> Audit {
+    fn audit(
+        &self,
+        search: &Places,
+        query: Vec<f32>,
+        k: usize,
+        tools: &mut Auditor,
+    ) -> Result<Audit, Error> {
         let at = moment(search);
         let reached = self.reached(&at).for_k(k);
         let effort = self.effort(search, k);
         let probe = Probe { vector: &query, k, effort };
         tools.top.reset(k);
         let mut reach = Vec::with_capacity(k);
-        search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach);
+        search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
         tools.top.reset(k);
-        search.search(&probe, &mut tools.scratch, &mut tools.top);
+        search.search(&probe, &mut tools.scratch, &mut tools.top)?;
         tools.top.drain_sorted(&mut tools.found);
         let is_found = |hit: &&Reach| tools.found.iter().any(|row| row.id == hit.id);
         let hits = reach.iter().filter(is_found).count();
         let found = if reach.is_empty() { 1.0 } else { hits as f64 / reach.len() as f64 };
-        Audit { query, k, reach, at, effort: reached, found }
+        Ok(Audit { query, k, reach, at, effort: reached, found })
     }
 
     /// Decides anew if the audits do not support what is decided, and states the estimate.
@@ -236,7 +245,7 @@ impl Guard {
     }
 }
 
-fn moment(search: &dyn Search) -> Moment {
+fn moment(search: &Places) -> Moment {
     Moment { leaves: search.leaves(), writes: search.writes() }
 }
 
@@ -251,7 +260,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn watch(guard: &Weak<Guard>, search: &Weak<dyn Search>) {
+fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
     // Enough to begin with for a first decision.
     let mut saved = SAVED_MAX;
     let (mut last, mut spent) = (Instant::now(), cpu_seconds());
@@ -260,7 +269,7 @@ fn watch(guard: &Weak<Guard>, search: &Weak<dyn Search>) {
             let Some(guard) = guard.upgrade() else { return };
             let Some(search) = search.upgrade() else { return };
             let mut auditor = locked(&guard.auditor);
-            (guard.step(&*search, &mut auditor), auditor.window.is_short())
+            (guard.step(&search, &mut auditor), auditor.window.is_short())
         };
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;

@@ -1,76 +1,94 @@
-//! Base images, written beside the writer.
+//! Checkpoints: what makes old logs superfluous, written beside the writer.
 //!
 //! 1. *Prepare*: make the next log and publish a manifest that names it too.
-//! 2. *Switch*, by the writer, between two groups: go on in that log and pin the rows.
-//! 3. *Write* the pinned rows as a base image; compare its digest with the journal's.
-//! 4. *Publish* a manifest with that image and the logs after it.
-//! 5. *Remove* the older image and logs.
+//! 2. *Switch*, by the writer, between two groups: go on in that log and capture the rows: all of
+//!    them are pinned for an image, or those in memory are frozen for a segment.
+//! 3. *Write* them; compare what was written with the journal's count.
+//! 4. *Publish* a manifest with that base and the logs after it.
+//! 5. *Remove* what no manifest names any more.
 //!
-//! Steps 1 and 3 to 5 run on a thread, so the writer pays for step 2 alone. A crash after any step
-//! leaves a manifest whose files are all there; what it does not name is swept at the next open.
+//! Steps 1 and 3 to 5 run on a thread (`base.rs`), so the writer pays for step 2 alone. A crash
+//! after any step leaves a manifest whose files are all there; what it does not name is swept at
+//! the next open.
 
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use vstream_store::Store;
-
-use super::files::{base_prefix, log_name, Directory};
+use super::base::{Capture, Keeper, Taken};
+use super::files::Directory;
 use super::flusher::Log;
-use super::format::LogIdentity;
-use super::manifest::{Base, Manifest};
+use super::manifest::Manifest;
 use super::settings::{JournalStats, Journaling};
+use super::share::SharedState;
 use super::state::State;
 use super::writer::Spare;
-use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::snapshot::PinnedSnapshot;
 
-/// The rows of the moment of the switch.
-pub(crate) type Image = PinnedSnapshot;
+/// What a checkpoint asks of the rows.
+pub(crate) trait Rows {
+    /// True if the rows in memory are to be written, however long the log is.
+    fn is_due(&self) -> bool;
+
+    /// What the checkpoint writes, of this moment.
+    fn capture(&self) -> Capture;
+}
 
 /// Takes checkpoints, one at a time.
 pub(super) struct Checkpoints {
-    shared: Arc<Shared>,
+    keeper: Arc<Keeper>,
+    journaling: Journaling,
     running: Option<Running>,
-    /// Bytes of log since the base image.
+    /// What could not be written, to be tried again.
+    left: Option<Taken>,
+    /// Bytes of log since the base.
     log_bytes: u64,
+    /// Bytes of log ever.
+    log_written: u64,
     /// Bytes of log at the last attempt that failed.
     failed_at: u64,
+    /// LSN with which the newest log begins; unknown until it was switched to.
+    begun: Option<u64>,
     count: u64,
     failure: Option<String>,
 }
 
-/// What the writer's side and the checkpoint's thread share.
-struct Shared {
-    directory: Directory,
-    manifest: Mutex<Manifest>,
-    /// Length of the base image.
-    base_bytes: Mutex<u64>,
+struct Running {
+    prepared: Receiver<(Spare, u64)>,
+    switched: Option<Sender<Taken>>,
+    thread: JoinHandle<Done>,
 }
 
-struct Running {
-    prepared: Receiver<Spare>,
-    switched: Option<Sender<(Image, State)>>,
-    thread: JoinHandle<Result<(), Error>>,
-    /// Bytes of log when it switched.
+/// What became of a checkpoint: what it was to write comes back if it did not.
+struct Done {
+    result: Result<(), Error>,
+    left: Option<Taken>,
+    /// Bytes of log that it made superfluous.
     covers: u64,
 }
 
+impl Done {
+    fn failed(error: Error) -> Done {
+        Done { result: Err(error), left: None, covers: 0 }
+    }
+}
+
 impl Checkpoints {
-    pub(super) fn new(directory: Directory, manifest: Manifest, log_bytes: u64) -> Checkpoints {
-        let prefix = manifest.base.map(|base| base_prefix(base.number));
-        let listed = prefix.and_then(|prefix| directory.store.list(&prefix).ok());
-        let base_bytes = listed.unwrap_or_default().iter().map(|entry| entry.bytes).sum();
+    pub(super) fn new(
+        directory: Directory,
+        manifest: Manifest,
+        log_bytes: u64,
+        is_new: Option<u64>,
+    ) -> Checkpoints {
         Checkpoints {
-            shared: Arc::new(Shared {
-                directory,
-                manifest: Mutex::new(manifest),
-                base_bytes: Mutex::new(base_bytes),
-            }),
+            journaling: manifest.journaling,
+            keeper: Arc::new(Keeper::new(directory, manifest)),
             running: None,
+            left: None,
             log_bytes,
+            log_written: 0,
             failed_at: 0,
+            begun: is_new,
             count: 0,
             failure: None,
         }
@@ -78,34 +96,32 @@ impl Checkpoints {
 
     pub(super) fn note_log_bytes(&mut self, bytes: u64) {
         self.log_bytes += bytes;
+        self.log_written += bytes;
     }
 
-    /// True if the log is longer than its limit and than the base image: so that what checkpoints
-    /// write is at most about twice what the log is.
-    pub(super) fn is_due(&self, journaling: &Journaling) -> bool {
-        let limit = journaling.log_bytes_max.max(*lock(&self.shared.base_bytes));
-        self.log_bytes - self.failed_at.min(self.log_bytes) > limit
+    /// True if memory is full, or the log longer than its limit and than the base: so that what
+    /// checkpoints write is at most about twice what the log is.
+    pub(super) fn is_due(&self, rows: &dyn Rows) -> bool {
+        let since = self.log_bytes - self.failed_at.min(self.log_bytes);
+        let limit = self.journaling.log_bytes_max.max(self.keeper.base_bytes());
+        let is_retry = self.failed_at > 0 && since < self.journaling.log_bytes_max / 16;
+        since > limit || (rows.is_due() && !is_retry)
     }
 
     /// Takes the next step of a checkpoint in the background, if one is due. Never waits.
-    pub(super) fn advance(&mut self, log: &Log, state: State, pin: &dyn Fn() -> Image) {
+    pub(super) fn advance(&mut self, log: &Log, state: State, rows: &dyn Rows) {
         let Some(running) = &mut self.running else {
-            let journaling = lock(&self.shared.manifest).journaling;
-            if self.is_due(&journaling) {
-                self.running = Some(Running::start(self.shared.clone(), state));
+            if self.is_due(rows) {
+                self.running = Some(match self.left.take() {
+                    Some(left) => Running::again(self.keeper.clone(), left),
+                    None => Running::start(self.keeper.clone(), state),
+                });
             }
             return;
         };
         if running.switched.is_some() {
             match running.prepared.try_recv() {
-                Ok(spare) => {
-                    let switched = running.switched.take().expect("not yet switched");
-                    running.covers = self.log_bytes;
-                    if log.rotate(spare).is_ok() {
-                        // The thread waits for this; if it is gone, its result says why.
-                        let _ = switched.send((pin(), state));
-                    }
-                }
+                Ok(spare) => self.switch(spare, log, state, rows),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => running.switched = None,
             }
@@ -115,24 +131,38 @@ impl Checkpoints {
         }
     }
 
+    /// Step 2.
+    fn switch(&mut self, spare: (Spare, u64), log: &Log, state: State, rows: &dyn Rows) {
+        let running = self.running.as_mut().expect("a checkpoint that prepared");
+        let switched = running.switched.take().expect("not yet switched");
+        let (spare, number) = spare;
+        if log.rotate(spare).is_ok() {
+            self.begun = Some(state.lsn);
+            let (capture, covers) = (rows.capture(), self.log_bytes);
+            // The thread waits for this; if it is gone, its result says why.
+            let _ = switched.send(Taken { capture, state, log: number, covers });
+        }
+    }
+
     /// Waits for a checkpoint in the background, if one runs; without its switch it gives up.
     pub(super) fn finish_running(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let gave_up = running.switched.take().is_some();
         drop(running.prepared);
-        let done = running.thread.join().unwrap_or_else(|_| {
-            Err(Error::internal("the thread of the checkpoint panicked: report the defect"))
-        });
+        let panicked = "the thread of the checkpoint panicked: report the defect";
+        let done = running.thread.join();
+        let done = done.unwrap_or_else(|_| Done::failed(Error::internal(panicked)));
         if !gave_up {
-            self.note(done, running.covers);
+            self.note(done);
         }
     }
 
-    fn note(&mut self, done: Result<(), Error>, covers: u64) {
-        match done {
+    fn note(&mut self, done: Done) {
+        self.left = done.left;
+        match done.result {
             Ok(()) => {
                 self.count += 1;
-                self.log_bytes -= covers;
+                self.log_bytes -= done.covers;
                 self.failed_at = 0;
                 self.failure = None;
             }
@@ -143,148 +173,141 @@ impl Checkpoints {
         }
     }
 
-    /// A checkpoint inside this call, whose failure is noted.
-    pub(super) fn run_here(&mut self, log: &Log, state: State, pin: &dyn Fn() -> Image) {
-        // `here` has noted it.
-        let _ = self.here(log, state, pin);
+    /// As [`Checkpoints::advance`] without a thread: switches in one call and writes in the next, so
+    /// that writes come between the two here too.
+    pub(super) fn advance_here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> bool {
+        // A failure is noted and leaves the logs; the writes themselves are safe.
+        if let Some(left) = self.left.take() {
+            let done = write(&self.keeper, left);
+            self.note(done);
+            return self.failure.is_none();
+        }
+        if self.is_due(rows) {
+            match self.take(log, state, rows) {
+                Ok(taken) => self.left = Some(taken),
+                Err(error) => self.note(Done::failed(error)),
+            }
+        }
+        false
     }
 
     /// A checkpoint inside this call.
-    pub(super) fn here(
+    pub(super) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
+        // What was frozen must become a segment before anything else is frozen.
+        if let Some(left) = self.left.take() {
+            self.write_here(left)?;
+        }
+        let taken = self.take(log, state, rows).inspect_err(|error| {
+            self.failure = Some(error.to_string());
+        })?;
+        self.write_here(taken)
+    }
+
+    fn write_here(&mut self, taken: Taken) -> Result<(), Error> {
+        let done = write(&self.keeper, taken);
+        let result = done.result.clone();
+        self.note(done);
+        result
+    }
+
+    /// Steps 1 and 2 inside this call.
+    fn take(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<Taken, Error> {
+        let covers = self.log_bytes;
+        let number = self.rotate(log, state)?;
+        Ok(Taken { capture: rows.capture(), state, log: number, covers })
+    }
+
+    /// Makes the next log and goes on in it; returns its number.
+    fn rotate(&mut self, log: &Log, state: State) -> Result<u64, Error> {
+        let (spare, number) = self.keeper.prepare(state)?;
+        log.rotate(spare)?;
+        self.begun = Some(state.lsn);
+        Ok(number)
+    }
+
+    /// The state after `state.lsn`, whose records were all given to the log, as files.
+    pub(super) fn share(
         &mut self,
         log: &Log,
         state: State,
-        pin: &dyn Fn() -> Image,
-    ) -> Result<(), Error> {
-        let covers = self.log_bytes;
-        let done = self.shared.prepare(state).and_then(|spare| {
-            log.rotate(spare)?;
-            self.shared.write(&pin(), state)
-        });
-        self.note(done.clone(), covers);
-        done
+        rows: &dyn Rows,
+    ) -> Result<SharedState, Error> {
+        if self.running.as_ref().is_some_and(|running| running.switched.is_some()) {
+            // Its log is the next one: it is waited for, so that logs stay in order.
+            let running = self.running.as_mut().expect("a checkpoint");
+            match running.prepared.recv() {
+                Ok(spare) => self.switch(spare, log, state, rows),
+                Err(_) => running.switched = None,
+            }
+        }
+        if self.begun != Some(state.lsn) {
+            self.rotate(log, state)?;
+        }
+        log.force();
+        SharedState::of(&self.keeper, state, log.ticket(state.lsn))
     }
 
-    /// Notes in the manifest that everything up to `state` is on the disk.
-    pub(super) fn note_end(&mut self, state: State) -> Result<(), Error> {
-        let mut manifest = lock(&self.shared.manifest);
-        if manifest.known == state {
-            return Ok(());
-        }
-        let mut next = manifest.clone();
-        next.known = state;
-        next.publish(&self.shared.directory.store)?;
-        *manifest = next;
-        Ok(())
+    /// Who keeps the files.
+    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    /// Checkpoints so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     pub(super) fn stats(&self, lsn: u64) -> JournalStats {
+        let merged = self.keeper.merged();
         JournalStats {
             lsn,
             log_bytes: self.log_bytes,
+            log_bytes_written: self.log_written,
+            base_bytes_written: self.keeper.written(),
             checkpoints: self.count,
+            compactions: merged.count,
+            compaction_bytes_written: merged.bytes,
+            compaction_failure: merged.failure,
             checkpoint_failure: self.failure.clone(),
         }
     }
 }
 
 impl Running {
-    fn start(shared: Arc<Shared>, state: State) -> Running {
+    fn start(keeper: Arc<Keeper>, state: State) -> Running {
         let (give_spare, prepared) = mpsc::channel();
-        let (switched, take_image) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned());
+        let (switched, take) = mpsc::channel();
         let work = move || {
-            let spare = shared.prepare(state)?;
             let gone = || Error::internal("the checkpoint was given up");
-            give_spare.send(spare).map_err(|_| gone())?;
-            let (image, state) = take_image.recv().map_err(|_| gone())?;
-            shared.write(&image, state)
+            let taken = (|| {
+                give_spare.send(keeper.prepare(state)?).map_err(|_| gone())?;
+                take.recv().map_err(|_| gone())
+            })();
+            match taken {
+                Ok(taken) => write(&keeper, taken),
+                Err(error) => Done::failed(error),
+            }
         };
-        let thread = thread.spawn(work).expect("a thread for the checkpoint");
-        Running { prepared, switched: Some(switched), thread, covers: 0 }
+        Running { prepared, switched: Some(switched), thread: spawn(work) }
+    }
+
+    /// Writes what an earlier checkpoint could not.
+    fn again(keeper: Arc<Keeper>, left: Taken) -> Running {
+        let (_, prepared) = mpsc::channel();
+        Running { prepared, switched: None, thread: spawn(move || write(&keeper, left)) }
     }
 }
 
-impl Shared {
-    /// Step 1. `state` is at or before that of the switch.
-    fn prepare(&self, state: State) -> Result<Spare, Error> {
-        let mut manifest = lock(&self.manifest);
-        let number = manifest.last_log() + 1;
-        let log = LogIdentity { collection: manifest.collection, number };
-        let spare = Spare::create(&self.directory.store, log, state.lsn)?;
-        let mut next = manifest.clone();
-        next.logs.push(number);
-        next.publish(&self.directory.store)?;
-        *manifest = next;
-        Ok(spare)
-    }
-
-    /// Steps 3 to 5.
-    fn write(&self, image: &Image, state: State) -> Result<(), Error> {
-        let store = &self.directory.store;
-        // The switch went to the newest log: only the writer makes another.
-        let (number, old) = {
-            let manifest = lock(&self.manifest);
-            (manifest.last_log(), manifest.clone())
-        };
-        let prefix = base_prefix(number);
-        for left in store.list(&prefix)? {
-            store.delete(&left.name)?;
-        }
-        if defect::active(Defect::LogsRemovedEarly) {
-            self.remove(&old, number)?;
-        }
-        if defect::active(Defect::ManifestBeforeBase) {
-            self.publish(Base { number, state, checksum: 0 })?;
-        }
-        let written = image.write_in(store, &prefix);
-        if written.is_err() {
-            // The disk may be full: what was written so far must not keep it so.
-            for left in store.list(&prefix)? {
-                store.delete(&left.name)?;
-            }
-        }
-        let summary = written?;
-        if (summary.rows, summary.digest) != (state.live, state.digest) {
-            return Err(Error::internal(format!(
-                "the rows of write {} are not those that were logged: report the defect",
-                state.lsn
-            )));
-        }
-        *lock(&self.base_bytes) = summary.files.iter().map(|file| file.bytes).sum();
-        self.publish(Base { number, state, checksum: summary.checksum() })?;
-        self.remove(&old, number)
-    }
-
-    /// Step 4.
-    fn publish(&self, base: Base) -> Result<(), Error> {
-        let mut manifest = lock(&self.manifest);
-        let mut next = manifest.clone();
-        next.logs.retain(|&log| log >= base.number);
-        next.base = Some(base);
-        if next.known.lsn < base.state.lsn {
-            next.known = base.state;
-        }
-        next.publish(&self.directory.store)?;
-        *manifest = next;
-        Ok(())
-    }
-
-    /// Step 5: what `old` named and nothing names any more.
-    fn remove(&self, old: &Manifest, number: u64) -> Result<(), Error> {
-        let store = &self.directory.store;
-        for &log in old.logs.iter().filter(|&&log| log < number) {
-            store.delete(&log_name(log))?;
-        }
-        if let Some(base) = old.base {
-            for entry in store.list(&base_prefix(base.number))? {
-                store.delete(&entry.name)?;
-            }
-        }
-        Ok(())
-    }
+fn spawn(work: impl FnOnce() -> Done + Send + 'static) -> JoinHandle<Done> {
+    let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned());
+    thread.spawn(work).expect("a thread for the checkpoint")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Steps 3 to 5. What was captured by freezing must be written some time: it comes back.
+fn write(keeper: &Keeper, taken: Taken) -> Done {
+    let result = keeper.write(&taken);
+    let is_frozen = matches!(taken.capture, Capture::Frozen(_));
+    let covers = taken.covers;
+    let left = (result.is_err() && is_frozen).then_some(taken);
+    Done { result, left, covers }
 }

@@ -1,7 +1,9 @@
 //! The directory of a durable engine: names, lock, and what may be swept.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vstream_store::{FileStore, Store, Syncing};
 
@@ -14,6 +16,8 @@ pub(crate) const COLLECTION: &str = "COLLECTION";
 const LOCK: &str = "LOCK";
 const LOG: &str = "log-";
 const BASE: &str = "base-";
+const SEGMENT: &str = "segment-";
+const MARKS: &str = "marks-";
 
 /// Name of a log.
 pub(super) fn log_name(number: u64) -> String {
@@ -25,9 +29,20 @@ pub(super) fn base_prefix(number: u64) -> String {
     format!("{BASE}{number:010}.")
 }
 
+/// Name of a segment.
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{SEGMENT}{number:010}")
+}
+
+/// Name of a file that says which rows of a segment are gone.
+pub(super) fn marks_name(number: u64) -> String {
+    format!("{MARKS}{number:010}")
+}
+
 /// A directory that nobody else writes to.
 pub(crate) struct Directory {
     pub(crate) store: FileStore,
+    pins: Mutex<Pins>,
     /// Held until the directory is dropped; simulated directories need none.
     _lock: Option<File>,
 }
@@ -35,13 +50,13 @@ pub(crate) struct Directory {
 impl Directory {
     /// A store that its caller keeps others away from.
     pub(crate) fn unlocked(store: FileStore) -> Directory {
-        Directory { store, _lock: None }
+        Directory { store, pins: Mutex::default(), _lock: None }
     }
 
     /// Makes and locks a directory. Errors: `Unavailable` if it is open already, `Io`.
     pub(crate) fn create(path: &Path) -> Result<Directory, Error> {
         let store = FileStore::create_dir(path, Syncing::Full)?;
-        Ok(Directory { store, _lock: Some(lock(path)?) })
+        Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
     /// Locks a directory that is there. Errors: `Unavailable` if it is open already, `Io`.
@@ -53,7 +68,7 @@ impl Directory {
             )));
         }
         let store = FileStore::open_dir(path, Syncing::Full)?;
-        Ok(Directory { store, _lock: Some(lock(path)?) })
+        Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
     /// Errors if a collection, or a snapshot, is there already.
@@ -69,11 +84,15 @@ impl Directory {
 
     /// Files that are ours and that the manifest does not name: what a crash left of a checkpoint.
     pub(super) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
-        let base = manifest.and_then(|found| found.base.as_ref()).map(|base| base.number);
+        let base = manifest.map(|found| &found.base);
+        let image = base.and_then(|base| base.image).map(|image| image.number);
+        let segments = base.map_or(&[][..], |base| &base.segments);
         let is_named = |name: &str| match number(name) {
             None => true,
-            Some(Number::Base(number)) => base == Some(number),
+            Some(Number::Base(number)) => image == Some(number),
             Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
+            Some(Number::Segment(number)) => segments.iter().any(|of| of.number == number),
+            Some(Number::Marks(number)) => segments.iter().any(|of| of.marks == number),
         };
         let names = self.store.list("")?.into_iter().map(|entry| entry.name);
         Ok(names.filter(|name| !is_named(name)).collect())
@@ -87,12 +106,59 @@ impl Directory {
         }
         Ok(())
     }
+
+    /// Removes a file, or, if it is pinned, sees to it that it goes with its last pin.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        let mut pins = self.pins();
+        if pins.holders.contains_key(name) {
+            pins.doomed.insert(name.to_owned());
+            return Ok(());
+        }
+        Ok(self.store.delete(name)?)
+    }
+
+    /// Keeps files from being removed until [`Directory::unpin`].
+    pub(super) fn pin(&self, names: &[String]) {
+        let mut pins = self.pins();
+        for name in names {
+            *pins.holders.entry(name.clone()).or_insert(0) += 1;
+        }
+    }
+
+    /// Ends what [`Directory::pin`] began.
+    pub(super) fn unpin(&self, names: &[String]) {
+        let mut pins = self.pins();
+        for name in names {
+            let holders = pins.holders.get_mut(name).expect("a file that is pinned");
+            *holders -= 1;
+            if *holders == 0 {
+                pins.holders.remove(name);
+                if pins.doomed.remove(name) {
+                    // What stays is swept when the directory is opened again.
+                    let _ = self.store.delete(name);
+                }
+            }
+        }
+    }
+
+    fn pins(&self) -> MutexGuard<'_, Pins> {
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Files that others still read, by name, and which of them are to go when they no longer do.
+#[derive(Default)]
+struct Pins {
+    holders: HashMap<String, usize>,
+    doomed: HashSet<String>,
 }
 
 /// Whose file it is.
 enum Number {
     Log(u64),
     Base(u64),
+    Segment(u64),
+    Marks(u64),
 }
 
 /// The number in a name that is ours.
@@ -102,6 +168,12 @@ fn number(name: &str) -> Option<Number> {
     };
     if let Some(log) = name.strip_prefix(LOG) {
         return digits(log).map(Number::Log);
+    }
+    if let Some(segment) = name.strip_prefix(SEGMENT) {
+        return digits(segment).map(Number::Segment);
+    }
+    if let Some(marks) = name.strip_prefix(MARKS) {
+        return digits(marks).map(Number::Marks);
     }
     let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
     digits(base).map(Number::Base)

@@ -164,7 +164,7 @@ impl GroupHeader {
             records,
             synced_lsn: u64_at(header, 24),
             live: u64_at(header, 32),
-            digest: u128::from(u64_at(header, 40)) | u128::from(u64_at(header, 48)) << 64,
+            digest: u128_at(header, 40),
             previous: u64_at(header, 56),
         })
     }
@@ -212,4 +212,8 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub(super) fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    u128::from(u64_at(bytes, at)) | u128::from(u64_at(bytes, at + 8)) << 64
 }

@@ -1,15 +1,21 @@
 //! Which files make the state of a durable engine: the bytes of `COLLECTION`. Little-endian.
 //!
 //! ```text
-//! header 152 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
+//! header 184 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
 //!               | u8 durability | u32 interval in ms | f64 recall target | u64 seed
 //!               | u64 log bytes max | u64 collection | u64 generation
-//!               | u64 number of the base image, 0 for none | u64 its LSN | u64 its rows
-//!               | u128 its digest | u64 XXH3-64 of its manifest | u64 LSN known to be on the disk
-//!               | u64 rows then | u128 digest then | u64 logs
+//!               | u64 number of the base image, 0 for none | u64 LSN of the base | u64 its rows
+//!               | u128 its digest | u64 XXH3-64 of the image's manifest | u64 LSN known to be on
+//!               the disk | u64 rows then | u128 digest then | u64 logs
+//!               | u64 memory, 0 for no limit | u64 segments | u64 next number of a segment
+//!               | u64 number of a log that is yet to be made, 0 for none
 //! logs:         u64 number, ascending
+//! segments:     56 B each: u64 number | u64 bytes | u64 rows | u128 digest of them
+//!               | u64 number of its marks, 0 for none | u64 rows marked
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
+//!
+//! Format 1 had neither the last four words of the header nor segments.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +24,9 @@ use vstream_store::{Access, FileStore, Range, Store};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::entry::SegmentEntry;
 use super::files::COLLECTION;
-use super::format::{u32_at, u64_at, LogIdentity};
+use super::format::{u128_at, u32_at, u64_at, LogIdentity};
 use super::settings::{Durability, Journaling};
 use super::state::State;
 use super::writer::Spare;
@@ -27,21 +34,32 @@ use crate::error::Error;
 use crate::settings::{IndexKind, Settings, DIMENSION_MAX};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-const FORMAT: u32 = 1;
-const HEADER: usize = 152;
+const FORMAT: u32 = 2;
+const HEADER: usize = 184;
+/// Of format 1, which is read for ever.
+const HEADER_1: usize = 152;
 /// Generations, LSNs, rows and numbers of files stay below.
 const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
 const LOGS_MAX: u64 = 1 << 16;
+/// Segments are merged long before.
+const SEGMENTS_MAX: u64 = 1 << 16;
 
-/// A base image.
+/// A base image: all rows in one snapshot, for an engine that holds them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
+pub(crate) struct Image {
     pub(crate) number: u64,
-    /// Of the moment whose rows it holds.
-    pub(crate) state: State,
     /// Of the image's own manifest.
     pub(crate) checksum: u64,
+}
+
+/// What the logs go on from: an image, or segments, or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// Of the moment whose rows it holds.
+    pub(crate) state: State,
+    pub(crate) image: Option<Image>,
+    pub(crate) segments: Vec<SegmentEntry>,
 }
 
 /// The settings of a durable engine and the files that make its state.
@@ -53,11 +71,15 @@ pub(crate) struct Manifest {
     pub(crate) collection: u64,
     /// Counts publications.
     pub(crate) generation: u64,
-    pub(crate) base: Option<Base>,
+    pub(crate) base: Base,
     /// What was on the disk when this was written: recovery must not end before.
     pub(crate) known: State,
     /// Logs after the base, in order.
     pub(crate) logs: Vec<u64>,
+    /// What the next segment or file of marks is called.
+    pub(crate) next: u64,
+    /// The log to go on in, which is not among the files yet: in a shared state.
+    pub(crate) unmade: Option<u64>,
 }
 
 impl Manifest {
@@ -69,10 +91,17 @@ impl Manifest {
         collection: u64,
     ) -> Result<Manifest, Error> {
         Spare::create(store, LogIdentity { collection, number: 1 }, 0)?;
-        let known = State::default();
-        let (base, logs) = (None, vec![1]);
-        let mut made =
-            Manifest { settings, journaling, collection, generation: 0, base, known, logs };
+        let mut made = Manifest {
+            settings,
+            journaling,
+            collection,
+            generation: 0,
+            base: Base::default(),
+            known: State::default(),
+            logs: vec![1],
+            next: 1,
+            unmade: None,
+        };
         made.publish(store)?;
         Ok(made)
     }
@@ -80,6 +109,17 @@ impl Manifest {
     /// The newest number of a base or log.
     pub(super) fn last_log(&self) -> u64 {
         self.logs.last().copied().unwrap_or(0)
+    }
+
+    /// Makes the log that a shared state leaves to whoever opens it.
+    pub(crate) fn make_log(&mut self, store: &FileStore) -> Result<(), Error> {
+        if let Some(number) = self.unmade.take() {
+            let log = LogIdentity { collection: self.collection, number };
+            Spare::create(store, log, self.known.lsn)?;
+            self.logs.push(number);
+            self.publish(store)?;
+        }
+        Ok(())
     }
 
     /// Publishes it as the next generation.
@@ -92,17 +132,20 @@ impl Manifest {
     pub(crate) fn read(store: &dyn Store) -> Result<Manifest, Error> {
         let file = store.open(COLLECTION, Access::Cached)?;
         let path = Path::new(file.name());
-        let bytes_max = HEADER as u64 + LOGS_MAX * 8 + 8;
-        if !(HEADER as u64 + 8..=bytes_max).contains(&file.bytes()) {
+        let bytes_max =
+            HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64 + 8;
+        if !(HEADER_1 as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
         let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
         Manifest::decode(path, &bytes)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let Settings { dimension, metric, element, index, recall_target, seed, .. } = self.settings;
-        let mut out = Vec::with_capacity(HEADER + self.logs.len() * 8 + 8);
+        let segments = &self.base.segments;
+        let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
+        let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&FORMAT.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
@@ -118,17 +161,18 @@ impl Manifest {
         out.extend_from_slice(&[metric.tag(), element.tag(), index, durability]);
         out.extend_from_slice(&interval_ms.to_le_bytes());
         out.extend_from_slice(&recall_target.to_le_bytes());
-        let base = self.base.unwrap_or(Base { number: 0, state: State::default(), checksum: 0 });
-        let first = [seed, self.journaling.log_bytes_max, self.collection, self.generation];
-        let image = [base.number, base.state.lsn, base.state.live];
-        put(&mut out, &first);
-        put(&mut out, &image);
-        out.extend_from_slice(&base.state.digest.to_le_bytes());
-        put(&mut out, &[base.checksum, self.known.lsn, self.known.live]);
-        out.extend_from_slice(&self.known.digest.to_le_bytes());
-        put(&mut out, &[self.logs.len() as u64]);
+        let (state, known) = (&self.base.state, &self.known);
+        let image = self.base.image.unwrap_or(Image { number: 0, checksum: 0 });
+        put(&mut out, &[seed, self.journaling.log_bytes_max, self.collection, self.generation]);
+        put(&mut out, &[image.number, state.lsn, state.live]);
+        out.extend_from_slice(&state.digest.to_le_bytes());
+        put(&mut out, &[image.checksum, known.lsn, known.live]);
+        out.extend_from_slice(&known.digest.to_le_bytes());
+        put(&mut out, &[self.logs.len() as u64, self.settings.memory.unwrap_or(0)]);
+        put(&mut out, &[segments.len() as u64, self.next, self.unmade.unwrap_or(0)]);
         debug_assert_eq!(out.len(), HEADER);
         put(&mut out, &self.logs);
+        segments.iter().for_each(|segment| segment.put(&mut out));
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
         out
@@ -143,41 +187,64 @@ impl Manifest {
         if &body[..8] != MAGIC {
             return Err(corrupt("it does not begin as a file of ours"));
         }
-        if u32_at(body, 8) != FORMAT {
-            let (file, found) = (path.display(), u32_at(body, 8));
+        let format = u32_at(body, 8);
+        if !(1..=FORMAT).contains(&format) {
+            let file = path.display();
             return Err(Error::unsupported(format!(
-                "{file} has format {found}, this version reads format {FORMAT}: use a newer version"
+                "{file} has format {format}, this version reads format {FORMAT}: use a newer version"
             )));
         }
-        let logs: Vec<u64> = body[HEADER..].chunks_exact(8).map(|log| u64_at(log, 0)).collect();
-        let counted = body.len() - HEADER == logs.len() * 8
-            && u64_at(body, 144) == logs.len() as u64
-            && !logs.is_empty()
-            && logs.is_sorted_by(|a, b| a < b);
-        if !counted {
-            return Err(corrupt("its logs do not fit their number"));
+        let header = if format == 1 { HEADER_1 } else { HEADER };
+        // Of format 1: no limit, no segments, the first number, no log to be made.
+        let word = |at| if format == 1 { u64::from(at == 168) } else { u64_at(body, at) };
+        if body.len() < header {
+            return Err(corrupt("too short for a manifest"));
         }
-        let digest = |at| u128::from(u64_at(body, at)) | u128::from(u64_at(body, at + 8)) << 64;
+        let (logs, segments) = (u64_at(body, 144), word(160));
+        let fits = logs <= LOGS_MAX
+            && segments <= SEGMENTS_MAX
+            && (body.len() - header) as u64 == logs * 8 + segments * SegmentEntry::BYTES as u64;
+        if !fits {
+            return Err(corrupt("its logs and segments do not fit their numbers"));
+        }
+        let (logs, segments) = body[header..].split_at(logs as usize * 8);
+        let logs: Vec<u64> = logs.chunks_exact(8).map(|log| u64_at(log, 0)).collect();
+        let unmade = Some(word(176)).filter(|&number| number > 0);
+        let in_order = logs.iter().chain(&unmade).is_sorted_by(|a, b| a < b);
+        if !in_order || (logs.is_empty() && unmade.is_none()) {
+            return Err(corrupt("its logs are out of order, or there is none"));
+        }
+        let segments = segments.chunks_exact(SegmentEntry::BYTES).map(SegmentEntry::decode);
         let state = |at| State {
             lsn: u64_at(body, at),
             live: u64_at(body, at + 8),
-            digest: digest(at + 16),
+            digest: u128_at(body, at + 16),
         };
         // Numbers that were counted up from 1. Beyond this they were not, and could not be counted on.
-        let counted = [56, 64, 72, 80, 112, 120].map(|at| u64_at(body, at));
-        if counted.iter().chain(&logs).any(|&number| number >= COUNT_MAX) {
+        let counted =
+            [56, 64, 72, 80, 112, 120, 168]
+                .map(|at| if at < 168 { u64_at(body, at) } else { word(at) });
+        if counted.iter().chain(&logs).chain(&unmade).any(|&number| number >= COUNT_MAX) {
             return Err(corrupt("a number is larger than it can have become"));
         }
-        let number = u64_at(body, 64);
-        let base = Base { number, state: state(72), checksum: u64_at(body, 104) };
+        let image = Image { number: u64_at(body, 64), checksum: u64_at(body, 104) };
+        let mut settings =
+            decode_settings(body).ok_or_else(|| corrupt("a setting is out of range"))?;
+        settings.memory = Some(word(152)).filter(|&bytes| bytes > 0);
         Ok(Manifest {
-            settings: decode_settings(body).ok_or_else(|| corrupt("a setting is out of range"))?,
+            settings,
             journaling: decode_journaling(body).ok_or_else(|| corrupt("unknown durability"))?,
             collection: u64_at(body, 48),
             generation: u64_at(body, 56),
-            base: (number > 0).then_some(base),
+            base: Base {
+                state: state(72),
+                image: (image.number > 0).then_some(image),
+                segments: segments.collect(),
+            },
             known: state(112),
             logs,
+            next: word(168),
+            unmade,
         })
     }
 }

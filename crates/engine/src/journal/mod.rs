@@ -4,40 +4,55 @@
 //!    gather in a *group*, which is all or nothing.
 //! 2. `commit` hands the group to the log: `sync` waits until it is on the disk, together with the
 //!    groups of other threads; `async` and `none` do not wait.
-//! 3. A *checkpoint* writes a base image of all rows beside the writer, then publishes a manifest
-//!    that names it and the logs after it. That rename is the only commit point.
-//! 4. Opening reads the manifest, the base and the logs, and stops at the first group that is not
+//! 3. A *checkpoint* writes a base beside the writer: an image of all rows or, with a limit to
+//!    memory, a segment of those in memory and the marks of older segments. Then it publishes a
+//!    manifest that names it and the logs after it. That rename is the only commit point.
+//! 4. A *compaction* publishes a segment in place of others in the same way.
+//! 5. Opening reads the manifest, the base and the logs, and stops at the first group that is not
 //!    whole. If anything proves that more was on the disk, that is corruption, else a torn tail.
+//! 6. A *shared state* is the files of a moment, kept until their copies are made.
 //!
-//! The bytes are in `format.rs` and `manifest.rs`, and drawn in docs/design/format.md.
+//! The bytes are in `format.rs`, `entry.rs` and `manifest.rs`, and drawn in docs/design/format.md.
 
+mod base;
 mod checkpoint;
+mod entry;
 mod files;
 mod flusher;
 mod format;
 mod manifest;
 mod recover;
 mod settings;
+mod share;
 mod state;
 mod verify;
 mod window;
 mod writer;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
 use vstream_index::{RowKey, VectorRef};
 
-pub(crate) use self::checkpoint::Image;
-pub(crate) use self::files::{check_not_collection, Directory};
+pub(crate) use self::base::Capture;
+pub(crate) use self::checkpoint::Rows;
+pub(crate) use self::entry::SegmentEntry;
+pub(crate) use self::files::{check_not_collection, segment_name, Directory};
 pub(crate) use self::manifest::Manifest;
 pub(crate) use self::recover::{recover, Change, Replay};
 pub use self::settings::{Durability, JournalStats, Journaling};
+pub use self::share::{SharedFile, SharedState};
 pub use self::verify::{verify, verify_store, Finding, Verified};
 
+use self::base::MergeBegun;
 use self::checkpoint::Checkpoints;
 use self::flusher::{Log, Ticket};
-use self::format::Group;
+use self::format::{Group, HEADER};
 use self::state::State;
 use crate::defect::{self, Defect};
 use crate::error::Error;
+use crate::places::Places;
 
 /// Records of a group are handed to the log when they take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
@@ -50,7 +65,28 @@ pub(crate) struct Journal {
     group: Group,
     log: Log,
     checkpoints: Checkpoints,
+    compaction: Option<Compaction>,
+    /// Without threads: a merge that was written at the last checkpoint and ends at the next.
+    begun: Option<MergeBegun>,
+    /// Checkpoints after which it was asked whether a compaction pays.
+    looked: u64,
+    /// A group was handed over since the last step.
+    is_step_due: bool,
     closed: bool,
+}
+
+/// Lets other threads compute before this one: what it does is in nobody's way if it takes longer.
+fn yield_to_others() {
+    const NICE: i32 = 5;
+    // On Linux this concerns the thread alone. Where it is refused, it is merely less kind.
+    #[cfg(target_os = "linux")]
+    let _refused = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+}
+
+/// A compaction beside the writer.
+struct Compaction {
+    thread: JoinHandle<Result<bool, Error>>,
+    stop: Arc<AtomicBool>,
 }
 
 /// A promise that what was written before is durable, or will be.
@@ -82,6 +118,7 @@ impl Journal {
         directory: Directory,
         mut manifest: Manifest,
         recovered: recover::Recovered,
+        places: &Arc<Places>,
     ) -> Result<Journal, Error> {
         let journaling = manifest.journaling;
         let writer = writer::LogWriter::reopen(&directory.store, &manifest, &recovered)?;
@@ -92,12 +129,20 @@ impl Journal {
         }
         directory.sweep(Some(&manifest))?;
         let state = recovered.state;
+        let is_empty = recovered.logs.last().is_some_and(|log| log.bytes == HEADER as u64);
+        let begun = is_empty.then_some(state.lsn);
+        let checkpoints = Checkpoints::new(directory, manifest, recovered.log_bytes, begun);
+        checkpoints.keeper().serve(places.clone());
         Ok(Journal {
             journaling,
             state,
             group: Group::after(state),
             log: Log::start(writer, &journaling),
-            checkpoints: Checkpoints::new(directory, manifest, recovered.log_bytes),
+            checkpoints,
+            compaction: None,
+            begun: None,
+            looked: 0,
+            is_step_due: false,
             closed: false,
         })
     }
@@ -129,6 +174,7 @@ impl Journal {
     fn make_room(&mut self) -> Result<(), Error> {
         if self.group.bytes() >= GROUP_BYTES {
             self.hand_over();
+            self.is_step_due = true;
         }
         self.log.check()
     }
@@ -142,17 +188,92 @@ impl Journal {
         }
     }
 
-    /// Ends the group. `pin` gives the rows of this moment, if a checkpoint wants them.
-    pub(crate) fn commit(&mut self, pin: &dyn Fn() -> Image) -> Result<Commit, Error> {
+    /// Ends the group. `rows` are those of this moment, if a checkpoint wants them.
+    pub(crate) fn commit(&mut self, rows: &dyn Rows) -> Result<Commit, Error> {
         self.hand_over();
         let commit = Commit(self.log.commit(self.state.lsn)?);
-        if self.journaling.background {
-            self.checkpoints.advance(&self.log, self.state, pin);
-        } else if self.checkpoints.is_due(&self.journaling) {
-            // A checkpoint that fails leaves the logs; the writes themselves are safe.
-            self.checkpoints.run_here(&self.log, self.state, pin);
-        }
+        self.advance(rows);
         Ok(commit)
+    }
+
+    /// Takes a step of what is done beside the writer, if groups were handed over without a commit.
+    pub(crate) fn step(&mut self, rows: &dyn Rows) {
+        if std::mem::take(&mut self.is_step_due) {
+            self.hand_over();
+            self.advance(rows);
+        }
+    }
+
+    /// True if there are threads beside the writer.
+    pub(crate) fn is_background(&self) -> bool {
+        self.journaling.background
+    }
+
+    /// A step of a checkpoint or compaction, between two groups.
+    fn advance(&mut self, rows: &dyn Rows) {
+        if self.journaling.background {
+            self.checkpoints.advance(&self.log, self.state, rows);
+            self.advance_compaction();
+        } else if self.checkpoints.advance_here(&self.log, self.state, rows) {
+            self.compact_here();
+        }
+    }
+
+    fn advance_compaction(&mut self) {
+        let mut again = false;
+        if self.compaction.as_ref().is_some_and(|running| running.thread.is_finished()) {
+            let done = self.compaction.take().map(|running| running.thread.join());
+            again = matches!(done, Some(Ok(Ok(true))));
+        }
+        let count = self.checkpoints.count();
+        if self.compaction.is_none() && (again || self.looked != count) {
+            self.looked = count;
+            let (keeper, stop) = (self.checkpoints.keeper().clone(), Arc::<AtomicBool>::default());
+            let stopped = stop.clone();
+            let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
+            let thread = thread.spawn(move || {
+                yield_to_others();
+                keeper.compact(&stopped)
+            });
+            self.compaction = thread.ok().map(|thread| Compaction { thread, stop });
+        }
+    }
+
+    /// Inside this call: ends the merge of the last checkpoint, and begins another. So writes and a
+    /// checkpoint come between the two, as they do where merges have a thread.
+    fn compact_here(&mut self) {
+        self.finish_compaction();
+        // A failure is noted by the keeper.
+        let begun = self.checkpoints.keeper().begin_merge(&AtomicBool::new(false));
+        self.begun = begun.unwrap_or(None);
+    }
+
+    /// Ends a compaction that runs, whether it is done or not.
+    fn finish_compaction(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            // A failure is noted by the keeper.
+            let _ = self.checkpoints.keeper().end_merge(begun);
+        }
+        if let Some(running) = self.compaction.take() {
+            running.stop.store(true, Ordering::Relaxed);
+            // A panic there was reported by its own message, a failure is noted.
+            let _ = running.thread.join();
+        }
+    }
+
+    /// Merges segments until that does not pay any more. Errors: `Io`; nothing is lost then.
+    pub(crate) fn compact(&mut self) -> Result<(), Error> {
+        self.finish_compaction();
+        let never = AtomicBool::new(false);
+        while self.checkpoints.keeper().compact(&never)? {}
+        Ok(())
+    }
+
+    /// The state of this moment as files.
+    pub(crate) fn share(&mut self, rows: &dyn Rows) -> Result<SharedState, Error> {
+        self.hand_over();
+        self.log.check()?;
+        self.checkpoints.share(&self.log, self.state, rows)
     }
 
     /// Forces everything that was written to the disk, whatever the durability.
@@ -162,11 +283,15 @@ impl Journal {
         self.log.ticket(self.state.lsn).wait()
     }
 
-    /// Writes a base image now and drops the logs that it covers.
-    pub(crate) fn checkpoint(&mut self, pin: &dyn Fn() -> Image) -> Result<(), Error> {
+    /// Writes a base now and drops the logs that it covers.
+    pub(crate) fn checkpoint(&mut self, rows: &dyn Rows) -> Result<(), Error> {
         self.hand_over();
         self.checkpoints.finish_running();
-        self.checkpoints.here(&self.log, self.state, pin)
+        self.checkpoints.here(&self.log, self.state, rows)?;
+        if !self.journaling.background {
+            self.compact_here();
+        }
+        Ok(())
     }
 
     /// Forces everything to the disk and notes in the manifest how much that is.
@@ -175,8 +300,9 @@ impl Journal {
             return Ok(());
         }
         self.flush()?;
+        self.finish_compaction();
         self.checkpoints.finish_running();
-        self.checkpoints.note_end(self.state)?;
+        self.checkpoints.keeper().note_end(self.state)?;
         self.closed = true;
         Ok(())
     }

@@ -10,7 +10,8 @@ use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
 
-use super::files::{base_prefix, log_name};
+use super::entry::SegmentEntry;
+use super::files::{base_prefix, log_name, COLLECTION};
 use super::format::{
     encode_header, GroupHeader, LogIdentity, Record, CHECKSUM, GROUP_HEADER, GROUP_MAGIC, HEADER,
     RECORDS_BYTES_MAX,
@@ -36,6 +37,16 @@ pub(crate) enum Change<'a> {
 pub(crate) trait Replay {
     /// Applies a change. Errors: it cannot have been accepted.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
+
+    /// Takes the rows of a segment that are not marked: a bit per row, none if nothing is.
+    /// Returns how many live, and their digest.
+    fn segment(
+        &mut self,
+        store: &FileStore,
+        entry: &SegmentEntry,
+        collection: u64,
+        marks: &[u8],
+    ) -> Result<(u64, u128), Error>;
 
     /// Version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
@@ -116,11 +127,12 @@ fn recover_base(
     manifest: &Manifest,
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
-    let Some(base) = &manifest.base else { return Ok(State::default()) };
-    let prefix = base_prefix(base.number);
+    let base = &manifest.base;
+    let Some(image) = base.image else { return recover_segments(store, manifest, rows) };
+    let prefix = base_prefix(image.number);
     let summary = snapshot::inspect_in(store, &prefix)?;
     let fits = (summary.rows, summary.digest) == (base.state.live, base.state.digest)
-        && summary.checksum() == base.checksum;
+        && summary.checksum() == image.checksum;
     if !fits {
         let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
         return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
@@ -130,6 +142,27 @@ fn recover_base(
         rows.apply(&Change::Upsert(key, row.vector))
     })?;
     Ok(base.state)
+}
+
+fn recover_segments(
+    store: &FileStore,
+    manifest: &Manifest,
+    rows: &mut dyn Replay,
+) -> Result<State, Error> {
+    let state = manifest.base.state;
+    let (mut live, mut digest) = (0, 0u128);
+    for entry in &manifest.base.segments {
+        let marks = entry.read_marks(store, manifest.collection)?;
+        let found = rows.segment(store, entry, manifest.collection, &marks)?;
+        live += found.0;
+        digest = digest.wrapping_add(found.1);
+    }
+    if (live, digest) != (state.live, state.digest) {
+        let name = store.describe(COLLECTION);
+        let what = format!("its segments have {live} rows, {} were there, or others", state.live);
+        return Err(Error::corrupt(Path::new(&name), what));
+    }
+    Ok(state)
 }
 
 /// A group that is not whole, for which a proof of damage is sought.

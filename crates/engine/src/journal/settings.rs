@@ -80,10 +80,20 @@ impl Journaling {
 pub struct JournalStats {
     /// Writes that were accepted, ever.
     pub lsn: u64,
-    /// Bytes of log since the base image.
+    /// Bytes of log since the base.
     pub log_bytes: u64,
-    /// Base images written since the engine was opened.
+    /// Bytes of log since the engine was opened.
+    pub log_bytes_written: u64,
+    /// Bytes of base images, segments and marks since then, those of compactions among them.
+    pub base_bytes_written: u64,
+    /// Images or segments written by checkpoints since then.
     pub checkpoints: u64,
     /// Why the last checkpoint failed, if it did; the logs are kept and it is tried again.
     pub checkpoint_failure: Option<String>,
+    /// Merges of segments since the engine was opened.
+    pub compactions: u64,
+    /// Bytes that they wrote.
+    pub compaction_bytes_written: u64,
+    /// Why the last one failed, if it did; it is tried again after the next checkpoint.
+    pub compaction_failure: Option<String>,
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use vstream_store::{FileStore, Store, Syncing};
 
-use super::files::{base_prefix, holds, log_name, COLLECTION};
+use super::entry::SegmentEntry;
+use super::files::{base_prefix, holds, log_name, marks_name, segment_name, COLLECTION};
 use super::manifest::Manifest;
 use super::recover::{recover, Change, Replay};
 use crate::error::{Error, ErrorKind};
+use crate::places;
 use crate::settings::Settings;
-use crate::snapshot::{self, MANIFEST};
+use crate::snapshot::{self, row_digest, MANIFEST};
 
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,8 +98,12 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
     let manifest = Manifest::read(store)?;
     let mut named = vec![COLLECTION.to_owned(), "LOCK".to_owned()];
     named.extend(manifest.logs.iter().map(|&log| log_name(log)));
-    if let Some(base) = &manifest.base {
-        let prefix = base_prefix(base.number);
+    for segment in &manifest.base.segments {
+        named.push(segment_name(segment.number));
+        named.extend((segment.marks > 0).then(|| marks_name(segment.marks)));
+    }
+    if let Some(image) = &manifest.base.image {
+        let prefix = base_prefix(image.number);
         let summary = snapshot::inspect_in(store, &prefix)?;
         named.push(format!("{prefix}{MANIFEST}"));
         let files = summary.files.iter();
@@ -141,6 +147,27 @@ impl Replay for Versions {
             Change::Delete { id, .. } => self.0.remove(id),
         };
         Ok(())
+    }
+
+    /// Reads every byte of the segment.
+    fn segment(
+        &mut self,
+        store: &FileStore,
+        entry: &SegmentEntry,
+        collection: u64,
+        marks: &[u8],
+    ) -> Result<(u64, u128), Error> {
+        let segment = places::open_segment(store, entry, collection, None)?;
+        segment.verify()?;
+        let (mut live, mut digest) = (0, 0u128);
+        segment.for_each_id(&mut |id, version, row| {
+            if !places::is_marked(marks, row) {
+                live += 1;
+                digest = digest.wrapping_add(row_digest(id, version));
+                self.0.insert(id, version);
+            }
+        })?;
+        Ok((live, digest))
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {

@@ -50,6 +50,19 @@ impl Deletes {
         self.chunks[chunk].get().is_none_or(|chunk| chunk[at].load(Ordering::Relaxed) > pin)
     }
 
+    /// Shows every mark, row and sequence, in the order of the rows.
+    pub(crate) fn for_each_mark(&self, visit: &mut dyn FnMut(u32, u64)) {
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let Some(chunk) = chunk.get() else { continue };
+            for (mark, row) in chunk.iter().zip((at * CHUNK) as u32..self.rows) {
+                let sequence = mark.load(Ordering::Relaxed);
+                if sequence != NEVER {
+                    visit(row, sequence);
+                }
+            }
+        }
+    }
+
     /// Rows marked so far.
     pub fn marked(&self) -> u64 {
         self.marked.load(Ordering::Relaxed)

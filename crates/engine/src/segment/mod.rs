@@ -18,6 +18,7 @@ mod read;
 mod rows;
 mod scan;
 mod search;
+mod take;
 mod write;
 
 pub use deletes::Deletes;

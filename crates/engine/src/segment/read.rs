@@ -95,6 +95,10 @@ impl ReadAt for Counted {
         self.file.read(range)
     }
 
+    fn waits(&self) -> bool {
+        self.file.waits()
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, StoreError> {
         self.count(ranges);
         self.file.read_many(ranges)
@@ -283,6 +287,11 @@ impl Segment {
     /// How its rows are held.
     pub fn element(&self) -> Element {
         self.header.element
+    }
+
+    /// What no other file ever had.
+    pub(crate) fn identity(&self) -> u64 {
+        self.header.identity
     }
 
     /// How it is searched.

@@ -131,7 +131,13 @@ impl LeafRows {
         self.numbers.clear();
     }
 
-    pub(super) fn vector(&self, row: usize) -> VectorRef<'_> {
+    /// The key of a row that was added.
+    pub(crate) fn key(&self, row: usize) -> RowKey {
+        self.keys[row]
+    }
+
+    /// The vector of a row that was added.
+    pub(crate) fn vector(&self, row: usize) -> VectorRef<'_> {
         self.numbers.row(row, self.dimension)
     }
 }

@@ -6,7 +6,7 @@ use vstream_index::{distance, RowKey, SearchStats, VectorRef};
 use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use super::format::{IdRow, RowBlock};
+use super::format::{IdRow, RowBlock, ID_ROWS};
 use super::read::{Segment, BLOCKS_AHEAD};
 use super::rows::Numbers;
 use super::search::SegmentView;
@@ -85,7 +85,7 @@ impl Segment {
     }
 
     /// As [`Segment::for_each_block`], with every row decoded.
-    fn for_each_decoded(
+    pub(super) fn for_each_decoded(
         &self,
         leaves: impl Iterator<Item = u32>,
         visit: &mut dyn FnMut(&Visited<'_>, &Numbers),
@@ -148,19 +148,39 @@ impl Segment {
             }
         }
         let mut last = None;
-        for at in 0..self.id_blocks() {
-            let address = self.id_address(at);
-            let bytes = self.passing.read(address)?;
-            let block = self.id_block(at, &bytes)?;
-            for entry in
-                0..(self.rows() as usize - at * super::format::ID_ROWS).min(super::format::ID_ROWS)
-            {
-                let IdRow { id, version, row } = block.get(entry);
-                let known = keys.get(row as usize) == Some(&(id, version));
-                if !known || last.is_some_and(|last| last >= id) {
-                    return Err(self.corrupt(address.offset, "its ids are not those of the rows"));
+        let mut fits = true;
+        self.for_each_id(&mut |id, version, row| {
+            fits &= keys.get(row as usize) == Some(&(id, version));
+            fits &= last.is_none_or(|last| last < id);
+            last = Some(id);
+        })?;
+        if !fits {
+            let at = self.id_address(0).offset;
+            return Err(self.corrupt(at, "the ids of the id area are not those of the rows"));
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    /// Shows id, version and row number of every row, gone or not, in the order of the ids.
+    /// Errors: `Corrupt`, those of the store.
+    pub(crate) fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) -> Result<(), Error> {
+        let all: Vec<usize> = (0..self.id_blocks()).collect();
+        for blocks in all.chunks(BLOCKS_AHEAD) {
+            let addresses: Vec<_> = blocks.iter().map(|&at| self.id_address(at)).collect();
+            let read = self.passing.read_many(&addresses)?;
+            for ((&at, bytes), address) in blocks.iter().zip(&read).zip(&addresses) {
+                let block = self.id_block(at, bytes)?;
+                let rows = self.rows() as usize - at * ID_ROWS;
+                for entry in 0..rows.min(ID_ROWS) {
+                    let IdRow { id, version, row } = block.get(entry);
+                    if u64::from(row) >= self.rows() {
+                        let what = "an id points behind the last row";
+                        return Err(self.corrupt(address.offset, what));
+                    }
+                    visit(id, version, row);
                 }
-                last = Some(id);
             }
         }
         Ok(())
@@ -169,7 +189,7 @@ impl Segment {
 
 impl SegmentView<'_> {
     /// Offers every visible row.
-    pub(super) fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    pub(crate) fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
         let segment = self.segment;
         let mut stats = SearchStats { leaves: segment.leaves(), ..SearchStats::default() };
         self.for_each_visible(segment.all_leaves(), &mut |key, vector| {

@@ -5,10 +5,13 @@
 //! 3. Read the blocks of the `refine` best estimates together, each block once.
 //! 4. Decode those rows and take their exact distances.
 
-use vstream_index::{distance, CodeRanks, Effort, Probe, Reach, SearchStats, CODE_RANK_MAX};
+use std::sync::Arc;
+
+use vstream_index::{distance, CodeRanks, Coded, Effort, Probe, Reach, SearchStats, CODE_RANK_MAX};
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
+use vstream_store::blocks::{Address, Block, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_vector::{kernels, Neighbor, TopK};
 
@@ -32,6 +35,8 @@ pub struct SegmentScratch {
     estimates: Vec<f32>,
     ranked: Vec<Ranked>,
     candidates: Vec<Candidate>,
+    /// Candidates to be refined and their positions, block by block.
+    wanted: Vec<(Candidate, u32)>,
     decoder: Decoder,
     numbers: Option<Numbers>,
 }
@@ -103,8 +108,42 @@ impl SegmentView<'_> {
         self.rank(probe.vector, probes, scratch);
         self.scan(refine.max(probe.k), scratch, &mut stats)?;
         stats.exact = scratch.candidates.len();
-        self.refine(probe.vector, scratch, out, &mut |_, _| {})?;
+        self.read_and_refine(probe.vector, scratch, out, &mut |_, _| {})?;
         Ok(stats)
+    }
+
+    /// Ranks the `probes` nearest leaves and adds what they are ordered by to `costs`, ascending;
+    /// none in a flat segment.
+    pub(crate) fn rank_leaves(
+        &self,
+        query: &[f32],
+        probes: usize,
+        scratch: &mut SegmentScratch,
+        costs: &mut Vec<f32>,
+    ) {
+        scratch.ranked.clear();
+        if self.segment.centroids.is_some() {
+            self.rank(query, probes, scratch);
+            costs.extend(scratch.ranked.iter().map(|leaf| leaf.cost));
+        }
+    }
+
+    /// Scans the codes of the first `leaves` that were ranked, and adds the `keep` best visible rows
+    /// to `found`, best first; returns how many codes it looked at. Errors: as
+    /// [`SegmentView::search`].
+    pub(crate) fn scan_leaves(
+        &self,
+        leaves: usize,
+        keep: usize,
+        scratch: &mut SegmentScratch,
+        found: &mut Vec<Coded>,
+    ) -> Result<usize, Error> {
+        let mut stats = SearchStats::default();
+        scratch.ranked.truncate(leaves);
+        self.scan(keep, scratch, &mut stats)?;
+        let coded = |row: &Candidate| Coded { estimate: row.estimate, leaf: row.rank };
+        found.extend(scratch.candidates.iter().map(coded));
+        Ok(stats.rows)
     }
 
     /// The answer of a search through every code, and for each row of it how far a search must go
@@ -125,8 +164,11 @@ impl SegmentView<'_> {
         }
         self.rank(probe.vector, usize::MAX, scratch);
         self.scan(CODE_RANK_MAX, scratch, &mut SearchStats::default())?;
-        let mut ranks: Vec<(u64, Candidate)> = Vec::new();
-        self.refine(probe.vector, scratch, out, &mut |id, candidate| ranks.push((id, candidate)))?;
+        let mut ranks: Vec<(u64, usize)> = Vec::new();
+        self.read_and_refine(probe.vector, scratch, out, &mut |at, id| ranks.push((id, at)))?;
+        let candidates = &scratch.candidates;
+        let ranks: Vec<(u64, Candidate)> =
+            ranks.into_iter().map(|(id, at)| (id, candidates[at])).collect();
         let probes = match probe.effort {
             Effort::Approximate { probes, .. } => probes as u32,
             Effort::Exact => u32::MAX,
@@ -236,43 +278,72 @@ impl SegmentView<'_> {
         Ok(())
     }
 
-    /// Offers the candidates' exact distances; shows each candidate with its id to `seen`.
-    fn refine(
+    /// Offers the exact distances of all candidates; shows the position and id of each to `seen`.
+    fn read_and_refine(
         &self,
         query: &[f32],
         scratch: &mut SegmentScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(u64, Candidate),
+        seen: &mut dyn FnMut(usize, u64),
+    ) -> Result<(), Error> {
+        let addresses = self.wanted(usize::MAX, scratch);
+        let read = self.segment.blocks.read_many(&addresses)?;
+        self.refine(query, &read, scratch, out, seen)
+    }
+
+    /// The blocks with the first `most` candidates, each once.
+    pub(crate) fn wanted(&self, most: usize, scratch: &mut SegmentScratch) -> Vec<Address> {
+        let SegmentScratch { candidates, wanted, .. } = scratch;
+        wanted.clear();
+        wanted.extend(candidates.iter().copied().zip(0..).take(most));
+        wanted.sort_unstable_by_key(|(candidate, _)| (candidate.block, candidate.lane));
+        let groups = wanted.chunk_by(|a, b| a.0.block == b.0.block);
+        groups.map(|group| self.segment.row_block(group[0].0.block)).collect()
+    }
+
+    /// The blocks of the segment, through the cache.
+    pub(crate) fn blocks(&self) -> &BlockReader {
+        &self.segment.blocks
+    }
+
+    /// Offers the exact distances of the candidates that are wanted; shows the position and id of
+    /// each to `seen`.
+    ///
+    /// * `read`: what [`SegmentView::wanted`] asked for.
+    pub(crate) fn refine(
+        &self,
+        query: &[f32],
+        read: &[Arc<Block>],
+        scratch: &mut SegmentScratch,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, u64),
     ) -> Result<(), Error> {
         let segment = self.segment;
-        let SegmentScratch { candidates, decoder, numbers, .. } = scratch;
+        let SegmentScratch { wanted, decoder, numbers, .. } = scratch;
         let numbers = match numbers {
             Some(numbers) if numbers.element() == segment.element() => numbers,
             other => other.insert(Numbers::new(segment.element())),
         };
-        candidates.sort_unstable_by_key(|candidate| (candidate.block, candidate.lane));
-        let groups = || candidates.chunk_by(|a, b| a.block == b.block);
-        let addresses: Vec<_> = groups().map(|group| segment.row_block(group[0].block)).collect();
-        let read = segment.blocks.read_many(&addresses)?;
-        for ((group, bytes), address) in groups().zip(&read).zip(&addresses) {
-            let corrupt = |what: &dyn std::fmt::Display| segment.corrupt(address.offset, what);
-            let rows = self.rows_of(group[0]);
+        for (group, bytes) in wanted.chunk_by(|a, b| a.0.block == b.0.block).zip(read) {
+            let offset = segment.row_block(group[0].0.block).offset;
+            let corrupt = |what: &dyn std::fmt::Display| segment.corrupt(offset, what);
+            let rows = self.rows_of(group[0].0);
             let block = RowBlock::decode(bytes, rows).map_err(|what| corrupt(&what))?;
             let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
             // A block that must be decoded whole is decoded once.
             let parts = if codec.is_random_access() { group.chunks(1) } else { group.chunks(rows) };
             for part in parts {
-                let first = part[0].lane as usize;
-                let range = first..part[part.len() - 1].lane as usize + 1;
+                let first = part[0].0.lane as usize;
+                let range = first..part[part.len() - 1].0.lane as usize + 1;
                 numbers
                     .decode(block.vectors, range, segment.shape(), decoder)
                     .map_err(|what| corrupt(&what))?;
-                for candidate in part {
+                for (candidate, at) in part {
                     let row = candidate.lane as usize;
                     let vector = numbers.row(row - first, segment.dimension());
                     let distance = distance(segment.metric(), query, vector);
                     let key = block.key(row);
-                    seen(key.id, *candidate);
+                    seen(*at as usize, key.id);
                     if distance <= out.bound() {
                         out.offer(Neighbor { distance, id: key.id, version: key.version });
                     }

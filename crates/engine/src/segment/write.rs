@@ -224,6 +224,11 @@ impl SegmentWriter {
         Ok(self.summary)
     }
 
+    /// Bytes written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset
+    }
+
     fn place(&self, number: u64) -> Place {
         Place { file: self.header.identity, number, version: VERSION }
     }

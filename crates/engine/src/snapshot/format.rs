@@ -58,7 +58,7 @@ pub(crate) fn stored_element(settings: &Settings) -> Element {
 }
 
 /// Writes one shard's file.
-pub(super) struct RowFileWriter {
+pub(crate) struct RowFileWriter {
     out: Box<dyn FileWriter>,
     hash: Xxh3,
     shard: u16,
@@ -69,7 +69,7 @@ pub(super) struct RowFileWriter {
 
 impl RowFileWriter {
     /// Begins `name` in `store`.
-    pub(super) fn create(
+    pub(crate) fn create(
         store: &dyn Store,
         name: &str,
         settings: &Settings,
@@ -95,7 +95,7 @@ impl RowFileWriter {
         Ok(self.out.append(bytes)?)
     }
 
-    pub(super) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         for word in [key.id, key.version, key.code] {
@@ -108,7 +108,7 @@ impl RowFileWriter {
         put
     }
 
-    pub(super) fn finish(mut self) -> Result<SnapshotFile, Error> {
+    pub(crate) fn finish(mut self) -> Result<SnapshotFile, Error> {
         let length = self.bytes + FOOTER as u64;
         self.put(&self.rows.to_le_bytes())?;
         self.put(&length.to_le_bytes())?;
@@ -202,6 +202,11 @@ impl RowDecoder {
             bytes: vec![0; row as usize],
             vector: vec![0.0; dimension],
         })
+    }
+
+    /// Rows that are not decoded yet.
+    pub(super) fn left(&self) -> u64 {
+        self.left
     }
 
     pub(super) fn next(&mut self, reader: &mut dyn Read) -> Result<Option<Row<'_>>, Error> {

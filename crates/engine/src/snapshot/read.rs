@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
 
@@ -71,39 +72,89 @@ pub(crate) fn inspect_in(store: &dyn Store, prefix: &str) -> Result<SnapshotSumm
     format::decode_manifest(path, &bytes)
 }
 
-fn read_file(
+/// Shows every row of one file to `apply`, once its checksum, and what is expected of it, are known
+/// to be right.
+pub(crate) fn read_file(
     store: &dyn Store,
     name: &str,
     settings: &Settings,
     expected: Option<&SnapshotFile>,
     apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let file = store.open(name, Access::Cached)?;
-    let (path, bytes) = (Path::new(file.name()), file.bytes());
-    let reader = || BufReader::with_capacity(READ_BYTES, Cursor { file: &*file, offset: 0 });
-    // The checksum stands at the end: it is verified in a first pass, so that no row of a damaged
-    // file is ever applied.
-    let checksum = format::verify_file(path, &mut reader(), bytes)?;
-    if let Some(expected) = expected {
-        if bytes != expected.bytes || checksum != expected.checksum {
-            return Err(Error::corrupt(path, "this is not the file that the manifest names"));
-        }
-    }
-    let mut reader = reader();
-    let mut decoder = RowDecoder::open(path, settings, bytes, &mut reader)?;
-    while let Some(row) = decoder.next(&mut reader)? {
+    let mut rows = FileRows::open(store, name, settings, expected)?;
+    while let Some(row) = rows.next()? {
         apply(&row)?;
     }
     Ok(())
 }
 
+/// The rows of one file, which was verified.
+struct FileRows {
+    decoder: RowDecoder,
+    reader: BufReader<Cursor>,
+}
+
+impl FileRows {
+    fn open(
+        store: &dyn Store,
+        name: &str,
+        settings: &Settings,
+        expected: Option<&SnapshotFile>,
+    ) -> Result<FileRows, Error> {
+        let file = store.open(name, Access::Cached)?;
+        let (path, bytes) = (Path::new(file.name()), file.bytes());
+        let reader =
+            || BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
+        // The checksum stands at the end: it is verified in a first pass, so that no row of a
+        // damaged file is ever applied.
+        let checksum = format::verify_file(path, &mut reader(), bytes)?;
+        if let Some(expected) = expected {
+            if bytes != expected.bytes || checksum != expected.checksum {
+                return Err(Error::corrupt(path, "this is not the file that the manifest names"));
+            }
+        }
+        let mut reader = reader();
+        let decoder = RowDecoder::open(path, settings, bytes, &mut reader)?;
+        Ok(FileRows { decoder, reader })
+    }
+
+    fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
+        self.decoder.next(&mut self.reader)
+    }
+}
+
+/// The rows of a snapshot with a manifest, one by one.
+pub(crate) struct SnapshotRows {
+    files: Vec<FileRows>,
+}
+
+impl SnapshotRows {
+    /// Opens every file that the manifest names, and verifies it.
+    pub(crate) fn open(store: &dyn Store, settings: &Settings) -> Result<SnapshotRows, Error> {
+        let summary = inspect_in(store, "")?;
+        format::check_collection(Path::new(&store.describe(MANIFEST)), settings, &summary)?;
+        let open = |file: &SnapshotFile| {
+            FileRows::open(store, &format::file_name(file.shard), settings, Some(file))
+        };
+        Ok(SnapshotRows { files: summary.files.iter().map(open).collect::<Result<_, _>>()? })
+    }
+
+    /// The next row, of any file; none when all were shown.
+    pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
+        while self.files.last().is_some_and(|file| file.decoder.left() == 0) {
+            self.files.pop();
+        }
+        self.files.last_mut().map_or(Ok(None), FileRows::next)
+    }
+}
+
 /// A file from its start to its end.
-struct Cursor<'a> {
-    file: &'a dyn ReadAt,
+struct Cursor {
+    file: Arc<dyn ReadAt>,
     offset: u64,
 }
 
-impl io::Read for Cursor<'_> {
+impl io::Read for Cursor {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = self.file.bytes().saturating_sub(self.offset);
         let bytes = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));

@@ -27,10 +27,11 @@ type Rows = BTreeMap<u64, (u64, Vec<f32>)>;
 
 fn rows(engine: &Engine) -> Rows {
     let mut rows = Rows::new();
-    engine.pin().for_each_row(&mut |row| {
+    let walked = engine.pin().for_each_row(&mut |row| {
         let twice = rows.insert(row.id, (row.version, row.vector.to_vec()));
         assert!(twice.is_none(), "row {} is there twice", row.id);
     });
+    walked.expect("rows that can be read");
     rows
 }
 

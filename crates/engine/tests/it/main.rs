@@ -5,6 +5,7 @@ mod bad_input;
 mod durable;
 mod element;
 mod guard;
+mod places;
 mod segment;
 mod snapshot;
 mod unaudited;

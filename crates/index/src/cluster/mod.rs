@@ -15,6 +15,7 @@ mod maintain;
 mod place;
 mod search;
 mod split;
+mod stages;
 mod tree;
 
 use std::collections::VecDeque;
@@ -76,6 +77,9 @@ struct Shared {
     published: Published<Root>,
 }
 
+/// The readers' side.
+struct ClusterReader(Arc<Shared>);
+
 /// Where the writer finds a living row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
@@ -135,6 +139,11 @@ pub struct Cluster {
 impl Cluster {
     /// An empty index: needs no training and no sample.
     pub fn new(index: IndexSettings, settings: ClusterSettings) -> Cluster {
+        Cluster::after(index, settings, 0)
+    }
+
+    /// An empty index whose first write gets the sequence after `sequence`.
+    pub fn after(index: IndexSettings, settings: ClusterSettings, sequence: u64) -> Cluster {
         assert!((64..=1024).contains(&settings.leaf_rows_max), "leaf_rows_max is out of range");
         assert!((1..=1024).contains(&settings.batch_rows), "batch_rows is out of range");
         let form = match index.metric {
@@ -143,13 +152,13 @@ impl Cluster {
         };
         let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
         let tree = Arc::new(Tree::empty());
-        let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: 0 };
+        let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: sequence };
         let shared = Shared {
             index,
             form,
             rotation: Rotation::new(index.dimension, index.seed),
             second_look: settings.second_look,
-            published: Published::new(root),
+            published: Published::new(root, sequence),
         };
         Cluster {
             shared: Arc::new(shared),
@@ -161,8 +170,8 @@ impl Cluster {
             places: ById::default(),
             queue: VecDeque::new(),
             reassignments: VecDeque::new(),
-            sequence: 0,
-            placed: 0,
+            sequence,
+            placed: sequence,
             tail_dead: 0,
             dead: 0,
             deletes_since_maintenance: 0,
@@ -219,12 +228,18 @@ impl Cluster {
 }
 
 impl Insert for Cluster {
-    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+    fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        died: &mut dyn FnMut(u64),
+    ) -> Applied {
         let old = self.place_of(key.id);
         if old.is_some_and(|place| self.version_at(place) > key.version) {
             return Applied::Stale;
         }
         self.sequence += 1;
+        died(self.sequence);
         if let Some(place) = old {
             self.kill(place, self.sequence);
         }
@@ -260,12 +275,25 @@ impl Insert for Cluster {
         true
     }
 
+    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+        self.sequence += 1;
+        died(self.sequence);
+        self.shared.published.publish(self.sequence);
+    }
+
+    fn end(&mut self, id: u64, at: u64) {
+        if let Some(place) = self.place_of(id) {
+            self.places.remove(id);
+            self.kill(place, at);
+        }
+    }
+
     fn version_of(&self, id: u64) -> Option<u64> {
         self.place_of(id).map(|place| self.version_at(place))
     }
 
     fn reader(&self) -> Arc<dyn Search> {
-        self.shared.clone()
+        Arc::new(ClusterReader(self.shared.clone()))
     }
 
     fn stats(&self) -> IndexStats {

@@ -5,15 +5,13 @@
 //! 3. Scan the codes of the nearest leaves; keep the best estimates, an eighth more than `refine`, by
 //!    a threshold that is lowered whenever four times as many have passed it.
 //! 4. With a second look: estimate those again by four bits per dimension, and keep a tenth.
-//! 5. Take the exact distance of the `refine` best of those that are visible, nearest estimate first,
-//!    as one batch.
+//! 5. Take the exact distance of the `refine` best of those that are visible, as one batch.
 //!
 //! Parameters and what did not pay (pruning by geometry, exact distances inside the scan):
 //! SPANN, RaBitQ and our own measurements, see docs/design/index.md.
 
 use std::sync::Arc;
 
-use crate::publish::Guard;
 use vstream_quantize::rabitq::extended::ExtendedQuery;
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
@@ -21,14 +19,14 @@ use vstream_quantize::Form;
 use vstream_vector::{kernels, Metric, Neighbor, TopK};
 
 use super::leaf::Leaf;
+use super::stages::Pinned;
 use super::tree::{Root, Tree};
-use super::Shared;
+use super::{ClusterReader, Shared};
 use crate::flat::{scan_exactly, scan_within};
-use crate::publish::Rooted;
-use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
+use crate::rows::{distance, Sequence, Visible};
 use crate::scratch::Scratch;
 use crate::search::{
-    CodeRanks, Effort, PinnedRows, Probe, Reach, Search, SearchStats, CODE_RANK_MAX,
+    CodeRanks, Effort, PinnedRows, Probe, Reach, Search, SearchStats, Staged, CODE_RANK_MAX,
 };
 
 /// Leaves scanned for ranking at least, however few are probed.
@@ -36,6 +34,10 @@ const RANKED_LEAVES_MIN: usize = 1024;
 /// Share of a leaf's spread that ranking by inner product credits to the leaf: rows lie around
 /// their centroid, and the one with the largest product is not at the centre.
 const INNER_PRODUCT_SPREAD: f32 = 0.25;
+
+/// Leaves whose heads are asked for ahead of the one that is scanned, and whose centroids.
+const HEAD_AHEAD: usize = 6;
+const CENTROID_AHEAD: usize = 3;
 
 /// Candidates that are asked for ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
@@ -56,27 +58,28 @@ pub(crate) struct ClusterScratch {
     scan: ScanScratch,
     estimates: Vec<f32>,
     nodes: Vec<(f32, u32)>,
-    ranked: Vec<Ranked>,
-    candidates: Vec<Candidate>,
+    pub(super) ranked: Vec<Ranked>,
+    pub(super) candidates: Vec<Candidate>,
 }
 
 #[derive(Clone, Copy)]
-struct Ranked {
-    /// What leaves are ordered by.
-    cost: f32,
-    /// Distance of the query to the centroid, the constant of the leaf's estimates.
+pub(super) struct Ranked {
+    /// What leaves are ordered by, from their centroids as bytes.
+    pub(super) cost: f32,
+    /// Distance of the query to the centroid, the constant of the leaf's estimates; known once the
+    /// leaf is scanned.
     base: f32,
     node: u32,
     child: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Candidate {
-    estimate: f32,
+pub(super) struct Candidate {
+    pub(super) estimate: f32,
     /// Position in `ranked`.
-    leaf: u32,
-    chunk: u16,
-    lane: u16,
+    pub(super) leaf: u32,
+    pub(super) chunk: u16,
+    pub(super) lane: u16,
 }
 
 /// Which candidates are refined: the first `most` of those that are visible.
@@ -86,40 +89,31 @@ struct Refined {
     most: usize,
 }
 
-impl Search for Shared {
+impl Search for ClusterReader {
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        let (root, pin) = self.published.pin();
+        let shared = &*self.0;
+        let (root, pin) = shared.published.pin();
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
         let mut stats = SearchStats::default();
-        stats.rows += scan_exactly(&root.tail, self.index, probe.vector, tail, out);
+        stats.rows += scan_exactly(&root.tail, shared.index, probe.vector, tail, out);
         stats.exact = stats.rows;
         match probe.effort {
-            Effort::Exact => {
-                for leaf in root.tree.leaves() {
-                    stats.leaves += 1;
-                    for chunk in leaf.chunks() {
-                        let query = probe.vector;
-                        let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
-                        stats.rows += rows;
-                        stats.exact += rows;
-                    }
-                }
-            }
+            Effort::Exact => shared.exact(&root, probe.vector, placed, &mut stats, out),
             Effort::Approximate { probes, refine } => {
                 let scratch = &mut scratch.cluster;
-                self.prepare(probe.vector, scratch);
-                self.rank(&root.tree, probes, scratch);
+                shared.prepare(probe.vector, scratch);
+                shared.rank(&root.tree, probes, scratch);
                 let refine = refine.max(probe.k);
                 // An eighth of the best estimates may be those of dead rows. A second look tells them
                 // apart too late to make up for them: it would look at more rows than were asked for.
-                let spare = if self.second_look { 0 } else { refine / 8 };
-                self.scan(&root, refine.saturating_add(spare), scratch, &mut stats);
-                if self.second_look {
-                    self.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
+                let spare = if shared.second_look { 0 } else { refine / 8 };
+                shared.scan(&root, refine.saturating_add(spare), scratch, &mut stats);
+                if shared.second_look {
+                    shared.look_again(&root, 2 * probe.k + AFTER_SECOND_LOOK, scratch);
                 }
-                sort(&mut scratch.candidates);
-                stats.exact += self.refine(
+                best_first(&mut scratch.candidates, refine);
+                stats.exact += shared.refine(
                     &root,
                     probe.vector,
                     Refined { visible: placed, most: refine },
@@ -132,21 +126,8 @@ impl Search for Shared {
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        let (root, pin) = self.published.pin();
-        let tail = Visible { inserted: pin, deleted: pin };
-        let placed = Visible { inserted: root.placed, deleted: pin };
-        let mut rotated = vec![0.0; self.rotation.padded()];
-        self.rotation.apply(vector, &mut rotated);
-        let mut stats = SearchStats::default();
-        stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
-        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
-            stats.leaves += 1;
-            for chunk in leaf.chunks() {
-                stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
-            }
-        }
-        stats.exact = stats.rows;
-        stats
+        let (root, pin) = self.0.published.pin();
+        self.0.within(&root, pin, (vector, radius), out)
     }
 
     fn audit(
@@ -156,16 +137,17 @@ impl Search for Shared {
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) {
-        let (root, pin) = self.published.pin();
+        let shared = &*self.0;
+        let (root, pin) = shared.published.pin();
         let tail = Visible { inserted: pin, deleted: pin };
         let placed = Visible { inserted: root.placed, deleted: pin };
         let scratch = &mut scratch.cluster;
-        self.prepare(probe.vector, scratch);
-        self.rank(&root.tree, usize::MAX, scratch);
-        self.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
+        shared.prepare(probe.vector, scratch);
+        shared.rank(&root.tree, usize::MAX, scratch);
+        shared.scan(&root, CODE_RANK_MAX, scratch, &mut SearchStats::default());
         sort(&mut scratch.candidates);
-        scan_exactly(&root.tail, self.index, probe.vector, tail, out);
-        self.refine(
+        scan_exactly(&root.tail, shared.index, probe.vector, tail, out);
+        shared.refine(
             &root,
             probe.vector,
             Refined { visible: placed, most: usize::MAX },
@@ -203,42 +185,67 @@ impl Search for Shared {
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
-        let (root, pin) = self.published.pin();
-        Box::new(Pinned { root: Guard::into_inner(root), pin })
+        Box::new(Pinned::new(&self.0, None))
+    }
+
+    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
+        Box::new(Pinned::new(&self.0, at))
     }
 
     fn leaves(&self) -> usize {
-        self.published.root().tree.leaves
+        self.0.published.root().tree.leaves
     }
 
     fn writes(&self) -> u64 {
-        self.published.sequence()
-    }
-}
-
-struct Pinned {
-    root: Arc<Rooted<Root>>,
-    pin: Sequence,
-}
-
-impl PinnedRows for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
-        self.for_each_leaf_row(&mut |_, key, vector| visit(key, vector));
-    }
-
-    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
-        let placed = Visible { inserted: self.root.placed, deleted: self.pin };
-        for (leaf, number) in self.root.tree.leaves().zip(0..) {
-            for chunk in leaf.chunks() {
-                chunk.rows.for_each_row(placed, &mut |key, row| visit(Some(number), key, row));
-            }
-        }
-        let tail = Visible { inserted: self.pin, deleted: self.pin };
-        self.root.tail.for_each_row(tail, &mut |key, row| visit(None, key, row));
+        self.0.published.sequence()
     }
 }
 
 impl Shared {
+    /// Offers every visible row of the leaves.
+    pub(super) fn exact(
+        &self,
+        root: &Root,
+        query: &[f32],
+        placed: Visible,
+        stats: &mut SearchStats,
+        out: &mut TopK,
+    ) {
+        for leaf in root.tree.leaves() {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                let rows = scan_exactly(&chunk.rows, self.index, query, placed, out);
+                stats.rows += rows;
+                stats.exact += rows;
+            }
+        }
+    }
+
+    /// Adds every row that is visible at `pin` and within the radius of a query, `near`.
+    pub(super) fn within(
+        &self,
+        root: &Root,
+        pin: Sequence,
+        near: (&[f32], f32),
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats {
+        let (vector, radius) = near;
+        let tail = Visible { inserted: pin, deleted: pin };
+        let placed = Visible { inserted: root.placed, deleted: pin };
+        let mut rotated = vec![0.0; self.rotation.padded()];
+        self.rotation.apply(vector, &mut rotated);
+        let mut stats = SearchStats::default();
+        stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
+        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
+            }
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+
     /// False only if no row of the leaf can be within `radius` of the query.
     ///
     /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.
@@ -255,7 +262,7 @@ impl Shared {
         to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
     }
 
-    fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
+    pub(super) fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
         scratch.rotated.resize(self.rotation.padded(), 0.0);
         self.rotation.apply(query, &mut scratch.rotated);
         scratch.table.build(&scratch.rotated);
@@ -270,7 +277,7 @@ impl Shared {
     }
 
     /// Fills `scratch.ranked` with the `probes` nearest leaves, nearest first.
-    fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
+    pub(super) fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
         let ClusterScratch { rotated, scan, estimates, nodes, ranked, .. } = scratch;
         let length = kernels::norm_squared(rotated).sqrt();
         nodes.clear();
@@ -298,38 +305,39 @@ impl Shared {
             ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
             ranked.truncate(probes);
         }
-        for leaf in ranked.iter_mut() {
-            let of = &tree.nodes[leaf.node as usize];
-            leaf.base = self.form.base(rotated, &of.leaves[leaf.child as usize].centroid);
-            leaf.cost = self.cost(leaf.base, length, of.lengths[leaf.child as usize]);
-        }
         ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
     }
 
     /// Fills `scratch.candidates` with the `keep` best estimates of the ranked leaves.
-    fn scan(
+    pub(super) fn scan(
         &self,
         root: &Root,
         keep: usize,
         scratch: &mut ClusterScratch,
         stats: &mut SearchStats,
     ) {
-        let ClusterScratch { table, ranked, candidates, .. } = scratch;
+        let ClusterScratch { rotated, table, ranked, candidates, .. } = scratch;
         candidates.clear();
         let mut threshold = f32::INFINITY;
         let mut estimates = [0.0f32; BLOCK];
-        for (position, leaf) in ranked.iter().enumerate() {
+        for position in 0..ranked.len() {
             stats.leaves += 1;
-            // A leaf's parts are anywhere: ask for its head two leaves ahead, for its codes one
-            // leaf ahead.
-            if let Some(&later) = ranked.get(position + 2) {
-                leaf_of(root, later).prefetch_head();
+            // A leaf's parts are anywhere: its head is asked for first, for it leads to the others.
+            let ahead = |leaves: usize| ranked.get(position + leaves).map(|&at| leaf_of(root, at));
+            if let Some(leaf) = ahead(HEAD_AHEAD) {
+                leaf.prefetch_head();
             }
-            if let Some(&next) = ranked.get(position + 1) {
-                leaf_of(root, next).prefetch_codes();
+            if let Some(leaf) = ahead(CENTROID_AHEAD) {
+                kernels::prefetch(&leaf.centroid);
             }
-            leaf_of(root, *leaf).for_each_block(|at, chunk, block, rows| {
-                let mut mask = table.scan_block_below(block, leaf.base, threshold, &mut estimates);
+            if let Some(leaf) = ahead(1) {
+                leaf.prefetch_codes();
+            }
+            let leaf = leaf_of(root, ranked[position]);
+            let base = self.form.base(rotated, &leaf.centroid);
+            ranked[position].base = base;
+            leaf.for_each_block(|at, chunk, block, rows| {
+                let mut mask = table.scan_block_below(block, base, threshold, &mut estimates);
                 if mask != 0 {
                     chunk.rows.prefetch_head();
                 }
@@ -381,8 +389,7 @@ impl Shared {
         keep_nearest(candidates, keep);
     }
 
-    /// Offers the exact distances of the candidates that are to be refined, nearest estimate first;
-    /// returns how many it took.
+    /// Offers the exact distances of the candidates that are to be refined; returns how many it took.
     fn refine(
         &self,
         root: &Root,
@@ -424,12 +431,21 @@ impl Shared {
     }
 }
 
-fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
+pub(super) fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
     &root.tree.nodes[ranked.node as usize].leaves[ranked.child as usize]
 }
 
-fn sort(candidates: &mut [Candidate]) {
+pub(super) fn sort(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
+}
+
+/// Brings the `first` least estimates, in no order, before the others, in order: those are looked at
+/// one by one if some of the first turn out to be dead.
+fn best_first(candidates: &mut [Candidate], first: usize) {
+    if first < candidates.len() {
+        candidates.select_nth_unstable_by(first, |a, b| a.estimate.total_cmp(&b.estimate));
+        sort(&mut candidates[first..]);
+    }
 }
 
 /// Keeps the `keep` least estimates, in no order; returns the largest of them.

@@ -93,7 +93,7 @@ fn always_one(
 ) {
     loom::model(move || {
         let (root, rows) = places();
-        let published = Arc::new(Published::new(root));
+        let published = Arc::new(Published::new(root, 0));
         published.publish(1);
         let reader = {
             let published = published.clone();

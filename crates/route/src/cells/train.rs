@@ -1,8 +1,9 @@
 //! The four steps of training, put together.
 
+use super::affinity::Answers;
 use super::calibrate::{calibrate, Evidence};
 use super::nearest::measure;
-use super::neighbors::{self, Graph, Seen};
+use super::neighbors::{self, Graph};
 use super::order::{order, Terrain};
 use super::tree::{grow, Rows};
 use super::{code, Cells};
@@ -19,12 +20,6 @@ const PURPOSE: u64 = 0x6365_6c6c;
 const HOLD_OUT_ONE_IN: usize = 10;
 /// … but no more than this.
 const HELD_OUT_MAX: usize = 2000;
-/// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
-const ANSWERS: usize = 10;
-/// Weight of a cell's own shard against that of its neighbours' shards, in sum.
-const OWN_SHARE: f32 = 0.5;
-/// Neighbours that every shard of every cell is granted unseen.
-const UNSEEN: f32 = 0.02;
 
 /// What the user chose.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,12 +86,14 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
+    let answers = Answers::of(&seen, &number, &cell_of);
     let mut trained = Cells {
         centroids: permuted(&centroids, dimension, &ordered.cells),
         dimension,
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
-        affinity: affinity(&seen, &number, &shard_of_row, &ordered.shards, shards),
+        affinity: answers.affinity(&ordered.shards, shards),
+        answers,
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };
@@ -166,35 +163,8 @@ fn permuted(values: &[f32], width: usize, order: &[u32]) -> Vec<f32> {
     order.iter().flat_map(|&old| &values[old as usize * width..][..width]).copied().collect()
 }
 
-/// For each cell, in new order, how much of the answers to its queries each shard holds.
-fn affinity(
-    seen: &[Seen],
-    number: &[u32],
-    shard_of_row: &[u16],
-    shard_of_cell: &[u16],
-    shards: u16,
-) -> Vec<u8> {
-    let shards = usize::from(shards);
-    let mut counts = vec![UNSEEN; number.len() * shards];
-    for query in seen {
-        let row = number[query.cell as usize] as usize * shards;
-        for &neighbor in query.rows.iter().take(ANSWERS) {
-            counts[row + usize::from(shard_of_row[neighbor as usize])] += 1.0;
-        }
-    }
-    let mut out = Vec::with_capacity(counts.len());
-    for (row, &own) in counts.chunks_exact_mut(shards).zip(shard_of_cell) {
-        let total: f32 = row.iter().sum();
-        row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
-        row[usize::from(own)] += OWN_SHARE;
-        let largest = row.iter().copied().fold(0.0, f32::max);
-        out.extend(row.iter().map(|share| (share / largest * 255.0).round() as u8));
-    }
-    out
-}
-
 /// The line cut where the shard of the cells changes.
-fn ranges(shard_of_cell: &[u16], shards: u16) -> Result<Ranges, RouteError> {
+pub(crate) fn ranges(shard_of_cell: &[u16], shards: u16) -> Result<Ranges, RouteError> {
     let mut pairs: Vec<(u64, u16)> = Vec::new();
     for (cell, &shard) in shard_of_cell.iter().enumerate() {
         if pairs.last().is_none_or(|last| last.1 != shard) {

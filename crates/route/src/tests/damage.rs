@@ -1,7 +1,8 @@
 //! Serialised templates: what was written comes back, and nothing else is accepted.
 
 use super::templates;
-use crate::{RouteErrorKind, Template};
+use crate::template::Encoder;
+use crate::{Rebalance, RouteErrorKind, Template};
 use proptest::prelude::*;
 
 /// Replaces the checksum by the right one, as a careless or hostile writer could.
@@ -85,11 +86,46 @@ fn a_change_under_a_right_checksum_never_makes_a_template_that_panics() {
 fn a_newer_version_is_called_by_its_name() {
     let (_, template) = templates().remove(0);
     let mut bytes = template.to_bytes();
-    bytes[8] = 2;
+    bytes[8] = 3;
     reseal(&mut bytes);
-    let error = Template::from_bytes(&bytes).expect_err("version 2 is unknown");
+    let error = Template::from_bytes(&bytes).expect_err("version 3 is unknown");
     assert_eq!(error.kind(), RouteErrorKind::Unsupported);
-    assert!(error.message().contains("version 2"), "{error}");
+    assert!(error.message().contains("version 3"), "{error}");
+}
+
+/// Version 1 did not say of what the affinities were made: such a template routes as it did, and
+/// only its ranges cannot change.
+#[test]
+fn a_template_of_version_1_is_read() {
+    for (name, template) in templates() {
+        let new = template.to_bytes();
+        let mut old = new[..new.len() - 4 - answer_bytes(&template)].to_vec();
+        old[8] = 1;
+        old.extend([0; 4]);
+        reseal(&mut old);
+        let read = Template::from_bytes(&old).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let vector = [0.5, -1.0, 2.0];
+        let (mut places, mut expected) = (Vec::new(), Vec::new());
+        read.place(9, &vector, &mut places).expect("a good vector");
+        template.place(9, &vector, &mut expected).expect("a good vector");
+        assert_eq!(places, expected, "{name}");
+        let (mut visits, mut expected) = (Vec::new(), Vec::new());
+        read.fan_out(&vector, 3, &mut visits).expect("a good query");
+        template.fan_out(&vector, 3, &mut expected).expect("a good query");
+        assert_eq!(visits, expected, "{name}");
+        let loads = vec![1.0; template.cells()];
+        assert!(read.rebalance(&loads, &loads, &Rebalance::new(2)).is_err(), "{name}");
+    }
+}
+
+/// Length of what version 2 added.
+fn answer_bytes(template: &Template) -> usize {
+    match &template.inner.encoder {
+        Encoder::Cells(cells) => {
+            cells.answers.of_cells.iter().map(|answers| 2 + 4 * answers.len()).sum()
+        }
+        _ => 0,
+    }
 }
 
 /// Counts are believed only as far as there are bytes: no allocation of what is claimed.

@@ -31,6 +31,8 @@ fn a_job_is_completed_with_defaults() {
         "training-sample": 20000,
         "merge-deadline": 5000,
         "audit-share": 0.0025,
+        "rebalance": {"policy": "none", "interval": 5000, "trigger": 1.15},
+        "search": {"threads": 1, "in-flight": 32},
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
@@ -52,6 +54,8 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            checkpoint: {interval: 500 ms, path: run/checkpoints}\n\
            snapshot: {path: run/snapshot}\n\
            merge-deadline: 2 min\n\
+           rebalance: {policy: boundary, interval: 2 s, trigger: 1.3}\n\
+           search: {threads: 0, in-flight: 7}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
     let job = JobSettings::from_yaml(&text).expect("accepted");
@@ -59,6 +63,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
     assert_eq!(job.merge_deadline, 120_000);
+    assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }
@@ -117,11 +122,38 @@ fn kafka_topics_are_completed_with_defaults() {
     assert_eq!(
         json["results"],
         json!({
-            "kind": "kafka", "brokers": "a:1", "topic": "r", "delivery": "exactly-once",
+            "kind": "kafka", "brokers": "a:1", "topic": "r", "format": "json",
+            "delivery": "exactly-once",
             "transactional-id-prefix": "p", "transaction-timeout": 900000, "recovery-time": 300000,
             "properties": {}
         })
     );
+    assert_eq!(JobSettings::from_json(&job.to_json()), Ok(job));
+}
+
+#[test]
+fn avro_is_read_by_a_schema_or_a_registry() {
+    let schema = r#"{"type": "record", "name": "V", "fields": [{"name": "id", "type": "long"},
+        {"name": "vector", "type": {"type": "array", "items": "float"}}]}"#;
+    let text = format!(
+        "collection: {{dimension: 3, metric: l2, encoder: {{kind: id}}}}\n\
+         vectors: {{kind: kafka, brokers: 'a:1', topic: v, group: g, format: avro, \
+                   schema: '{schema}'}}\n\
+         queries: {{kind: kafka, brokers: 'a:1', topic: q, group: g, format: avro, \
+                   schema-registry: 'http://r:8081'}}\n\
+         results: {{kind: kafka, brokers: 'a:1', topic: r, delivery: at-least-once, \
+                   format: avro, schema-registry: 'https://r:8081'}}\n"
+    );
+    let job = JobSettings::from_yaml(&text).expect("accepted");
+    let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
+    // A line break in a quoted text of YAML is a space.
+    let read: Value = serde_json::from_str(json["vectors"]["schema"].as_str().expect("a text"))
+        .expect("the schema is JSON");
+    assert_eq!(read, serde_json::from_str::<Value>(schema).expect("JSON"));
+    assert_eq!(json["vectors"]["schema-registry"], Value::Null);
+    assert_eq!(json["queries"]["schema-registry"], "http://r:8081");
+    assert_eq!(json["results"]["format"], "avro");
+    assert_eq!(json["results"]["schema-registry"], "https://r:8081");
     assert_eq!(JobSettings::from_json(&job.to_json()), Ok(job));
 }
 

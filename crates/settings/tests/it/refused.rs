@@ -55,6 +55,10 @@ fn values_out_of_range() {
         "workload.rate=-1",
         "workload.rate: -1 is out of range. Give a whole number from 0 to 100000000.",
     );
+    refuses(
+        "search.in-flight=0",
+        "search.in-flight: 0 is out of range. Give a whole number from 1 to 4096.",
+    );
     refuses("audit-share=1.5", "audit-share: 1.5 is out of range. Give a number from 0 to 1.");
     refuses("audit-share=.nan", "audit-share: '.nan' is out of range. Give a number from 0 to 1.");
     refuses(
@@ -65,7 +69,20 @@ fn values_out_of_range() {
         "checkpoint={interval: 5 ms, path: DIR/c}",
         "checkpoint.interval: '5 ms' is out of range. Give a duration from 100 ms to 1 d.",
     );
+    refuses(
+        "rebalance.trigger=1",
+        "rebalance.trigger: 1 is out of range. Give a number from 1.06 to 100.",
+    );
     refuses("jvm.heap=1 mb", "jvm.heap: '1 mb' is out of range. Give a size from 256 mb to 1 tb.");
+}
+
+#[test]
+fn rows_change_partition_only_where_they_can() {
+    refuses(
+        "rebalance.policy=cells",
+        "rebalance.policy: rows change partition through the folder of the checkpoints, and there \
+         is none. Add checkpoint with a path, or set it to none.",
+    );
 }
 
 #[test]
@@ -231,7 +248,7 @@ fn topics_that_cannot_be_used() {
     let debezium = format!("{TOPIC}, format: debezium");
     assert_eq!(
         kafka_problems(&debezium, &debezium, OUTPUT, CHECKPOINT),
-        ["queries.format: 'debezium' is not a format. Choose one of json, raw."]
+        ["queries.format: 'debezium' is not a format. Choose one of json, raw, avro."]
     );
     let owned = format!("{TOPIC}, properties: {{group.id: x, ssl: {{}}}}");
     assert_eq!(
@@ -241,6 +258,41 @@ fn topics_that_cannot_be_used() {
             "vectors.properties.ssl: a property of a Kafka client is a text, a number, true or \
              false.",
         ]
+    );
+}
+
+#[test]
+fn avro_that_nobody_could_read() {
+    let problems = |vectors: &str| {
+        let vectors = format!("{TOPIC}, {vectors}");
+        kafka_problems(&vectors, TOPIC, OUTPUT, CHECKPOINT)
+    };
+    assert_eq!(
+        problems("format: avro"),
+        ["vectors.schema: records in Avro are read by a schema. Give it as JSON, or set \
+          schema-registry."]
+    );
+    assert_eq!(
+        problems("format: avro, schema: '{\"type\": \"record\", \"fields\": []}'"),
+        ["vectors.schema: this is not an Avro record with the fields id and vector, as JSON."]
+    );
+    assert_eq!(
+        problems("schema: '{}'"),
+        ["vectors.schema: only Avro has a schema here. Remove it, or set format to avro."]
+    );
+    assert_eq!(
+        problems("format: avro, schema: '{}', schema-registry: 'http://r'"),
+        ["vectors.schema: the registry has the schemas. Remove this key, or schema-registry."]
+    );
+    assert_eq!(
+        problems("format: avro, schema-registry: 'r:8081'"),
+        ["vectors.schema-registry: 'r:8081' is not an HTTP address. Write it like \
+          http://registry-1:8081."]
+    );
+    assert_eq!(
+        problems("schema-registry: 'http://r'"),
+        ["vectors.schema-registry: a registry has schemas of Avro. Remove it, or set format to \
+          avro."]
     );
 }
 

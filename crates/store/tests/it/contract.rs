@@ -2,8 +2,11 @@
 
 use vstream_store::{Access, ErrorKind, Range, ReadAt, Store};
 
+/// A rule, and what holds it.
+pub type Rule = (&'static str, fn(&dyn Store));
+
 /// What every store promises.
-pub const CONTRACT: &[(&str, fn(&dyn Store))] = &[
+pub const CONTRACT: &[Rule] = &[
     ("a file is seen when it is finished and never changes", finished_and_never_changed),
     ("what lies beyond the end is an error that says where", beyond_the_end),
     ("a replaced file keeps its readers", replaced),

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use jni::errors::Error;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
-use jni::sys::{jboolean, jint, jlong};
+use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::{jni_mangle, Env, EnvUnowned};
 use vstream_settings::CollectionSettings;
 
+use crate::capture::Captured;
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
+use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Partition, Pinned};
-use crate::router::Router;
+use crate::partition::{Home, Partition, Pinned, Then};
+use crate::router::{Limits, Router};
 
 /// The engines that Java holds.
 pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
@@ -20,6 +22,12 @@ pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
 static ROUTERS: Handles<Router> = Handles::new("router", 2);
 /// The pinned snapshots that Java holds.
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
+/// The sealed rows that Java adopts.
+static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
+/// The moments that Java holds.
+static MOMENTS: Handles<Then> = Handles::new("moment", 6);
+/// The captured states that Java holds.
+static CAPTURES: Handles<Captured> = Handles::new("capture", 5);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -81,6 +89,100 @@ pub extern "system" fn engine_restore<'frame>(
         let partition = Partition::restore(&settings(env, &json)?, &directory(env, &path)?)?;
         Ok(ENGINES.insert(partition))
     })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_assemble<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+    first_shard: jint,
+    last_shard: jint,
+    states: JString<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let states: Vec<PathBuf> =
+            text(env, &states, "states")?.lines().map(PathBuf::from).collect();
+        let home = Home { dir: directory(env, &path)?, shards: (first_shard, last_shard) };
+        Ok(ENGINES.insert(Partition::assemble(&settings(env, &json)?, &home, &states)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_capture<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> jlong {
+    call(env, |_| Ok(CAPTURES.insert(ENGINES.get(engine)?.capture()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_moment<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> jlong {
+    call(env, |_| Ok(MOMENTS.insert(ENGINES.get(engine)?.moment()?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn moment_search<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    moment: jlong,
+    queries: JByteBuffer<'frame>,
+    mut answers: JByteBuffer<'frame>,
+) -> jint {
+    call(env, |env| {
+        let moment = MOMENTS.get(moment)?;
+        let (queries, answers) =
+            input_and_output(env, (&queries, "queries"), (&mut answers, "answers"))?;
+        Ok(count(moment.search(queries, answers)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn moment_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    moment: jlong,
+) {
+    call(env, |_| MOMENTS.remove(moment).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_write<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) -> JString<'frame> {
+    call(env, |env| {
+        let files = CAPTURES.get(capture)?.write()?;
+        Ok(env.new_string(files)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_manifest<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let bytes = CAPTURES.get(capture)?.manifest()?;
+        Ok(env.byte_array_from_slice(&bytes)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn capture_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    capture: jlong,
+) {
+    call(env, |_| CAPTURES.remove(capture).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -268,4 +370,139 @@ pub extern "system" fn router_close<'frame>(
     router: jlong,
 ) {
     call(env, |_| ROUTERS.remove(router).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_shard_of<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    code: jlong,
+) -> jint {
+    call(env, |_| Ok(ROUTERS.get(router)?.shard_of(code)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_cells<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jint {
+    call(env, |_| Ok(count(ROUTERS.get(router)?.cells())))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_moves<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    older: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let ranges = ROUTERS.get(router)?.moves_since(&*ROUTERS.get(older)?)?;
+        Ok(env.byte_array_from_slice(&ranges)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_rebalance<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    loads: JByteBuffer<'frame>,
+    parallelism: jint,
+    boundary: jboolean,
+    trigger: jdouble,
+    target: jdouble,
+    moved_max: jdouble,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let limits = Limits { parallelism, boundary, trigger, target, moved_max };
+        let loads = input(env, &loads, "loads")?;
+        let template = ROUTERS.get(router)?.rebalance(loads, &limits)?;
+        Ok(env.byte_array_from_slice(&template.unwrap_or_default())?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn snapshot_write_moved<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    snapshot: jlong,
+    path: JString<'frame>,
+    ranges: JByteArray<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let ranges = env.convert_byte_array(&ranges)?;
+        Ok(SNAPSHOTS.get(snapshot)?.write_moved(&directory(env, &path)?, &ranges)? as jlong)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_loads<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let loads = ENGINES.get(engine)?.loads()?;
+        Ok(env.byte_array_from_slice(&loads)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_await<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    awaited: jboolean,
+) {
+    call(env, |_| ENGINES.get(engine)?.await_rows(awaited))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_adopt<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    adoption: jlong,
+    rows_max: jint,
+) -> jint {
+    call(env, |_| Ok(count(ENGINES.get(engine)?.adopt(&*ADOPTIONS.get(adoption)?, rows_max)?)))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_release<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    ranges: JByteArray<'frame>,
+    rows_max: jint,
+) -> jint {
+    call(env, |env| {
+        let ranges = env.convert_byte_array(&ranges)?;
+        Ok(jint::try_from(ENGINES.get(engine)?.release(&ranges, rows_max)?).unwrap_or(jint::MAX))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn adoption_open<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+) -> jlong {
+    call(env, |env| {
+        let adopting = Adopting::open(&settings(env, &json)?, &directory(env, &path)?)?;
+        Ok(ADOPTIONS.insert(adopting))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn adoption_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    adoption: jlong,
+) {
+    call(env, |_| ADOPTIONS.remove(adoption).map(drop))
 }

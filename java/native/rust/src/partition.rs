@@ -1,15 +1,19 @@
 //! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
 
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_engine::{Engine, PinnedSnapshot, Query, Reader, Row, Scratch, Syncing};
+use vstream_engine::{
+    Awaiting, Engine, Moment, PinnedSnapshot, Query, Reader, Row, Scratch, SearchStats, Syncing,
+};
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
+use crate::capture::Captured;
 use crate::failure::{Failure, Kind, Poison};
+use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
 
 /// The rows of one moment, to be written beside the writer.
@@ -27,15 +31,61 @@ impl Pinned {
             Ok(())
         })
     }
+
+    /// Writes the rows of moved ranges to `directory`; returns how many.
+    pub(crate) fn write_moved(&self, directory: &Path, ranges: &[u8]) -> Result<u64, Failure> {
+        self.poison.guard(|| {
+            let ranges = read_ranges(ranges)?;
+            Ok(self.snapshot.write_moved(directory, &ranges, Syncing::Off)?.rows)
+        })
+    }
+}
+
+/// Where an engine keeps the files of its captured states.
+pub(crate) struct Home {
+    /// Its own directory.
+    pub(crate) dir: PathBuf,
+    /// First and last shard that it owns.
+    pub(crate) shards: (i32, i32),
 }
 
 /// One partition's engine.
 pub(crate) struct Partition {
     poison: Poison,
     dimension: usize,
-    engine: Mutex<Engine>,
+    writer: Mutex<Writing>,
     reader: Reader,
-    workspaces: Pool<Workspace>,
+    workspaces: Arc<Pool<Workspace>>,
+}
+
+/// The rows of one moment, for queries from any thread.
+pub(crate) struct Then {
+    poison: Poison,
+    dimension: usize,
+    moment: Moment,
+    workspaces: Arc<Pool<Workspace>>,
+}
+
+impl Then {
+    /// Answers a batch of queries; returns the bytes written to `out`.
+    pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+        self.poison.guard(|| {
+            answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
+                self.moment.search(query, &mut workspace.scratch, &mut workspace.found)
+            })
+        })
+    }
+}
+
+/// What the one writer needs.
+struct Writing {
+    engine: Engine,
+    /// Deletes since rows of another partition have been awaited, while they are.
+    awaiting: Option<Awaiting>,
+    /// Rows that went to another partition and are not dropped yet.
+    leaving: Option<Vec<(u64, u64)>>,
+    /// Upserts so far by bucket of the code, wrapping.
+    writes: Vec<u32>,
 }
 
 /// What one search needs beside its answer.
@@ -59,13 +109,34 @@ impl Partition {
         Ok(Partition::of(settings, Engine::restore(settings.engine(), directory)?))
     }
 
+    /// An engine whose state can be captured, with the rows of its shards out of `states`.
+    pub(crate) fn assemble(
+        settings: &CollectionSettings,
+        home: &Home,
+        states: &[PathBuf],
+    ) -> Result<Partition, Failure> {
+        let shard = |number: i32| {
+            u16::try_from(number).map_err(|_| {
+                Failure::invalid(format!("Shard {number} is out of range; give 0 to 65535."))
+            })
+        };
+        let shards = shard(home.shards.0)?..=shard(home.shards.1)?;
+        let engine = Engine::assemble(settings.engine(), &home.dir, shards, states)?;
+        Ok(Partition::of(settings, engine))
+    }
+
     fn of(settings: &CollectionSettings, engine: Engine) -> Partition {
         Partition {
             poison: Poison::default(),
             dimension: settings.dimension,
             reader: engine.reader(),
-            engine: Mutex::new(engine),
-            workspaces: Pool::default(),
+            writer: Mutex::new(Writing {
+                engine,
+                awaiting: None,
+                leaving: None,
+                writes: vec![0; BUCKETS],
+            }),
+            workspaces: Arc::default(),
         }
     }
 
@@ -73,14 +144,14 @@ impl Partition {
     pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
-            let mut engine = self.engine()?;
+            let mut writer = self.writer()?;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 if let Some(vector) = record?.vector {
-                    engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
+                    writer.engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
                 }
             }
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                apply(&mut engine, &record?).map_err(|failure| failure.at(&place(at)))?;
+                writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
             }
             Ok(())
         })
@@ -89,31 +160,40 @@ impl Partition {
     /// Answers a batch of queries; returns the bytes written to `out`.
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
-            let queries = Queries::new(bytes, self.dimension)?;
-            let mut writer = Writer::new(out, queries.answer_bytes())?;
-            self.workspaces.with(|workspace| {
-                for query in queries.iter() {
-                    let Workspace { scratch, found } = workspace;
-                    let query =
-                        Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
-                    let stats = self.reader.search(&query, scratch, found)?;
-                    writer.answer(stats.leaves, found);
-                }
-                Ok(writer.written())
+            answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
+                self.reader.search(query, &mut workspace.scratch, &mut workspace.found)
+            })
+        })
+    }
+
+    /// The rows of now, for queries.
+    pub(crate) fn moment(&self) -> Result<Then, Failure> {
+        self.poison.guard(|| {
+            Ok(Then {
+                poison: Poison::default(),
+                dimension: self.dimension,
+                moment: self.reader.moment(),
+                workspaces: self.workspaces.clone(),
             })
         })
     }
 
     /// The live rows of this moment.
     pub(crate) fn pin(&self) -> Result<Pinned, Failure> {
-        self.poison
-            .guard(|| Ok(Pinned { poison: Poison::default(), snapshot: self.engine()?.pin() }))
+        self.poison.guard(|| {
+            Ok(Pinned { poison: Poison::default(), snapshot: self.writer()?.engine.pin() })
+        })
+    }
+
+    /// The state of this moment.
+    pub(crate) fn capture(&self) -> Result<Captured, Failure> {
+        self.poison.guard(|| Ok(Captured::new(self.writer()?.engine.capture()?)))
     }
 
     /// Counts as one JSON object.
     pub(crate) fn stats_json(&self) -> Result<String, Failure> {
         self.poison.guard(|| {
-            let stats = self.engine()?.stats();
+            let stats = self.writer()?.engine.stats();
             let recall = stats.recall.map(|estimate| {
                 json!({
                     "mean": estimate.recall,
@@ -128,12 +208,79 @@ impl Partition {
                 "probes": stats.probes,
                 "recall": recall,
                 "memory-bytes": stats.index.memory_bytes,
+                "segment-bytes": stats.places.segment_bytes,
+                "cache-bytes": stats.places.cache_bytes,
                 "splits": stats.index.splits,
                 "merges": stats.index.merges,
                 "rewrites": stats.index.rewrites,
                 "moved-rows": stats.index.moved,
             })
             .to_string())
+        })
+    }
+
+    /// Rows and writes of every bucket. Cost: O(rows), without the writer's lock but for a moment.
+    pub(crate) fn loads(&self) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            let (pinned, writes) = {
+                let writer = self.writer()?;
+                (writer.engine.pin(), writer.writes.clone())
+            };
+            let mut rows = vec![0u32; BUCKETS];
+            pinned.for_each_code(&mut |code| {
+                let rows = &mut rows[bucket(code)];
+                *rows = rows.saturating_add(1);
+            })?;
+            Ok(write_loads(&rows, &writes))
+        })
+    }
+
+    /// Begins to remember deletes, as rows of another partition are awaited, or forgets them.
+    pub(crate) fn await_rows(&self, awaited: bool) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            let mut writer = self.writer()?;
+            match awaited {
+                true => drop(writer.awaiting.get_or_insert_default()),
+                false => writer.awaiting = None,
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes in up to `rows_max` sealed rows; returns how many were looked at.
+    pub(crate) fn adopt(&self, adopting: &Adopting, rows_max: i32) -> Result<usize, Failure> {
+        let rows_max = usize::try_from(rows_max).unwrap_or(0);
+        self.poison.guard(|| {
+            let mut writer = self.writer()?;
+            let Writing { engine, awaiting, .. } = &mut *writer;
+            let none = Awaiting::default();
+            adopting.with(|adoption| {
+                Ok(adoption.step(engine, awaiting.as_ref().unwrap_or(&none), rows_max)?)
+            })
+        })
+    }
+
+    /// Drops up to `rows_max` rows of moved ranges; returns how many are left. The rows are those of
+    /// the first call; the last one forgets the ranges.
+    pub(crate) fn release(&self, ranges: &[u8], rows_max: i32) -> Result<usize, Failure> {
+        let rows_max = usize::try_from(rows_max).unwrap_or(0);
+        self.poison.guard(|| {
+            let ranges = read_ranges(ranges)?;
+            let mut writer = self.writer()?;
+            let writer = &mut *writer;
+            let leaving = match &mut writer.leaving {
+                Some(leaving) => leaving,
+                none => none.insert(writer.engine.leaving(&ranges)?),
+            };
+            for _ in 0..rows_max {
+                let Some((id, version)) = leaving.pop() else { break };
+                writer.engine.delete(id, version)?;
+            }
+            let left = leaving.len();
+            if left == 0 {
+                writer.leaving = None;
+            }
+            Ok(left)
         })
     }
 
@@ -144,24 +291,51 @@ impl Partition {
 
     /// The writing side. Only a panic poisons the lock, and `Poison` refuses the calls after it;
     /// what is left is the call that waited for the lock while the other one panicked.
-    fn engine(&self) -> Result<MutexGuard<'_, Engine>, Failure> {
-        self.engine.lock().map_err(|_| {
+    fn writer(&self) -> Result<MutexGuard<'_, Writing>, Failure> {
+        self.writer.lock().map_err(|_| {
             Failure::new(Kind::Internal, "Another call on this engine has just met a defect.")
         })
     }
 }
 
-fn apply(engine: &mut Engine, record: &Record<'_>) -> Result<(), Failure> {
-    let Record { id, version, code, shard, vector } = *record;
-    match vector {
-        Some(vector) => {
-            engine.upsert(&Row { id, version, code, shard, vector })?;
+impl Writing {
+    fn apply(&mut self, record: &Record<'_>) -> Result<(), Failure> {
+        let Record { id, version, code, shard, vector } = *record;
+        match vector {
+            Some(vector) => {
+                self.engine.upsert(&Row { id, version, code, shard, vector })?;
+                let writes = &mut self.writes[bucket(code)];
+                *writes = writes.wrapping_add(1);
+            }
+            None => {
+                self.engine.delete(id, version)?;
+                if let Some(awaiting) = &mut self.awaiting {
+                    awaiting.deleted(id, version);
+                }
+            }
         }
-        None => {
-            engine.delete(id, version)?;
-        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Answers the queries in `bytes` one after the other.
+fn answer(
+    dimension: usize,
+    workspaces: &Pool<Workspace>,
+    bytes: &[u8],
+    out: &mut [u8],
+    search: &dyn Fn(&Query<'_>, &mut Workspace) -> Result<SearchStats, vstream_engine::Error>,
+) -> Result<usize, Failure> {
+    let queries = Queries::new(bytes, dimension)?;
+    let mut writer = Writer::new(out, queries.answer_bytes())?;
+    workspaces.with(|workspace| {
+        for query in queries.iter() {
+            let query = Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
+            let stats = search(&query, workspace)?;
+            writer.answer(stats.leaves, &workspace.found);
+        }
+        Ok(writer.written())
+    })
 }
 
 fn effort(effort: Effort) -> vstream_engine::Effort {

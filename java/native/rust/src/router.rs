@@ -1,10 +1,11 @@
 //! One routing template as Java sees it.
 
-use vstream_route::{Placement, Template};
+use vstream_route::{Placement, Policy, Rebalance, Template};
 use vstream_settings::CollectionSettings;
 
 use crate::buffer::{matrix, partition_bytes, placement_bytes, vector, Writer};
 use crate::failure::{Failure, Poison};
+use crate::handover::{code_of, read_cell_loads, write_ranges, BUCKETS};
 use crate::pool::Pool;
 
 /// Most partitions of a collection: one shard each.
@@ -105,5 +106,78 @@ impl Router {
                 Ok(partitions.len())
             })
         })
+    }
+
+    /// The shard of a code.
+    pub(crate) fn shard_of(&self, code: i64) -> i32 {
+        i32::from(self.template.shard_of(code as u64))
+    }
+
+    /// Cells whose ranges can change hands.
+    pub(crate) fn cells(&self) -> usize {
+        self.template.cells()
+    }
+
+    /// The ranges that change hands from `older` to this template.
+    pub(crate) fn moves_since(&self, older: &Router) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| Ok(write_ranges(&self.template.moves_since(&older.template))))
+    }
+
+    /// The bytes of a better template for these loads, or none if there is none.
+    ///
+    /// Rows and work weigh the same: one is memory, the other time.
+    pub(crate) fn rebalance(
+        &self,
+        loads: &[u8],
+        limits: &Limits,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        self.poison.guard(|| {
+            let (rows, work) = read_cell_loads(loads)?;
+            let rows = self.by_cell(&rows);
+            let work = self.by_cell(&work);
+            let share = |of: &[f64], cell: usize| {
+                let sum: f64 = of.iter().sum();
+                if sum > 0.0 {
+                    of[cell] / sum
+                } else {
+                    0.0
+                }
+            };
+            let load: Vec<f64> =
+                (0..rows.len()).map(|cell| share(&rows, cell) + share(&work, cell)).collect();
+            let plan = self.template.rebalance(&load, &rows, &limits.rebalance()?)?;
+            Ok(plan.map(|plan| plan.template.to_bytes()))
+        })
+    }
+
+    fn by_cell(&self, buckets: &[f64]) -> Vec<f64> {
+        let mut cells = vec![0.0; self.template.cells()];
+        for (bucket, &value) in buckets.iter().enumerate().take(BUCKETS) {
+            if let Some(cell) = cells.get_mut(self.template.cell_of(code_of(bucket))) {
+                *cell += value;
+            }
+        }
+        cells
+    }
+}
+
+/// What Java says about a plan.
+pub(crate) struct Limits {
+    pub(crate) parallelism: i32,
+    /// True for the policy of the paper.
+    pub(crate) boundary: bool,
+    pub(crate) trigger: f64,
+    pub(crate) target: f64,
+    pub(crate) moved_max: f64,
+}
+
+impl Limits {
+    fn rebalance(&self) -> Result<Rebalance, Failure> {
+        let parallelism = u32::try_from(self.parallelism).map_err(|_| {
+            Failure::invalid(format!("A parallelism of {} cannot be.", self.parallelism))
+        })?;
+        let policy = if self.boundary { Policy::Boundary } else { Policy::Cells };
+        let Limits { trigger, target, moved_max, .. } = *self;
+        Ok(Rebalance { parallelism, policy, trigger, target, moved_max })
     }
 }

@@ -11,16 +11,16 @@ const SAMPLE: usize = 100_000;
 const ITERATIONS: usize = 12;
 
 /// An order of all rows in which every cluster is contiguous.
-pub(super) struct Clusters {
+pub(crate) struct Clusters {
     /// `order[new] = old` row number.
-    pub(super) order: Vec<u32>,
+    pub(crate) order: Vec<u32>,
     /// Places of each cluster in `order`, in a walk that goes from each cluster to the nearest one
     /// not yet visited. None is empty.
-    pub(super) ranges: Vec<Range<usize>>,
+    pub(crate) ranges: Vec<Range<usize>>,
 }
 
 /// Clusters the rows into `clusters` at most.
-pub(super) fn find(base: &Matrix, clusters: usize, seed: u64) -> Clusters {
+pub(crate) fn find(base: &Matrix, clusters: usize, seed: u64) -> Clusters {
     let mut chance = SplitMix(seed);
     let mut rows: Vec<u32> = (0..base.rows() as u32).collect();
     shuffle(&mut rows, &mut chance);

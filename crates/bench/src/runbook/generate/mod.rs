@@ -5,7 +5,7 @@
 //!    names a tag that does not live.
 //! 3. All chance comes from one seed.
 
-mod clusters;
+pub(crate) mod clusters;
 mod kinds;
 
 use std::ops::Range;

@@ -11,7 +11,7 @@ use vstream_engine::segment::{
 use vstream_index::contract::{check, Contract};
 use vstream_index::{
     Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
-    Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
+    Probe, Reach, RowKey, Scratch, Search, SearchStats, Staged, VectorRef,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Cache, FileStore, Store};
@@ -109,9 +109,14 @@ impl Sealed {
 }
 
 impl Insert for Shared {
-    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+    fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        died: &mut dyn FnMut(u64),
+    ) -> Applied {
         let mut sealed = self.lock();
-        let applied = sealed.index.upsert(key, vector);
+        let applied = sealed.index.upsert_over(key, vector, died);
         if applied != Applied::Stale && sealed.segment.is_some() {
             sealed.kill(key.id, key.version);
             sealed.head.upsert(key, vector);
@@ -131,6 +136,14 @@ impl Insert for Shared {
             assert!(killed != deleted, "a row is in the segment or in the head");
         }
         died
+    }
+
+    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+        self.lock().index.elsewhere(died);
+    }
+
+    fn end(&mut self, id: u64, at: u64) {
+        self.lock().index.end(id, at);
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
@@ -178,6 +191,11 @@ impl Search for Shared {
         let segment = sealed.segment();
         let head = sealed.head.reader().pin();
         Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence, head })
+    }
+
+    /// Of the index that knows all rows: the suite does not search in stages.
+    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
+        self.lock().index.reader().stage(at)
     }
 
     fn leaves(&self) -> usize {

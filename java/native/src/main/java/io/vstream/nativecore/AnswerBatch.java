@@ -28,12 +28,22 @@ public final class AnswerBatch {
 
     /** Answers {@code queries} and steps before the first answer. */
     public void search(NativeEngine engine, QueryBatch queries) {
+        grow(queries);
+        end = engine.search(queries.buffer(), buffer);
+    }
+
+    /** As {@link #search(NativeEngine, QueryBatch)} on the rows of one moment. */
+    public void search(NativeMoment moment, QueryBatch queries) {
+        grow(queries);
+        end = moment.search(queries.buffer(), buffer);
+    }
+
+    private void grow(QueryBatch queries) {
         if (buffer.capacity() < queries.answerBytes()) {
             buffer = BufferLayout.allocate(queries.answerBytes());
         }
         end = 0;
         next = 0;
-        end = engine.search(queries.buffer(), buffer);
     }
 
     /** Steps before the first answer of a buffer that holds {@code bytes} bytes of answers. */

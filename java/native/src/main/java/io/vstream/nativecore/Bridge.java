@@ -20,6 +20,23 @@ final class Bridge {
 
     static native long engineRestore(String settingsJson, String directory);
 
+    static native long engineAssemble(
+            String settingsJson, String directory, int firstShard, int lastShard, String states);
+
+    static native long engineCapture(long engine);
+
+    static native long engineMoment(long engine);
+
+    static native int momentSearch(long moment, ByteBuffer queries, ByteBuffer answers);
+
+    static native void momentClose(long moment);
+
+    static native String captureWrite(long capture);
+
+    static native byte[] captureManifest(long capture);
+
+    static native void captureClose(long capture);
+
     static native void engineWrite(long engine, ByteBuffer records, int count);
 
     static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);
@@ -52,4 +69,33 @@ final class Bridge {
             long router, ByteBuffer query, int parallelism, ByteBuffer partitions);
 
     static native void routerClose(long router);
+
+    static native int routerShardOf(long router, long code);
+
+    static native int routerCells(long router);
+
+    static native byte[] routerMoves(long router, long older);
+
+    static native byte[] routerRebalance(
+            long router,
+            ByteBuffer loads,
+            int parallelism,
+            boolean boundary,
+            double trigger,
+            double target,
+            double movedMax);
+
+    static native long snapshotWriteMoved(long snapshot, String directory, byte[] ranges);
+
+    static native byte[] engineLoads(long engine);
+
+    static native void engineAwait(long engine, boolean awaited);
+
+    static native int engineAdopt(long engine, long adoption, int rowsMax);
+
+    static native int engineRelease(long engine, byte[] ranges, int rowsMax);
+
+    static native long adoptionOpen(String settingsJson, String directory);
+
+    static native void adoptionClose(long adoption);
 }

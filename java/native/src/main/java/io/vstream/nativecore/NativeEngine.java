@@ -2,14 +2,16 @@ package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Objects;
+import java.util.stream.Collectors;
 
 /**
  * One partition's engine: the index of its vectors, in native memory.
  *
- * <p>One thread writes ({@link #write}, {@link #pin}); any number of threads may search at the same
- * time, each with its own buffers. Every buffer is direct, in native byte order, and read or
- * written from index 0: position and limit are ignored, the capacity bounds it. {@link
+ * <p>One thread writes ({@link #write}, {@link #pin}, {@link #capture}); any number of threads may
+ * search at the same time, each with its own buffers. Every buffer is direct, in native byte order,
+ * and read or written from index 0: position and limit are ignored, the capacity bounds it. {@link
  * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
  * draws them.
  */
@@ -45,6 +47,34 @@ public final class NativeEngine implements AutoCloseable {
         NativeLibrary.load();
         return new NativeEngine(
                 Bridge.engineRestore(settingsJson, NativeSnapshot.absolute(directory)));
+    }
+
+    /**
+     * An engine whose state can be captured ({@link #capture}), with the rows of its shards out of
+     * captured states; empty if there are none.
+     *
+     * @param settingsJson the collection's settings
+     * @param directory made for this engine, which keeps files there; its owner deletes it
+     * @param firstShard of those that the engine owns; it takes rows of no others
+     * @param lastShard of those that the engine owns, at least {@code firstShard}
+     * @param states directories, each with the manifest of one captured state as {@link
+     *     NativeCapture#MANIFEST} and the files of it that speak of these shards; they are moved
+     *     from there or may be deleted afterwards
+     * @throws EngineException INVALID if the settings do not fit, CORRUPT naming the file, IO
+     */
+    public static NativeEngine assemble(
+            String settingsJson, Path directory, int firstShard, int lastShard, List<Path> states) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        String lines =
+                states.stream().map(NativeSnapshot::absolute).collect(Collectors.joining("\n"));
+        return new NativeEngine(
+                Bridge.engineAssemble(
+                        settingsJson,
+                        NativeSnapshot.absolute(directory),
+                        firstShard,
+                        lastShard,
+                        lines));
     }
 
     /**
@@ -89,6 +119,27 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
+     * The rows of this moment, to be searched on any thread while this engine goes on; costs next
+     * to nothing. What the engine replaces meanwhile stays in memory until it is closed.
+     *
+     * @throws EngineException CLOSED after {@link #close}
+     */
+    public NativeMoment moment() {
+        return new NativeMoment(Bridge.engineMoment(handle.number()));
+    }
+
+    /**
+     * The state of this moment, whose files are written by {@link NativeCapture#write} while this
+     * engine goes on; costs the end of one file.
+     *
+     * @throws EngineException INVALID unless the engine was made by {@link #assemble}; IO; CLOSED
+     *     after {@link #close}
+     */
+    public NativeCapture capture() {
+        return new NativeCapture(Bridge.engineCapture(handle.number()));
+    }
+
+    /**
      * Writes every live row to {@code directory} and forces it to the disk: {@link #pin} and {@link
      * NativeSnapshot#write} in one.
      */
@@ -101,11 +152,43 @@ public final class NativeEngine implements AutoCloseable {
     /**
      * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
      * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
-     * {@code memory-bytes}, {@code splits}, {@code merges}, {@code rewrites} and {@code
-     * moved-rows}. Visits every leaf and waits for the writer: not for every record.
+     * {@code memory-bytes}, {@code segment-bytes} and {@code cache-bytes} of rows on disk, {@code
+     * splits}, {@code merges}, {@code rewrites} and {@code moved-rows}. Visits every leaf and waits
+     * for the writer: not for every record.
      */
     public String statsJson() {
         return Bridge.engineStats(handle.number());
+    }
+
+    /**
+     * Rows and upserts of every bucket, (i32 rows, i32 upserts) each, little-endian; upserts are
+     * counted since the engine was made and wrap. Visits every row: not for every record.
+     */
+    public byte[] loads() {
+        return Bridge.engineLoads(handle.number());
+    }
+
+    /** Begins to remember deletes, as rows of another partition are awaited, or forgets them. */
+    public void awaitRows(boolean awaited) {
+        Bridge.engineAwait(handle.number(), awaited);
+    }
+
+    /**
+     * Takes in up to {@code rowsMax} sealed rows, but for those that it knows to be old or dead.
+     *
+     * @return how many were looked at; 0 when all are in
+     */
+    public int adopt(NativeAdoption rows, int rowsMax) {
+        return Bridge.engineAdopt(handle.number(), rows.number(), rowsMax);
+    }
+
+    /**
+     * Drops up to {@code rowsMax} rows of ranges that have left.
+     *
+     * @return how many are left to be dropped
+     */
+    public int release(MovedRanges ranges, int rowsMax) {
+        return Bridge.engineRelease(handle.number(), ranges.bytes(), rowsMax);
     }
 
     /** Frees the engine once running searches have ended; idempotent. */

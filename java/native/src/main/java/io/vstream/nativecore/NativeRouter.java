@@ -105,6 +105,50 @@ public final class NativeRouter implements AutoCloseable {
                 BufferLayout.checkedOutput(partitions, "partitions"));
     }
 
+    /** The shard of a code, any code. */
+    public int shardOf(long code) {
+        return Bridge.routerShardOf(handle.number(), code);
+    }
+
+    /** Cells whose ranges can change hands; 0 with an encoder or a template that has none. */
+    public int cells() {
+        return Bridge.routerCells(handle.number());
+    }
+
+    /** The ranges that change hands from {@code older} to this template, ascending; maybe none. */
+    public MovedRanges movesSince(NativeRouter older) {
+        return new MovedRanges(Bridge.routerMoves(handle.number(), older.handle.number()));
+    }
+
+    /**
+     * Plans the next template for these loads. Rows and work weigh the same.
+     *
+     * @param loads of {@link MovedRanges#BUCKETS} buckets, (f64 rows, f64 work) each
+     * @param parallelism number of partitions
+     * @return the bytes of a template one epoch later; empty if the present one is good enough
+     * @throws EngineException INVALID for a template that cannot be changed
+     */
+    public byte[] rebalance(ByteBuffer loads, int parallelism, Limits limits) {
+        return Bridge.routerRebalance(
+                handle.number(),
+                BufferLayout.checked(loads, "loads"),
+                parallelism,
+                limits.boundary(),
+                limits.trigger(),
+                limits.target(),
+                limits.movedMax());
+    }
+
+    /**
+     * What a plan must keep to.
+     *
+     * @param boundary true to shift boundaries between neighbours, false to move single cells
+     * @param trigger load of the fullest partition over the mean at which something is done
+     * @param target ratio that is good enough
+     * @param movedMax share of the whole load that one plan may move
+     */
+    public record Limits(boolean boundary, double trigger, double target, double movedMax) {}
+
     /** Frees the template; idempotent. */
     @Override
     public void close() {

@@ -28,6 +28,17 @@ public final class NativeSnapshot implements AutoCloseable {
         Bridge.snapshotWrite(handle.number(), absolute(directory), synced);
     }
 
+    /**
+     * Writes the rows of ranges that leave, with the shards that they go to, as a snapshot.
+     *
+     * @param directory is created; must not hold a snapshot yet
+     * @return how many rows
+     * @throws EngineException IO if the directory cannot be written; CLOSED after {@link #close}
+     */
+    public long writeMoved(Path directory, MovedRanges ranges) {
+        return Bridge.snapshotWriteMoved(handle.number(), absolute(directory), ranges.bytes());
+    }
+
     /** Lets go of the rows; idempotent. */
     @Override
     public void close() {

@@ -17,6 +17,42 @@ import org.junit.jupiter.api.io.TempDir;
 
 class NativeEngineTest {
 
+    @Test
+    void aMomentSeesNoWriteThatCameLater() {
+        NativeMoment before;
+        try (NativeEngine engine = NativeEngine.create(Fixture.L2)) {
+            Fixture.upsert(engine, 0, 1_000, 1);
+            before = engine.moment();
+            Fixture.upsert(engine, 0, 500, 2);
+            Fixture.delete(engine, 500, 600, 2);
+            Fixture.upsert(engine, 1_000, 2_000, 1);
+            for (int effort : new int[] {BufferLayout.EFFORT_EXACT, 1_000}) {
+                assertThat(ask(before, 7, effort)).isEqualTo("7/1");
+                assertThat(ask(before, 550, effort)).isEqualTo("550/1");
+                assertThat(ask(before, 1_500, effort)).isNotEqualTo("1500/1");
+            }
+            assertThat(Fixture.search(engine, Fixture.vector(7), 1)).containsExactly("7/2");
+        }
+        assertThat(ask(before, 7, BufferLayout.EFFORT_EXACT))
+                .as("after the engine")
+                .isEqualTo("7/1");
+        before.close();
+        before.close();
+        Fixture.assertFails(
+                EngineException.Kind.CLOSED,
+                "moment",
+                () -> ask(before, 7, BufferLayout.EFFORT_EXACT));
+    }
+
+    private static String ask(NativeMoment moment, long id, int effort) {
+        QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 1);
+        queries.add(1, effort, Fixture.vector(id));
+        AnswerBatch answers = new AnswerBatch();
+        answers.search(moment, queries);
+        assertThat(answers.next()).isTrue();
+        return answers.id(0) + "/" + answers.version(0);
+    }
+
     @TempDir Path directory;
 
     @Test

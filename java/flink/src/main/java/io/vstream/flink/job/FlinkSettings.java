@@ -5,9 +5,12 @@ import java.time.Duration;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.CheckpointingMode;
+import org.apache.flink.state.rocksdb.RocksDBOptions;
 
 /** What a job's settings ask of Flink: checkpoints, and what happens after a failure. */
 final class FlinkSettings {
@@ -16,6 +19,9 @@ final class FlinkSettings {
     private static final int RESTARTS = 3;
 
     private static final Duration RESTART_AFTER = Duration.ofSeconds(1);
+
+    /** Of place and merge in one slot: a few bytes per row, of which the rest is on disk. */
+    private static final MemorySize STATE_MEMORY = MemorySize.ofMebiBytes(64);
 
     private FlinkSettings() {}
 
@@ -54,6 +60,20 @@ final class FlinkSettings {
         flink.set(
                 CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
                 ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
+        incrementalState(flink);
+    }
+
+    /**
+     * Keeps the state of place and merge where a checkpoint writes what changed of it; that of
+     * search does so by itself.
+     *
+     * <p>Its memory is outside of what Flink manages, so that it is the same on every cluster: see
+     * {@link #STATE_MEMORY}.
+     */
+    static void incrementalState(Configuration flink) {
+        flink.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
+        flink.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, true);
+        flink.set(RocksDBOptions.FIX_PER_SLOT_MEMORY_SIZE, STATE_MEMORY);
     }
 
     private static void restarts(Configuration flink, boolean unbounded) {

@@ -117,9 +117,13 @@ public final class JobRunner {
             JobID id = cluster.submit(env, job.name());
             Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
             Runtime.getRuntime().addShutdownHook(stop);
-            watch(cluster, id, gate);
-            JobResult result = cluster.await(id);
-            removeHook(stop);
+            JobResult result;
+            try {
+                watch(cluster, id, gate);
+                result = cluster.await(id);
+            } finally {
+                removeHook(stop);
+            }
             if (!result.isSuccess()) {
                 if (result.getJobStatus().orElse(null) == JobStatus.CANCELED) {
                     return EXIT_FAILED;

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.balance.BalanceSettings;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
@@ -26,6 +27,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param trainingSample vectors to train on
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
+ * @param rebalance when and how ranges change partition
+ * @param searchThreads threads of a partition that search beside its task; 0 to search in it
+ * @param searchesInFlight searches of a partition under way at most
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -44,12 +48,17 @@ public record JobSettings(
         int trainingSample,
         long mergeDeadlineMillis,
         double auditShare,
+        BalanceSettings rebalance,
+        int searchThreads,
+        int searchesInFlight,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
         EnumSet<Fault> faults) {
 
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int SEARCH_THREADS = 1;
+    private static final int SEARCHES_IN_FLIGHT = 32;
 
     /**
      * Where records come from.
@@ -146,13 +155,16 @@ public record JobSettings(
                         need(collection, "metric").asText().equals("cosine"),
                         Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
-                input(need(job, "vectors")),
-                queries ? input(job.path("queries")) : null,
+                input(need(job, "vectors"), false),
+                queries ? input(job.path("queries"), true) : null,
                 workload(job.path("workload"), queries),
                 results(job.path("results")),
                 job.path("training-sample").asInt(20_000),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
+                rebalance(job.path("rebalance")),
+                job.path("search").path("threads").asInt(SEARCH_THREADS),
+                job.path("search").path("in-flight").asInt(SEARCHES_IN_FLIGHT),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -164,7 +176,7 @@ public record JobSettings(
                 faults(job.path("faults")));
     }
 
-    private static Input input(JsonNode input) {
+    private static Input input(JsonNode input, boolean queries) {
         Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
         boolean kafka = kind == Input.Kind.KAFKA;
         boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
@@ -174,7 +186,7 @@ public record JobSettings(
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(10),
-                kafka ? KafkaInput.fromJson(input) : null);
+                kafka ? KafkaInput.fromJson(input, queries) : null);
     }
 
     private static Results results(JsonNode results) {
@@ -193,6 +205,14 @@ public record JobSettings(
                 workload.path("rate").asLong(0),
                 workload.path("duration").asLong(0),
                 workload.path("warm-up").asLong(0));
+    }
+
+    private static BalanceSettings rebalance(JsonNode rebalance) {
+        return new BalanceSettings(
+                rebalance.path("policy").asText("none"),
+                rebalance.path("interval").asLong(5_000),
+                rebalance.path("trigger").asDouble(1.15),
+                null);
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import io.vstream.flink.metrics.InProcessReporter;
 import io.vstream.flink.metrics.MetricsView;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.Configuration;
@@ -11,6 +12,8 @@ import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.checkpoint.CheckpointStatsSnapshot;
+import org.apache.flink.runtime.execution.ExecutionState;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
@@ -74,19 +77,34 @@ public final class LocalCluster implements AutoCloseable {
         return cluster.getJobStatus(job).get();
     }
 
+    /** True if every task of a job runs: before that, no checkpoint can be taken. */
+    public boolean running(JobID job) throws Exception {
+        for (var task : cluster.getExecutionGraph(job).get().getAllExecutionVertices()) {
+            if (task.getExecutionState() != ExecutionState.RUNNING) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     /** Waits for the end of a job. */
     public JobResult await(JobID job) throws Exception {
         return cluster.requestJobResult(job).get();
     }
 
-    /** Ends a job at a savepoint and returns where it is. */
+    /** Ends a job at a savepoint, which any state backend reads, and returns where it is. */
     public String stop(JobID job, String folder) throws Exception {
-        return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.NATIVE).get();
+        return cluster.stopWithSavepoint(job, folder, false, SavepointFormatType.CANONICAL).get();
     }
 
-    /** Asks for a checkpoint now; whether it succeeds is not waited for. */
-    public void checkpoint(JobID job) {
-        cluster.triggerCheckpoint(job);
+    /** Asks for a checkpoint now; what comes of it is where it is. */
+    public CompletableFuture<String> checkpoint(JobID job) {
+        return cluster.triggerCheckpoint(job);
+    }
+
+    /** Sizes and times of a job's checkpoints. */
+    public CheckpointStatsSnapshot checkpoints(JobID job) throws Exception {
+        return cluster.getExecutionGraph(job).get().getCheckpointStatsSnapshot();
     }
 
     /** Ends a job at once. */

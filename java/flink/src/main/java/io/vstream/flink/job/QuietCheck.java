@@ -30,9 +30,10 @@ final class QuietCheck {
         if (metrics.sum(Names.PLACED) != accepted || metrics.sum(Names.SAMPLE_TAKEN) != sampled) {
             return false;
         }
-        // The epoch of the trainer, of every place subtask and of every router: all agree once
-        // rows were moved and the routers rely on the template.
-        if (metrics.min(Names.EPOCH, 0) != metrics.max(Names.EPOCH, 0)) {
+        // The epoch of the control task, of every place subtask and of every router: all agree once
+        // a hand-over has come to its end.
+        long epoch = metrics.min(Names.EPOCH, 0);
+        if (epoch != metrics.max(Names.EPOCH, 0) || epoch < metrics.max(Names.TRAINED, 0)) {
             return false;
         }
         long sent = metrics.sum(Names.SENT);

@@ -15,6 +15,7 @@ final class Report {
     private static final double NANOS = 1e9;
     private static final double MICROS_PER_MILLI = 1e3;
     private static final double MILLION = 1e6;
+    private static final long NANOS_PER_MICRO = 1_000;
     private static final String[] PHASES = {
         "preload", "training", "preload", "stream", "stream", "stream"
     };
@@ -27,6 +28,9 @@ final class Report {
     private String lastSample = "";
     private Counts baseline;
     private long measuredSince;
+    private long[] lastWork = new long[0];
+    private long lastAudits;
+    private long lastMicros;
 
     Report(MetricsView metrics) {
         this.metrics = metrics;
@@ -84,12 +88,36 @@ final class Report {
         for (long count : metrics.bySubtask(Names.ROWS)) {
             rows.add(count);
         }
+        recent(line);
         line.put("bad_records", bad().values().stream().mapToLong(Long::longValue).sum());
         line.put("phase", PHASES[(int) metrics.max(Names.PHASE, 0)]);
         lastNanos = now;
         lastRecords = records;
         lastLatency = latency;
         return line;
+    }
+
+    /** What has happened since the last line: work and recall; and where hand-overs are. */
+    private void recent(ObjectNode line) {
+        long[] search = metrics.bySubtask(Names.SEARCH_NANOS);
+        long[] write = metrics.bySubtask(Names.WRITE_NANOS);
+        ArrayNode work = line.putArray("work_us_per_partition");
+        for (int i = 0; i < search.length; i++) {
+            long nanos = search[i] + (i < write.length ? write[i] : 0);
+            long before = i < lastWork.length ? lastWork[i] : 0;
+            work.add(Math.max(0, nanos - before) / NANOS_PER_MICRO);
+            search[i] = nanos;
+        }
+        lastWork = search;
+        long audits = metrics.sum(Names.AUDITS);
+        long micros = metrics.sum(Names.RECALL_MICROS);
+        ratio(line, "recall_recent", (micros - lastMicros) / MILLION, audits - lastAudits);
+        line.put("audits", audits);
+        lastAudits = audits;
+        lastMicros = micros;
+        line.put("epoch", metrics.max(Names.EPOCH, 0));
+        line.put("hand_over_step", metrics.max(Names.STEP, 0));
+        line.put("rows_adopted", metrics.sum(Names.ADOPTED));
     }
 
     /** Answers for display, a line each, or null if there are no new ones. */

@@ -1,5 +1,7 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.balance.BalanceFactory;
+import io.vstream.flink.balance.BalanceSettings;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Decode;
 import io.vstream.flink.ingest.Incoming;
@@ -16,7 +18,7 @@ import io.vstream.flink.route.QueryRouter;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.search.PartialAnswer;
-import io.vstream.flink.search.SearchOperator;
+import io.vstream.flink.search.SearchFactory;
 import io.vstream.flink.search.SearchSettings;
 import io.vstream.flink.sink.AnswerConsole;
 import io.vstream.flink.sink.AnswerFile;
@@ -37,10 +39,12 @@ import org.apache.flink.streaming.api.operators.ProcessOperator;
  *
  * <pre>
  * vectors -> decode -> keyBy(id) -> place -------> keyBy(shard) -> search -> keyBy(number) -> merge
- *              |  \                 ^  |  settled          ^                                    |
- *              |   sample -> train -+--|---------+         |                                  measure
- *              |            template   v         v         |                                    |
- * queries ----> decode -> (number) ---------> route -------+                                   sink
+ *              |  \                 ^                      ^    .                               |
+ *              |   sample           | commands             |    . reports                     measure
+ *              |      \             |                      |    .                               |
+ *              |       train -> balance <. . . . . . . . . | . ..                              sink
+ *              |                    | commands             |
+ * queries ----> decode -> (number) -+-------> route -------+
  * </pre>
  *
  * Every operator has a fixed uid: the names of the state in a checkpoint.
@@ -52,6 +56,9 @@ public final class VStreamJob {
 
     /** Records of the query path leave at once. */
     private static final long QUERY_BUFFER_MILLIS = 0;
+
+    /** How often a partition says how far it is and what its cells cost, at the least. */
+    private static final long REPORT_MILLIS_MAX = 1_000;
 
     private final JobSettings job;
     private final StreamExecutionEnvironment env;
@@ -77,6 +84,8 @@ public final class VStreamJob {
         flink.set(PipelineOptions.MAX_PARALLELISM, ShardKeys.SHARDS);
         flink.set(PipelineOptions.AUTO_WATERMARK_INTERVAL, java.time.Duration.ZERO);
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, false);
+        // Several files in one would be counted as one.
+        flink.set(CheckpointingOptions.FILE_MERGING_ENABLED, false);
         return flink;
     }
 
@@ -133,10 +142,9 @@ public final class VStreamJob {
             asked = decode(streams.queries(), "decode-queries");
             bad = bad.union(asked.getSideOutput(BadRecord.TAG));
         }
-        DataStream<RouteEvent> templates = train(decoded);
-        SingleOutputStreamOperator<Write> writes = place(decoded, templates);
-        DataStream<QueryCopy> copies =
-                route(asked, templates.union(writes.getSideOutput(Place.SETTLED)));
+        DataStream<RouteEvent> commands = balance(train(decoded));
+        SingleOutputStreamOperator<Write> writes = place(decoded, commands);
+        DataStream<QueryCopy> copies = route(asked, commands);
         DataStream<Answer> answers = merge(search(writes, copies));
         return new Outputs(answers, bad.union(writes.getSideOutput(BadRecord.TAG)));
     }
@@ -164,6 +172,34 @@ public final class VStreamJob {
                 .setParallelism(1)
                 .disableChaining()
                 .uid("train");
+    }
+
+    private DataStream<RouteEvent> balance(DataStream<RouteEvent> templates) {
+        // Its own task, too, so that it hears reports while the encoder is trained.
+        return templates
+                .transform(
+                        "balance",
+                        RouteEvent.TYPE,
+                        new BalanceFactory(rebalance(), job.parallelism()))
+                .setParallelism(1)
+                .disableChaining()
+                .setBufferTimeout(QUERY_BUFFER_MILLIS)
+                .uid("balance");
+    }
+
+    /** Rows change partition only where there is a folder that all machines see. */
+    private BalanceSettings rebalance() {
+        String checkpoints =
+                env.getConfiguration()
+                        .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
+                        .orElse(null);
+        BalanceSettings settings = job.rebalance().in(checkpoints);
+        if (settings.on() && checkpoints == null) {
+            throw new IllegalArgumentException(
+                    "Rows that change partition go through the checkpoint folder, and there is"
+                        + " none. Set execution.checkpointing.dir, or rebalance.policy to none.");
+        }
+        return settings;
     }
 
     private SingleOutputStreamOperator<Write> place(
@@ -201,7 +237,8 @@ public final class VStreamJob {
                                 job.collection(),
                                 job.rules().dimension(),
                                 job.parallelism(),
-                                job.auditShare()))
+                                job.auditShare(),
+                                job.rebalance().on()))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid("route");
     }
@@ -214,10 +251,15 @@ public final class VStreamJob {
                         job.rules().dimension(),
                         job.stateFolder(),
                         job.snapshotFolder(),
+                        rebalance().folder(),
+                        Math.min(REPORT_MILLIS_MAX, rebalance().intervalMillis() / 2),
+                        rebalance().on(),
+                        job.searchThreads(),
+                        job.searchesInFlight(),
                         job.faults());
-        return writes.keyBy(write -> ShardKeys.of(write.shard), Types.INT)
-                .connect(copies.keyBy(copy -> ShardKeys.of(copy.shard()), Types.INT))
-                .transform("search", PartialAnswer.TYPE, new SearchOperator(settings))
+        return ShardKeys.deal(writes, write -> write.shard)
+                .connect(ShardKeys.deal(copies, QueryCopy::shard))
+                .transform("search", PartialAnswer.TYPE, new SearchFactory(settings))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid("search");
     }

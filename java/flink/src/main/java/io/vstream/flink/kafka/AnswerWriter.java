@@ -3,6 +3,7 @@ package io.vstream.flink.kafka;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.merge.Answer;
 import java.nio.charset.StandardCharsets;
+import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
@@ -22,25 +23,43 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * not known yet) and every one before {@code offsets} (the next offset by partition of the topic of
  * vectors) was applied before the search. Later ones may have been. Once, when the first template
  * moves the rows that came before it, a row may be missed while it moves.
+ *
+ * <p>In Avro the value says the same by {@link AnswerAvro#SCHEMA}; under a registry it begins with
+ * Confluent's header.
  */
 public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer> {
 
     private static final long serialVersionUID = 1L;
 
     private final String topic;
+    private final boolean isAvro;
+    private final String registry;
+
+    private transient AnswerAvro avro;
 
     /**
-     * @param topic of the answers
+     * @param output where answers go, and how they are written
      */
-    public AnswerWriter(String topic) {
-        this.topic = topic;
+    public AnswerWriter(KafkaOutput output) {
+        topic = output.topic();
+        isAvro = output.avro();
+        registry = output.schemaRegistry();
+    }
+
+    @Override
+    public void open(
+            SerializationSchema.InitializationContext context, KafkaSinkContext sinkContext) {
+        if (isAvro) {
+            avro = new AnswerAvro(registry, topic);
+        }
     }
 
     @Override
     public ProducerRecord<byte[], byte[]> serialize(
             Answer answer, KafkaSinkContext context, Long timestamp) {
         String key = Long.toUnsignedString(answer.ticket().queryId());
-        return new ProducerRecord<>(topic, utf8(key), utf8(json(answer)));
+        byte[] value = isAvro ? avro.value(answer) : utf8(json(answer));
+        return new ProducerRecord<>(topic, utf8(key), value);
     }
 
     /** The value of an answer. */

@@ -11,6 +11,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
  * @param topic all of its partitions are read
  * @param group offsets are committed under this name
  * @param format what the records are
+ * @param schema of records in Avro, as JSON; null if the registry has it or there is none
+ * @param schemaRegistry HTTP address of the registry of their schemas, or null
  * @param start where a job without a checkpoint begins
  * @param outOfOrdernessMillis the watermark is that much behind the newest timestamp
  * @param idleAfterMillis a partition that is silent for so long holds back no watermark
@@ -21,6 +23,8 @@ public record KafkaInput(
         String topic,
         String group,
         Format format,
+        String schema,
+        String schemaRegistry,
         Start start,
         long outOfOrdernessMillis,
         long idleAfterMillis,
@@ -33,7 +37,9 @@ public record KafkaInput(
         /** Little-endian floats. */
         RAW,
         /** A change event. */
-        DEBEZIUM
+        DEBEZIUM,
+        /** An Avro record. */
+        AVRO
     }
 
     /** Where reading begins. */
@@ -46,13 +52,24 @@ public record KafkaInput(
         COMMITTED
     }
 
-    /** Reads a normalised section. */
-    public static KafkaInput fromJson(JsonNode input) {
+    /**
+     * Reads a normalised section.
+     *
+     * @param queries true for queries, false for vector records
+     * @throws IllegalArgumentException with a sentence if there is an Avro schema that is none
+     */
+    public static KafkaInput fromJson(JsonNode input, boolean queries) {
+        JsonNode schema = input.path("schema");
+        if (schema.isTextual()) {
+            AvroReader.check(schema.asText(), queries);
+        }
         return new KafkaInput(
                 input.path("brokers").asText(),
                 input.path("topic").asText(),
                 input.path("group").asText(),
                 Format.valueOf(input.path("format").asText("json").toUpperCase(Locale.ROOT)),
+                schema.isTextual() ? schema.asText() : null,
+                KafkaOutput.registry(input),
                 Start.valueOf(input.path("start").asText("earliest").toUpperCase(Locale.ROOT)),
                 input.path("out-of-orderness").asLong(1_000),
                 input.path("idle-after").asLong(5_000),

@@ -25,6 +25,9 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  *       <td>no value<td>the same, the key is the query's id
  *   <tr><td>debezium<td>event with op c, r or u; the row is {@code after}
  *       <td>event with op d, or no value; the id is that of {@code before} or of the key<td>none
+ *   <tr><td>avro<td>record as in {@link AvroFields}, behind Confluent's header if there is a registry
+ *       <td>{@code deleted} is true, or no value and the id in the key: decimal text or an Avro long
+ *       behind the header<td>record as in {@link AvroFields}
  * </table>
  */
 final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
@@ -39,19 +42,25 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
     private static final long MILLI_NANOS = 1_000_000;
 
     private final KafkaInput.Format format;
+    private final String schema;
+    private final String registry;
     private final boolean queries;
     private final int defaultK;
 
     private transient LineParser parser;
     private transient Debezium debezium;
+    private transient AvroReader avro;
     private transient Incoming reused;
 
     /**
+     * @param input what is read
      * @param queries true for queries, false for vector records
      * @param defaultK neighbours of a query that does not say
      */
-    RecordReader(KafkaInput.Format format, boolean queries, int defaultK) {
-        this.format = format;
+    RecordReader(KafkaInput input, boolean queries, int defaultK) {
+        this.format = input.format();
+        this.schema = input.schema();
+        this.registry = input.schemaRegistry();
         this.queries = queries;
         this.defaultK = defaultK;
     }
@@ -60,6 +69,9 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
     public void open(InitializationContext context) {
         parser = new LineParser(defaultK);
         debezium = new Debezium(parser);
+        if (format == KafkaInput.Format.AVRO) {
+            avro = new AvroReader(schema, registry, queries, defaultK);
+        }
         reused = new Incoming();
     }
 
@@ -97,6 +109,7 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
             case RAW -> raw(key, value, record);
             case DEBEZIUM -> debezium.read(key, value, record);
             case JSON -> json(value, record);
+            case AVRO -> avro.read(value, record);
         };
     }
 
@@ -109,6 +122,7 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
             case RAW -> rawId(key, record);
             case DEBEZIUM -> debezium.id(key, record);
             case JSON -> textId(key, record);
+            case AVRO -> avro.isAvro(key) ? avro.id(key, record) : textId(key, record);
         };
     }
 
@@ -161,7 +175,7 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
         if (value == null) {
             return at + " without a value";
         }
-        if (format == KafkaInput.Format.RAW) {
+        if (format == KafkaInput.Format.RAW || format == KafkaInput.Format.AVRO) {
             return at + " of " + value.length + " bytes";
         }
         int shown = Math.min(value.length, SHOWN_BYTES);

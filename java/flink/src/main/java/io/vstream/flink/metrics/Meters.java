@@ -29,6 +29,16 @@ public final class Meters {
         return group.gauge(name, new Level(initial));
     }
 
+    /** A fraction. */
+    public Ratio ratio(String name) {
+        return group.gauge(name, new Ratio());
+    }
+
+    /** Bytes in one of the places where rows lie. */
+    public Level tierBytes(String tier) {
+        return group.addGroup(Names.TIER, tier).gauge(Names.TIER_BYTES, new Level(0));
+    }
+
     /** A text. */
     public Text text(String name) {
         return group.gauge(name, new Text());

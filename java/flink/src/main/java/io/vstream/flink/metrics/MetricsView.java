@@ -59,6 +59,16 @@ public final class MetricsView {
         return min[0] == Long.MAX_VALUE ? none : min[0];
     }
 
+    /** Attempts that the job has taken so far, as far as its tasks have registered metrics. */
+    public int attempts() {
+        return 1
+                + byName.values().stream()
+                        .flatMap(entries -> entries.values().stream())
+                        .mapToInt(Entry::attempt)
+                        .max()
+                        .orElse(0);
+    }
+
     /** Subtasks that registered a metric. */
     public int subtasks(String name) {
         return byName.getOrDefault(name, Map.of()).size();

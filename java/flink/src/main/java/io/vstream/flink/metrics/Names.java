@@ -51,8 +51,18 @@ public final class Names {
     /** Vectors that the trainer has dealt with since this attempt began. */
     public static final String SAMPLE_TAKEN = "sampleTaken";
 
-    /** Epoch of the trained template that an operator uses, or 0. */
+    /** Epoch of the trained template that an operator has come to, or 0. */
     public static final String EPOCH = "templateEpoch";
+
+    /** Epoch that the trainer has trained, or 0. */
+    public static final String TRAINED = "trainedEpoch";
+
+    // Control task.
+    /** Ordinal of the step that the control task has commanded last; 4 when nothing moves. */
+    public static final String STEP = "handOverStep";
+
+    /** Hand-overs that were planned since this attempt began. */
+    public static final String PLANS = "handOverPlans";
 
     // Place.
     /** Records that place has dealt with since this attempt began. */
@@ -92,11 +102,44 @@ public final class Names {
     /** Nanoseconds spent in searches since this attempt began. */
     public static final String SEARCH_NANOS = "searchNanos";
 
+    /** Nanoseconds that searches waited for a thread since this attempt began. */
+    public static final String QUEUE_NANOS = "searchQueueNanos";
+
+    /** Searches under way. */
+    public static final String IN_FLIGHT = "searchesInFlight";
+
     /** Nanoseconds spent in writes since this attempt began. */
     public static final String WRITE_NANOS = "writeNanos";
 
     /** Leaves read by searches since this attempt began. */
     public static final String LEAVES = "leavesScanned";
+
+    /** Rows taken over from other partitions since this attempt began. */
+    public static final String ADOPTED = "rowsAdopted";
+
+    /** Rows that were handed over and dropped since this attempt began. */
+    public static final String RELEASED = "rowsReleased";
+
+    /** Rows of the partition that are dead and not yet reclaimed. */
+    public static final String DELETED = "deleted";
+
+    /** Milliseconds between now and the event time up to which all records are applied, or -1. */
+    public static final String FRESHNESS_LAG = "freshnessLagMs";
+
+    /** Share of the true neighbours that searches find, as the engine's recall guard measured. */
+    public static final String RECALL_ESTIMATE = "recallEstimate";
+
+    /** Half of the 95 % interval around the estimate. */
+    public static final String RECALL_MARGIN = "recallMargin";
+
+    /** Bytes of native memory of the partition, which Flink does not see. */
+    public static final String NATIVE_MEMORY = "nativeMemoryBytes";
+
+    /** Label: where rows lie, {@code memory} or {@code disk}. */
+    public static final String TIER = "tier";
+
+    /** Bytes there. */
+    public static final String TIER_BYTES = "tierBytes";
 
     // Merge.
     /** Audits that ended. */

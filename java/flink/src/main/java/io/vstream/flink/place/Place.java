@@ -1,5 +1,6 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.balance.Mark;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.MarkOffsets;
@@ -14,6 +15,7 @@ import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.state.Totals;
 import io.vstream.flink.state.VectorSerializer;
 import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.util.EnumSet;
 import org.apache.flink.api.common.state.BroadcastState;
@@ -32,7 +34,6 @@ import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.util.OutputTag;
 
 /**
  * Gives every record its version and its place, keyed by id, and sends the writes that follow.
@@ -51,10 +52,13 @@ import org.apache.flink.util.OutputTag;
  *   <li><b>A partition holds at most one copy of an id</b>: the engine replaces by id. Within a
  *       partition a move is one upsert; between partitions it is an upsert there and a delete here.
  *   <li><b>Every unplaced row is placed later.</b> While the template is only the first one, by id,
- *       the vector of each live row is held in keyed state beside its location. A template arrives
- *       by broadcast and is stored, all held rows are re-placed as ordinary moves, and the mark
- *       "settled" is sent, within one call: a checkpoint sees all of it or nothing. The trainer is
- *       one task and checkpoints are aligned, so all subtasks agree in every checkpoint.
+ *       the vector of each live row is held in keyed state beside its location. When the control
+ *       task says "switch", all held rows are sent to their places within one call; the old copies
+ *       are deleted when it says "done", so that a row is never in neither place.
+ *   <li><b>A code says who owns a row.</b> Ranges change hands without a word to each row, so an
+ *       owner is what the template says of the stored code; from "switch" to "done" the old owner
+ *       of a range gets every delete as well. Each command that was obeyed is marked to every
+ *       partition, behind the writes before it: docs/design/handover.md.
  *   <li><b>A mark follows the writes that it speaks of.</b> Marks of the sources are gathered and
  *       sent on to every partition, at most every {@link MarkOffsets#EVERY_MILLIS}.
  * </ul>
@@ -64,18 +68,21 @@ public final class Place extends AbstractStreamOperator<Write>
 
     private static final long serialVersionUID = 1L;
 
-    /** Side output of the marks, for the query routers. */
-    public static final OutputTag<RouteEvent> SETTLED = new OutputTag<>("settled", RouteEvent.TYPE);
-
     private static final int UPSERTS = 0;
     private static final int DELETES = 1;
     private static final int UNKNOWN_DELETES = 2;
     private static final int COPIES = 3;
-    private static final int MOVES = 4;
+    private static final int MOVES_MADE = 4;
     private static final int REFUSED = 5;
 
-    /** Name of the only template in broadcast state. */
+    /** Name of the template in broadcast state. */
     private static final Integer TEMPLATE = 0;
+
+    /** Name of the announced one. */
+    private static final Integer NEXT = 1;
+
+    /** Name of the ranges that are in two hands; there from "switch" to "done". */
+    private static final Integer MOVES = 2;
 
     private final String collection;
     private final int dimension;
@@ -85,6 +92,8 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient ValueState<Location> location;
     private transient ValueStateDescriptor<float[]> heldDescriptor;
     private transient ValueState<float[]> held;
+    private transient ValueStateDescriptor<Location> leavingDescriptor;
+    private transient ValueState<Location> leaving;
     private transient BroadcastState<Integer, byte[]> template;
     private transient ListState<Long> clockState;
     private transient long clock;
@@ -93,6 +102,8 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient Count sent;
     private transient Level epoch;
     private transient Placements placements;
+    private transient Holders holders;
+    private transient MovedRanges moves;
     private transient StreamRecord<Write> record;
     private transient Write write;
     private transient long[] offsets;
@@ -121,6 +132,9 @@ public final class Place extends AbstractStreamOperator<Write>
                                         "location", new Location.LocationSerializer()));
         heldDescriptor = new ValueStateDescriptor<>("held", new VectorSerializer());
         held = context.getKeyedStateStore().getState(heldDescriptor);
+        leavingDescriptor =
+                new ValueStateDescriptor<>("leaving", new Location.LocationSerializer());
+        leaving = context.getKeyedStateStore().getState(leavingDescriptor);
         template =
                 context.getOperatorStateStore()
                         .getBroadcastState(
@@ -169,8 +183,11 @@ public final class Place extends AbstractStreamOperator<Write>
         NativeRouter router =
                 known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
         placements = new Placements(dimension, router);
+        holders = new Holders(partitions);
+        byte[] pending = template.get(MOVES);
+        moves = pending == null ? null : new MovedRanges(pending);
         // A template that needs no training has no epoch that anyone waits for.
-        epoch.set(known == null ? 0 : placements.epoch());
+        epoch.set(known == null ? 0 : placements.epoch() - (moves == null ? 0 : 1));
     }
 
     @Override
@@ -201,11 +218,41 @@ public final class Place extends AbstractStreamOperator<Write>
     @Override
     public void processElement2(StreamRecord<RouteEvent> element) throws Exception {
         RouteEvent event = element.getValue();
-        if (!event.isTemplate() || event.epoch() <= placements.epoch()) {
-            return;
+        switch (event.step()) {
+            case ANNOUNCE -> {
+                if (event.epoch() > placements.epoch()) {
+                    template.put(NEXT, event.template());
+                }
+            }
+            case SWITCH -> {
+                if (event.epoch() > placements.epoch()) {
+                    change(event);
+                }
+            }
+            case DONE -> {
+                if (moves != null && event.epoch() == placements.epoch()) {
+                    leave();
+                }
+            }
+            default -> {
+                // Adopting and settling change nothing here, but are marked.
+            }
         }
-        template.put(TEMPLATE, event.template());
-        placements.use(NativeRouter.fromBytes(event.template()));
+        Mark mark = event.mark(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+        for (int partition = 0; partition < partitions; partition++) {
+            write.obeyed(mark, ShardKeys.shardIn(partition, partitions));
+            output.collect(record);
+        }
+    }
+
+    /** Places by the announced template from now on. */
+    private void change(RouteEvent event) throws Exception {
+        byte[] next = template.get(NEXT);
+        template.put(TEMPLATE, next);
+        template.remove(NEXT);
+        template.put(MOVES, event.moves());
+        placements.use(NativeRouter.fromBytes(next));
+        moves = new MovedRanges(event.moves());
         getKeyedStateBackend()
                 .applyToAllKeys(
                         VoidNamespace.INSTANCE,
@@ -215,11 +262,25 @@ public final class Place extends AbstractStreamOperator<Write>
                             move((Long) id, row.value());
                             row.clear();
                         });
-        int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        int subtasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-        output.collect(
-                SETTLED, new StreamRecord<>(RouteEvent.settled(event.epoch(), subtask, subtasks)));
-        epoch.set(event.epoch());
+    }
+
+    /** The new owners have all they should: the old copies go. */
+    private void leave() throws Exception {
+        template.remove(MOVES);
+        moves = null;
+        getKeyedStateBackend()
+                .applyToAllKeys(
+                        VoidNamespace.INSTANCE,
+                        VoidNamespaceSerializer.INSTANCE,
+                        leavingDescriptor,
+                        (Object id, ValueState<Location> old) -> {
+                            Location now = location.value();
+                            holders.clear();
+                            addCopies(old.value());
+                            sendDeletes((Long) id, now.version(), now);
+                            old.clear();
+                        });
+        epoch.set(placements.epoch());
     }
 
     private void delete(long id) throws Exception {
@@ -229,10 +290,9 @@ public final class Place extends AbstractStreamOperator<Write>
             return;
         }
         long version = nextVersion(old);
-        for (int i = 0; i < old.count(); i++) {
-            if (!faults.contains(Fault.DROP_DELETE) && firstInPartition(old, i)) {
-                sendDelete(id, version, old, i);
-            }
+        findHolders(old);
+        if (!faults.contains(Fault.DROP_DELETE)) {
+            sendDeletes(id, version, null);
         }
         location.clear();
         if (!placements.placed()) {
@@ -245,7 +305,15 @@ public final class Place extends AbstractStreamOperator<Write>
         if (!locate(in.id, in.vector)) {
             return;
         }
-        int copies = send(in.id, in.vector, location.value());
+        Location old = location.value();
+        int copies = send(in.id, in.vector, old);
+        if (old != null) {
+            findHolders(old);
+            if (!faults.contains(Fault.DUPLICATE_ON_MOVE)) {
+                Location now = location.value();
+                sendDeletes(in.id, now.version(), now);
+            }
+        }
         if (!placements.placed()) {
             held.update(in.vector);
         }
@@ -253,11 +321,13 @@ public final class Place extends AbstractStreamOperator<Write>
         totals.get(COPIES).inc(copies);
     }
 
-    /** Re-places a held row; the current key is {@code id}. */
+    /** Re-places a held row, whose old copies stay for now; the current key is {@code id}. */
     private void move(long id, float[] vector) throws Exception {
         if (locate(id, vector)) {
-            send(id, vector, location.value());
-            totals.get(MOVES).inc();
+            Location old = location.value();
+            send(id, vector, old);
+            leaving.update(old);
+            totals.get(MOVES_MADE).inc();
         }
     }
 
@@ -275,7 +345,7 @@ public final class Place extends AbstractStreamOperator<Write>
         }
     }
 
-    /** Sends what turns {@code old} (null for none) into the placements; returns the copies. */
+    /** Sends the copies of a row that follows {@code old} (null for none); returns how many. */
     private int send(long id, float[] vector, Location old) throws Exception {
         long version = nextVersion(old);
         Location now = Location.of(version, placements);
@@ -288,15 +358,49 @@ public final class Place extends AbstractStreamOperator<Write>
                 copies++;
             }
         }
-        for (int i = 0; old != null && i < old.count(); i++) {
-            if (firstInPartition(old, i)
-                    && !inPartition(now, partition(old, i))
-                    && !faults.contains(Fault.DUPLICATE_ON_MOVE)) {
-                sendDelete(id, version, old, i);
-            }
-        }
         location.update(now);
         return copies;
+    }
+
+    /** Finds every partition that may hold a copy of a row that was at {@code old}. */
+    private void findHolders(Location old) throws Exception {
+        holders.clear();
+        if (placements.moving()) {
+            long code = old.code(0);
+            holders.add(partition(placements.shardOf(code)), code, placements.shardOf(code));
+        } else {
+            addCopies(old);
+        }
+        if (moves != null) {
+            int range = moves.rangeOf(old.code(0));
+            if (range >= 0) {
+                int shard = moves.from(range);
+                holders.add(partition(shard), old.code(0), shard);
+            }
+            Location before = leaving.value();
+            if (before != null) {
+                addCopies(before);
+                leaving.clear();
+            }
+        }
+    }
+
+    private void addCopies(Location place) {
+        for (int i = 0; i < place.count(); i++) {
+            holders.add(partition(place.shard(i)), place.code(i), place.shard(i));
+        }
+    }
+
+    /** Sends a delete to every holder that has no copy of {@code now} (null for none). */
+    private void sendDeletes(long id, long version, Location now) {
+        for (int i = 0; i < holders.count(); i++) {
+            int shard = holders.shard(i);
+            if (now == null || !inPartition(now, partition(shard))) {
+                write.delete(id, version, holders.code(i), shard);
+                output.collect(record);
+                sent.inc();
+            }
+        }
     }
 
     private void markLater() {
@@ -317,12 +421,6 @@ public final class Place extends AbstractStreamOperator<Write>
         }
     }
 
-    private void sendDelete(long id, long version, Location old, int copy) {
-        write.delete(id, version, old.code(copy), old.shard(copy));
-        output.collect(record);
-        sent.inc();
-    }
-
     private long nextVersion(Location old) {
         if (old != null && faults.contains(Fault.STALE_VERSION_WINS)) {
             return old.version() - 1;
@@ -331,14 +429,14 @@ public final class Place extends AbstractStreamOperator<Write>
         return clock;
     }
 
-    private int partition(Location place, int copy) {
-        return ShardKeys.partition(place.shard(copy), partitions);
+    private int partition(int shard) {
+        return ShardKeys.partition(shard, partitions);
     }
 
     /** True if no earlier copy is in the same partition, where they would be one row. */
     private boolean firstInPartition(Location place, int copy) {
         for (int i = 0; i < copy; i++) {
-            if (partition(place, i) == partition(place, copy)) {
+            if (partition(place.shard(i)) == partition(place.shard(copy))) {
                 return false;
             }
         }
@@ -347,7 +445,7 @@ public final class Place extends AbstractStreamOperator<Write>
 
     private boolean inPartition(Location place, int partition) {
         for (int i = 0; i < place.count(); i++) {
-            if (partition(place, i) == partition) {
+            if (partition(place.shard(i)) == partition) {
                 return true;
             }
         }

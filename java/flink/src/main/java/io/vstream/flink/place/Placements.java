@@ -36,6 +36,16 @@ final class Placements implements AutoCloseable {
         return router.placed();
     }
 
+    /** True if ranges may have changed hands, so that only a code says which shard has it now. */
+    boolean moving() {
+        return router.epoch() > 1 && router.cells() > 0;
+    }
+
+    /** Shard of a code by this template. */
+    int shardOf(long code) {
+        return router.shardOf(code);
+    }
+
     /** Places a vector; the other methods then speak of it. */
     void place(long id, float[] vector) {
         BufferLayout.putVector(vectorBuffer, 0, vector);

@@ -76,7 +76,7 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
         }
         Meters meters = new Meters(getMetricGroup());
         taken = meters.count(Names.SAMPLE_TAKEN);
-        epoch = meters.level(Names.EPOCH);
+        epoch = meters.level(Names.TRAINED);
         epoch.set(trained);
     }
 
@@ -85,6 +85,18 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
         super.snapshotState(context);
         sampleState.update(sample);
         epochState.update(List.of(trained));
+    }
+
+    @Override
+    public void open() throws Exception {
+        super.open();
+        if (trained > 0) {
+            // A checkpoint of an older version has no control task that knows of it.
+            long now = getProcessingTimeService().getCurrentProcessingTime();
+            RouteEvent known = RouteEvent.template(trained, new byte[0]);
+            getProcessingTimeService()
+                    .registerTimer(now, time -> output.collect(new StreamRecord<>(known)));
+        }
     }
 
     @Override
@@ -111,10 +123,10 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
         }
         try (NativeRouter router =
                 NativeRouter.train(collection, rows, sample.size(), FIRST_EPOCH)) {
-            trained = FIRST_EPOCH;
             output.collect(
                     new StreamRecord<>(RouteEvent.template(router.epoch(), router.toBytes())));
         }
+        trained = FIRST_EPOCH;
         sample.clear();
         epoch.set(trained);
     }

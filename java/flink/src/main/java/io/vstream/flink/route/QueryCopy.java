@@ -1,5 +1,6 @@
 package io.vstream.flink.route;
 
+import io.vstream.flink.balance.Mark;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -9,14 +10,16 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * One query on its way to one partition.
+ * One query, or the mark of a router, on its way to one partition.
  *
  * @param ticket what stays with the query
  * @param shard any shard of the partition
  * @param inFanOut true if a query like this would visit the partition; only an audit goes further
  * @param expected copies that were sent in all
  * @param routedMillis when the copies were sent, milliseconds since 1970
- * @param vector the collection's dimension, all finite
+ * @param bucket in which the query lies, if its cost is to be counted there; else -1
+ * @param vector the collection's dimension, all finite; empty for a mark
+ * @param obeyed null unless this says that the router has obeyed a command
  */
 public record QueryCopy(
         Ticket ticket,
@@ -24,11 +27,21 @@ public record QueryCopy(
         boolean inFanOut,
         int expected,
         long routedMillis,
-        float[] vector) {
+        int bucket,
+        float[] vector,
+        Mark obeyed) {
+
+    private static final Ticket NO_TICKET = new Ticket(0, 0, 1, 0, 0, false);
+    private static final float[] NO_VECTOR = new float[0];
 
     /** Type of a stream of these. */
     public static final RecordType<QueryCopy> TYPE =
             RecordType.of(QueryCopy.class, QueryCopySerializer::new);
+
+    /** The mark of a router for the partition of {@code shard}. */
+    static QueryCopy of(Mark mark, int shard) {
+        return new QueryCopy(NO_TICKET, shard, false, 0, 0, -1, NO_VECTOR, mark);
+    }
 
     private static final class QueryCopySerializer extends RecordSerializer<QueryCopy> {
         private static final long serialVersionUID = 1L;
@@ -40,7 +53,7 @@ public record QueryCopy(
 
         @Override
         public QueryCopy createInstance() {
-            return new QueryCopy(new Ticket(0, 0, 1, 0, 0, false), 0, true, 1, 0, new float[0]);
+            return new QueryCopy(NO_TICKET, 0, true, 1, 0, -1, NO_VECTOR, null);
         }
 
         @Override
@@ -51,28 +64,42 @@ public record QueryCopy(
                     from.inFanOut,
                     from.expected,
                     from.routedMillis,
-                    from.vector.clone());
+                    from.bucket,
+                    from.vector.clone(),
+                    from.obeyed);
         }
 
         @Override
         public void serialize(QueryCopy copy, DataOutputView target) throws IOException {
-            copy.ticket.write(target);
             target.writeShort(copy.shard);
+            target.writeBoolean(copy.obeyed != null);
+            if (copy.obeyed != null) {
+                copy.obeyed.write(target);
+                return;
+            }
+            copy.ticket.write(target);
             target.writeBoolean(copy.inFanOut);
             target.writeShort(copy.expected);
             target.writeLong(copy.routedMillis);
+            target.writeShort(copy.bucket);
             floats().write(copy.vector, target);
         }
 
         @Override
         public QueryCopy deserialize(DataInputView source) throws IOException {
+            int shard = source.readUnsignedShort();
+            if (source.readBoolean()) {
+                return of(Mark.read(source), shard);
+            }
             return new QueryCopy(
                     Ticket.read(source),
-                    source.readUnsignedShort(),
+                    shard,
                     source.readBoolean(),
                     source.readUnsignedShort(),
                     source.readLong(),
-                    floats().read(source));
+                    source.readShort(),
+                    floats().read(source),
+                    null);
         }
     }
 }

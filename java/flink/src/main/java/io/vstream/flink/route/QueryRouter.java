@@ -1,17 +1,20 @@
 package io.vstream.flink.route;
 
+import io.vstream.flink.balance.Mark;
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import org.apache.flink.api.common.state.BroadcastState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.IntSerializer;
-import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -21,14 +24,13 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 /**
  * Sends one copy of each query to every partition that may hold an answer.
  *
- * <p>Until every place subtask has said that its rows stand where the template says, a query visits
- * all partitions; afterwards those that the template names. Between a mark and the rows that it
- * speaks of there may be network buffers on the way to search, so the router gives them a moment
- * more ({@link #GRACE_MILLIS}). An exact query always visits all partitions.
+ * <p>Until the first template has settled, that is every partition; afterwards those that the
+ * template names. While ranges change hands, from "announce" to "settle", a query visits those that
+ * the old template or the new one names. An exact query always visits all partitions.
  *
- * <p>Template and marks are broadcast state. Checkpoints are aligned, so a checkpoint holds either
- * no template or the template with all marks, and the rows that they speak of: after a restore, at
- * any parallelism, the router uses a template that it finds at once.
+ * <p>Templates are broadcast state. Checkpoints are aligned, so after a restore, at any
+ * parallelism, the router goes on as it was. Each command that it obeys is marked to every
+ * partition.
  *
  * <p>A share of the queries is audited: a second query, the shadow, goes to all partitions, which
  * answer it both ways. The user's query is not held up by it.
@@ -38,11 +40,11 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
 
     private static final long serialVersionUID = 1L;
 
-    /** How long after the last mark the router begins to rely on the template. */
-    static final long GRACE_MILLIS = 1_000;
-
-    /** Name of the only template in broadcast state. */
+    /** Name of the template in broadcast state. */
     private static final Integer TEMPLATE = 0;
+
+    /** Name of the announced one. */
+    private static final Integer NEXT = 1;
 
     private static final int EXACT = -1;
 
@@ -53,11 +55,13 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     private final int dimension;
     private final int partitions;
     private final double auditShare;
+    private final boolean counted;
 
     private transient BroadcastState<Integer, byte[]> template;
-    private transient BroadcastState<Integer, Long> marks;
     private transient NativeRouter router;
-    private transient boolean relied;
+    private transient NativeRouter next;
+    private transient ByteBuffer placement;
+    private transient int[] others;
     private transient ByteBuffer query;
     private transient ByteBuffer visits;
     private transient int[] chosen;
@@ -69,12 +73,15 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
      * @param dimension elements of every query
      * @param partitions parallelism of search
      * @param auditShare share of the queries to audit, 0 to 1
+     * @param counted whether the cost of queries is to be counted by cell
      */
-    public QueryRouter(String collection, int dimension, int partitions, double auditShare) {
+    public QueryRouter(
+            String collection, int dimension, int partitions, double auditShare, boolean counted) {
         this.collection = collection;
         this.dimension = dimension;
         this.partitions = partitions;
         this.auditShare = auditShare;
+        this.counted = counted;
     }
 
     @Override
@@ -87,13 +94,6 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
                                         "template",
                                         IntSerializer.INSTANCE,
                                         BytePrimitiveArraySerializer.INSTANCE));
-        marks =
-                context.getOperatorStateStore()
-                        .getBroadcastState(
-                                new MapStateDescriptor<>(
-                                        "settled",
-                                        IntSerializer.INSTANCE,
-                                        LongSerializer.INSTANCE));
     }
 
     @Override
@@ -101,12 +101,18 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         super.open();
         query = BufferLayout.allocate(BufferLayout.vectorBytes(dimension));
         visits = BufferLayout.allocate(partitions * BufferLayout.PARTITION_BYTES);
+        placement =
+                BufferLayout.allocate(BufferLayout.PLACEMENTS_MAX * BufferLayout.PLACEMENT_BYTES);
         chosen = new int[partitions];
+        others = new int[partitions];
         record = new StreamRecord<>(null);
         epoch = new Meters(getMetricGroup()).level(Names.EPOCH);
         byte[] known = template.get(TEMPLATE);
         router = known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
-        rely();
+        byte[] announced = template.get(NEXT);
+        next = announced == null ? null : NativeRouter.fromBytes(announced);
+        // A template that needs no training has no epoch that anyone waits for.
+        epoch.set(known == null ? 0 : router.epoch());
     }
 
     @Override
@@ -114,16 +120,27 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         if (router != null) {
             router.close();
         }
+        if (next != null) {
+            next.close();
+        }
         super.close();
     }
 
     @Override
     public void processElement1(StreamRecord<QueryRecord> element) {
         QueryRecord in = element.getValue();
-        int count = relied && in.ticket().effort() != EXACT ? fanOut(in.vector()) : all();
+        BufferLayout.putVector(query, 0, in.vector());
+        int count = in.ticket().effort() == EXACT ? all() : choose();
+        int bucket = -1;
+        int owner = -1;
+        if (counted && router.placed()) {
+            router.place(0, query, placement);
+            bucket = MovedRanges.bucket(placement.getLong(0));
+            owner = ShardKeys.partition(placement.getInt(Long.BYTES), partitions);
+        }
         long now = getProcessingTimeService().getCurrentProcessingTime();
         for (int i = 0; i < count; i++) {
-            send(in.ticket(), chosen[i], true, count, now, in.vector());
+            send(in, in.ticket(), chosen[i], true, count, now, chosen[i] == owner ? bucket : -1);
         }
         if (audited(in.ticket())) {
             audit(in, count, now);
@@ -133,48 +150,55 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     @Override
     public void processElement2(StreamRecord<RouteEvent> element) throws Exception {
         RouteEvent event = element.getValue();
-        if (event.isTemplate()) {
-            if (event.epoch() > router.epoch()) {
-                template.put(TEMPLATE, event.template());
-                router.close();
-                router = NativeRouter.fromBytes(event.template());
-                relied = false;
+        if (event.step() == Step.ANNOUNCE && event.epoch() > router.epoch()) {
+            template.put(NEXT, event.template());
+            if (next != null) {
+                next.close();
             }
-        } else {
-            marks.put(event.subtask(), event.epoch());
+            next = NativeRouter.fromBytes(event.template());
         }
-        // A mark may overtake its template, which comes on another channel: both lead here.
-        if (settled()) {
-            getProcessingTimeService()
-                    .registerTimer(
-                            getProcessingTimeService().getCurrentProcessingTime() + GRACE_MILLIS,
-                            now -> rely());
+        if (event.step() == Step.SETTLE && next != null && next.epoch() == event.epoch()) {
+            template.put(TEMPLATE, template.get(NEXT));
+            template.remove(NEXT);
+            router.close();
+            router = next;
+            next = null;
+            epoch.set(router.epoch());
+        }
+        Mark mark = event.mark(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+        for (int partition = 0; partition < partitions; partition++) {
+            int shard = ShardKeys.shardIn(partition, partitions);
+            output.collect(record.replace(QueryCopy.of(mark, shard)));
         }
     }
 
-    /** True if every place subtask has settled at the router's template. */
-    private boolean settled() throws Exception {
-        int settled = 0;
-        for (var mark : marks.immutableEntries()) {
-            settled += mark.getValue() >= router.epoch() ? 1 : 0;
+    /** Fills {@code chosen} with the partitions that the template, or one of two, names. */
+    private int choose() {
+        if (!router.placed()) {
+            return all();
         }
-        return !relied && router.placed() && settled >= partitions;
+        int count = fanOut(router, chosen);
+        return next == null ? count : union(count, fanOut(next, others));
     }
 
-    private void rely() throws Exception {
-        relied = router.placed();
-        // A template that needs no training has no epoch that anyone waits for.
-        epoch.set(template.contains(TEMPLATE) ? router.epoch() : 0);
-    }
-
-    /** Fills {@code chosen} with the partitions that the template names. */
-    private int fanOut(float[] vector) {
-        BufferLayout.putVector(query, 0, vector);
-        int count = router.fanOut(query, partitions, visits);
+    private int fanOut(NativeRouter by, int[] out) {
+        int count = by.fanOut(query, partitions, visits);
         for (int i = 0; i < count; i++) {
-            chosen[i] = visits.getInt(i * BufferLayout.PARTITION_BYTES);
+            out[i] = visits.getInt(i * BufferLayout.PARTITION_BYTES);
         }
         return count;
+    }
+
+    /** Adds {@code others} to {@code chosen}; both ascend. */
+    private int union(int count, int more) {
+        int size = count;
+        for (int i = 0; i < more; i++) {
+            if (Arrays.binarySearch(chosen, 0, count, others[i]) < 0) {
+                chosen[size++] = others[i];
+            }
+        }
+        Arrays.sort(chosen, 0, size);
+        return size;
     }
 
     /** Fills {@code chosen} with every partition. */
@@ -191,20 +215,30 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         for (int partition = 0; partition < partitions; partition++) {
             boolean inFanOut = next < visited && chosen[next] == partition;
             next += inFanOut ? 1 : 0;
-            send(shadow, partition, inFanOut, partitions, now, in.vector());
+            send(in, shadow, partition, inFanOut, partitions, now, -1);
         }
     }
 
     private void send(
+            QueryRecord in,
             Ticket ticket,
             int partition,
             boolean inFanOut,
             int expected,
             long now,
-            float[] vector) {
+            int bucket) {
         int shard = ShardKeys.shardIn(partition, partitions);
         output.collect(
-                record.replace(new QueryCopy(ticket, shard, inFanOut, expected, now, vector)));
+                record.replace(
+                        new QueryCopy(
+                                ticket,
+                                shard,
+                                inFanOut,
+                                expected,
+                                now,
+                                bucket,
+                                in.vector(),
+                                null)));
     }
 
     /** A fixed function of the number, so that a replay audits the same queries. */

@@ -1,43 +1,43 @@
 package io.vstream.flink.route;
 
+import io.vstream.flink.balance.Mark;
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.MovedRanges;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * What place and the query routers are told by broadcast: a new template, or that one place subtask
- * has finished moving its rows to where a template says.
+ * A command of the control task to place tasks and query routers, by broadcast; or a new template
+ * on its way from the trainer to the control task.
  *
- * @param epoch of the template
- * @param template its bytes; empty for a mark
- * @param subtask of place that has settled; 0 for a template
- * @param subtasks of place in all; 0 for a template
+ * @param run life of the job in which the command is given
+ * @param epoch of the template that the hand-over leads to
+ * @param step to be obeyed
+ * @param template its bytes, with "announce"; else empty
+ * @param moves ranges that change hands, see {@link MovedRanges#bytes}
  */
-public record RouteEvent(long epoch, byte[] template, int subtask, int subtasks) {
+public record RouteEvent(long run, long epoch, Step step, byte[] template, byte[] moves) {
 
     private static final byte[] NONE = new byte[0];
     private static final int TEMPLATE_BYTES_MAX = 1 << 28;
+    private static final int MOVES_BYTES_MAX = 1 << 20;
 
     /** Type of a stream of these. */
     public static final RecordType<RouteEvent> TYPE =
             RecordType.of(RouteEvent.class, RouteEventSerializer::new);
 
-    /** A new template. */
+    /** A new template; without bytes it only says that this epoch was trained once. */
     public static RouteEvent template(long epoch, byte[] template) {
-        return new RouteEvent(epoch, template, 0, 0);
+        return new RouteEvent(0, epoch, Step.ANNOUNCE, template, NONE);
     }
 
-    /** One of {@code subtasks} place tasks has moved all its rows. */
-    public static RouteEvent settled(long epoch, int subtask, int subtasks) {
-        return new RouteEvent(epoch, NONE, subtask, subtasks);
-    }
-
-    /** True for a template, false for a mark. */
-    public boolean isTemplate() {
-        return subtasks == 0;
+    /** What subtask {@code task} says to partitions when it has obeyed. */
+    public Mark mark(int task) {
+        return new Mark(run, epoch, step, task, new MovedRanges(moves));
     }
 
     private static final class RouteEventSerializer extends RecordSerializer<RouteEvent> {
@@ -50,7 +50,7 @@ public record RouteEvent(long epoch, byte[] template, int subtask, int subtasks)
 
         @Override
         public RouteEvent createInstance() {
-            return new RouteEvent(0, NONE, 0, 0);
+            return template(0, NONE);
         }
 
         @Override
@@ -60,25 +60,21 @@ public record RouteEvent(long epoch, byte[] template, int subtask, int subtasks)
 
         @Override
         public void serialize(RouteEvent event, DataOutputView target) throws IOException {
+            target.writeLong(event.run);
             target.writeLong(event.epoch);
-            target.writeInt(event.subtask);
-            target.writeInt(event.subtasks);
-            target.writeInt(event.template.length);
-            target.write(event.template);
+            target.writeByte(event.step.ordinal());
+            Mark.writeBytes(event.template, target);
+            Mark.writeBytes(event.moves, target);
         }
 
         @Override
         public RouteEvent deserialize(DataInputView source) throws IOException {
-            long epoch = source.readLong();
-            int subtask = source.readInt();
-            int subtasks = source.readInt();
-            int length = source.readInt();
-            if (length < 0 || length > TEMPLATE_BYTES_MAX) {
-                throw new IOException("A template claims " + length + " bytes.");
-            }
-            byte[] template = new byte[length];
-            source.readFully(template);
-            return new RouteEvent(epoch, template, subtask, subtasks);
+            return new RouteEvent(
+                    source.readLong(),
+                    source.readLong(),
+                    Step.of(source.readUnsignedByte()),
+                    Mark.readBytes(source, TEMPLATE_BYTES_MAX),
+                    Mark.readBytes(source, MOVES_BYTES_MAX));
         }
     }
 }

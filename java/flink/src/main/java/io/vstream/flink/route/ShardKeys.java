@@ -1,6 +1,10 @@
 package io.vstream.flink.route;
 
+import java.io.Serializable;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.streaming.runtime.partitioner.KeyGroupStreamPartitioner;
 
 /**
  * Ties shards to Flink's key groups: shard {@code s} is key group {@code s}, so Flink itself deals
@@ -21,6 +25,26 @@ public final class ShardKeys {
     /** A key whose key group is {@code shard}. */
     public static Integer of(int shard) {
         return KEYS[shard];
+    }
+
+    /** Which shard a record is for. */
+    @FunctionalInterface
+    public interface ShardOf<T> extends Serializable {
+        /** 0 to 127. */
+        int shard(T record);
+    }
+
+    /**
+     * Sends each record to the partition of its shard, as {@code keyBy} would, but leaves the
+     * operator behind it without a key: it keeps no state that Flink's backend should look after.
+     */
+    public static <T> DataStream<T> deal(DataStream<T> records, ShardOf<T> shardOf) {
+        return new DataStream<>(
+                records.getExecutionEnvironment(),
+                new PartitionTransformation<>(
+                        records.getTransformation(),
+                        new KeyGroupStreamPartitioner<>(
+                                record -> of(shardOf.shard(record)), SHARDS)));
     }
 
     /** The partition that holds {@code shard} when there are {@code parallelism} partitions. */

@@ -1,7 +1,7 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.balance.Shared;
 import io.vstream.flink.ingest.Frontier;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.metrics.Level;
@@ -10,19 +10,18 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
-import io.vstream.nativecore.AnswerBatch;
-import io.vstream.nativecore.BufferLayout;
-import io.vstream.nativecore.NativeEngine;
-import io.vstream.nativecore.NativeSnapshot;
-import io.vstream.nativecore.QueryBatch;
 import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.operators.coordination.OperatorEventGateway;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
@@ -31,6 +30,7 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
+import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
@@ -38,16 +38,19 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 /**
  * One partition: applies writes in order and answers queries, on one native engine.
  *
- * <p>Both inputs are keyed by shard, and shard s is key group s (see {@link
- * io.vstream.flink.route.ShardKeys}), so Flink's ranges of key groups are the partitions.
+ * <p>Both inputs are sent by shard, and shard s is key group s (see {@link
+ * io.vstream.flink.route.ShardKeys}), so Flink's ranges of key groups are the partitions. The
+ * operator has no key of its own: Flink would open a state backend for it, where its engine is.
  *
  * <ul>
  *   <li><b>A query sees every write that came before it.</b> Writes are gathered in a batch, since
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
- *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The rows are pinned at the
- *       barrier; they are written to a private folder and uploaded while the task goes on. The
- *       folder's name is new for every attempt, so nothing that an attempt leaves is ever read.
+ *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
+ *       a slow read delays neither the stream nor other queries: see {@link Searches}.
+ *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's state is
+ *       captured at the barrier; new files are uploaded while the task goes on, and those of
+ *       earlier checkpoints are named: see {@link IncrementalStore}.
  * </ul>
  */
 public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
@@ -70,13 +73,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     /** What the operator needs to know; see {@link SearchOperator}. */
     private final SearchSettings settings;
 
-    private final SegmentSnapshotStore store = new FullCopyStore();
-
-    private transient Path folder;
-    private transient NativeEngine engine;
+    private final transient OperatorEventGateway control;
+    private final transient MailboxExecutor mailbox;
+    private transient PartitionState state;
     private transient VectorBatch writes;
-    private transient QueryBatch queries;
-    private transient AnswerBatch answers;
+    private transient Question.Desk desk;
+    private transient Searches<Question.Found> beside;
     private transient StreamRecord<PartialAnswer> record;
     private transient Applied behind;
     private transient ListState<long[]> behindState;
@@ -84,22 +86,29 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient long statsDueNanos;
     private transient Count applied;
     private transient Level lastApplied;
-    private transient Level rows;
+    private transient PartitionGauges gauges;
     private transient Count searches;
     private transient Count searchNanos;
+    private transient Count queueNanos;
+    private transient Level inFlight;
     private transient Count writeNanos;
     private transient Count leaves;
+    private transient Aside aside;
+    private transient HandOver handOver;
+    private transient LoadReport loads;
 
     /**
      * @param settings of the partition
+     * @param control hears reports
      */
-    public SearchOperator(SearchSettings settings) {
+    SearchOperator(
+            StreamOperatorParameters<PartialAnswer> parameters,
+            SearchSettings settings,
+            OperatorEventGateway control) {
+        super(parameters);
         this.settings = settings;
-    }
-
-    @Override
-    protected boolean isUsingCustomRawKeyedState() {
-        return true;
+        this.control = control;
+        this.mailbox = parameters.getMailboxExecutor();
     }
 
     @Override
@@ -113,42 +122,86 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
         behind = new Applied(places, restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        folder = privateFolder();
-        Path restored = Files.createDirectory(folder.resolve("restore"));
-        int shards = context.isRestored() ? store.download(context, restored) : 0;
-        if (shards > 0 && settings.faults().contains(Fault.FORGET_SHARD_ON_RESTORE)) {
-            forgetLowestShard(restored);
-        }
-        engine =
-                shards > 0
-                        ? NativeEngine.restore(settings.collection(), restored)
-                        : NativeEngine.create(settings.collection());
-        Folders.delete(restored);
+        KeyGroupRange shards =
+                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                        ShardKeys.SHARDS, places, partition);
+        state = new PartitionState(settings, shards, partition, parentFolder());
+        state.restore(
+                getContainingTask()
+                        .getEnvironment()
+                        .getTaskStateManager()
+                        .prioritizedOperatorState(getOperatorID())
+                        .getJobManagerManagedKeyedState());
     }
 
     @Override
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
-        // An audit asks twice at one position: as usual, and exactly.
-        queries = new QueryBatch(settings.dimension(), 2);
-        answers = new AnswerBatch();
+        desk = new Question.Desk(state.engine(), settings.dimension(), partition);
+        if (settings.threads() > 0) {
+            beside =
+                    new Searches<>(
+                            getContainingTask()
+                                    .getMailboxExecutorFactory()
+                                    .createExecutor(getOperatorConfig().getChainIndex()),
+                            "vstream-search-" + partition,
+                            settings.threads(),
+                            settings.inFlight(),
+                            this::answer);
+        }
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
         lastApplied = meters.level(Names.LAST_APPLIED);
-        rows = meters.level(Names.ROWS);
+        gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
         searchNanos = meters.count(Names.SEARCH_NANOS);
+        queueNanos = meters.count(Names.QUEUE_NANOS);
+        inFlight = meters.level(Names.IN_FLIGHT);
         writeNanos = meters.count(Names.WRITE_NANOS);
         leaves = meters.count(Names.LEAVES);
         readStats();
         tickLater();
+        openHandOver(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
+    }
+
+    private void openHandOver(List<Count> moved) {
+        aside =
+                new Aside(
+                        "vstream-hand-over-" + partition,
+                        state.engine(),
+                        this::apply,
+                        mailbox,
+                        getProcessingTimeService());
+        String shared =
+                settings.sharedFolder() == null
+                        ? null
+                        : Shared.of(settings.sharedFolder(), getRuntimeContext());
+        TaskInfo task = getRuntimeContext().getTaskInfo();
+        handOver =
+                new HandOver(
+                        aside,
+                        control::sendEventToCoordinator,
+                        settings,
+                        new HandOver.Part(
+                                partition,
+                                task.getNumberOfParallelSubtasks(),
+                                task.getAttemptNumber()),
+                        state.folder(),
+                        shared == null ? null : new Shared(shared),
+                        moved);
+        loads = new LoadReport(aside, handOver, control::sendEventToCoordinator, settings);
+        loads.begin(applied, writeNanos);
     }
 
     @Override
-    public void processElement1(StreamRecord<Write> element) {
+    public void processElement1(StreamRecord<Write> element) throws Exception {
         Write write = element.getValue();
+        if (write.obeyed != null) {
+            handOver.mark(true, write.obeyed);
+            return;
+        }
         if (write.offsets != null) {
             // What it speaks of may wait in the batch, which every query applies first.
             behind.mark((int) write.id, write.offsets);
@@ -171,36 +224,48 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     }
 
     @Override
-    public void processElement2(StreamRecord<QueryCopy> element) {
+    public void processElement2(StreamRecord<QueryCopy> element) throws Exception {
         QueryCopy copy = element.getValue();
+        if (copy.obeyed() != null) {
+            handOver.mark(false, copy.obeyed());
+            return;
+        }
+        if (beside == null) {
+            apply();
+            answer(new Question(desk, copy, behind.frontier(), null).run());
+            return;
+        }
+        beside.awaitRoom();
         apply();
-        long began = System.nanoTime();
-        int k = copy.ticket().k();
-        boolean audit = copy.ticket().audit();
-        queries.clear();
-        if (copy.inFanOut()) {
-            queries.add(k, copy.ticket().effort(), copy.vector());
-        }
-        if (audit) {
-            queries.add(k, BufferLayout.EFFORT_EXACT, copy.vector());
-        }
-        answers.search(engine, queries);
-        Neighbors found = copy.inFanOut() ? next(!audit) : Neighbors.NONE;
-        Neighbors exact = audit ? next(false) : Neighbors.NONE;
-        if (!audit) {
+        beside.begin(new Question(desk, copy, behind.frontier(), state.engine().moment()));
+        inFlight.set(beside.inFlight());
+    }
+
+    private void answer(Question.Found found) {
+        PartialAnswer answer = found.answer();
+        if (!answer.ticket().audit()) {
             searches.inc();
-            searchNanos.inc(System.nanoTime() - began);
+            searchNanos.inc(found.searchNanos());
+            queueNanos.inc(found.queueNanos());
+            leaves.inc(found.leaves());
+            loads.searched(found.bucket(), found.searchNanos());
         }
-        output.collect(
-                record.replace(
-                        new PartialAnswer(
-                                copy.ticket(),
-                                partition,
-                                copy.expected(),
-                                copy.routedMillis(),
-                                found,
-                                behind.frontier(),
-                                exact)));
+        if (beside != null) {
+            inFlight.set(beside.inFlight());
+        }
+        output.collect(record.replace(answer));
+    }
+
+    @Override
+    public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
+        super.prepareSnapshotPreBarrier(checkpointId);
+        drain();
+    }
+
+    private void drain() throws InterruptedException {
+        if (beside != null) {
+            beside.drain();
+        }
     }
 
     @Override
@@ -217,43 +282,66 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             CheckpointOptions options,
             CheckpointStreamFactory streams)
             throws Exception {
-        apply();
-        Path files = Files.createDirectory(folder.resolve("checkpoint-" + checkpointId));
-        NativeSnapshot pinned = engine.pin();
-        try {
-            OperatorSnapshotFutures futures =
-                    super.snapshotState(checkpointId, timestamp, options, streams);
-            futures.setKeyedStateRawFuture(store.upload(pinned, files, shards(), streams));
-            return futures;
-        } catch (Exception e) {
-            pinned.close();
-            Folders.delete(files);
-            throw e;
+        if (options.isUnalignedCheckpoint()) {
+            throw new IllegalStateException(
+                    "VStream needs aligned checkpoints: the marks that say where rows are must not"
+                            + " overtake them. Set execution.checkpointing.unaligned to false.");
         }
+        apply();
+        OperatorSnapshotFutures futures =
+                super.snapshotState(checkpointId, timestamp, options, streams);
+        futures.setKeyedStateManagedFuture(
+                state.snapshot(
+                        new SegmentSnapshotStore.Target(
+                                checkpointId,
+                                options,
+                                streams,
+                                getContainingTask().getCancelables())));
+        return futures;
+    }
+
+    @Override
+    public void notifyCheckpointComplete(long checkpointId) throws Exception {
+        super.notifyCheckpointComplete(checkpointId);
+        state.completed(checkpointId);
+    }
+
+    @Override
+    public void notifyCheckpointAborted(long checkpointId) throws Exception {
+        super.notifyCheckpointAborted(checkpointId);
+        state.aborted(checkpointId);
     }
 
     @Override
     public void finish() throws Exception {
+        drain();
         apply();
         readStats();
         if (settings.finalSnapshot() != null) {
             Path files = Path.of(settings.finalSnapshot(), "partition-" + partition);
             Folders.delete(files);
-            engine.snapshot(Files.createDirectories(files));
+            state.engine().snapshot(Files.createDirectories(files));
         }
         super.finish();
     }
 
     @Override
     public void close() throws Exception {
-        if (engine != null) {
-            engine.close();
-            engine = null;
+        try {
+            if (beside != null) {
+                beside.close();
+            }
+        } finally {
+            if (aside != null) {
+                aside.close();
+                handOver.close();
+            }
+            if (state != null) {
+                state.close();
+                state = null;
+            }
+            super.close();
         }
-        if (folder != null) {
-            Folders.delete(folder);
-        }
-        super.close();
     }
 
     /** Behind all partitions of the checkpoint, since a shard may come from any of them. */
@@ -266,23 +354,13 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         return least == null ? Frontier.NONE : least;
     }
 
-    private Neighbors next(boolean counted) {
-        if (!answers.next()) {
-            throw new IllegalStateException("The engine gave fewer answers than it was asked for.");
-        }
-        if (counted) {
-            leaves.inc(answers.leavesScanned());
-        }
-        return Neighbors.of(answers);
-    }
-
     /** Applies the batch; cheap if there is none. */
     private void apply() {
         if (writes.isEmpty()) {
             return;
         }
         long began = System.nanoTime();
-        engine.write(writes.buffer(), writes.count());
+        state.engine().write(writes.buffer(), writes.count());
         writeNanos.inc(System.nanoTime() - began);
         lastApplied.set(EpochClock.nanos());
         // After the engine has them: the quiet check reads this count.
@@ -296,7 +374,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     }
 
     private void tick() throws IOException {
-        if (engine == null) {
+        if (state == null) {
             return;
         }
         apply();
@@ -308,35 +386,21 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private void readStats() throws IOException {
         long began = System.nanoTime();
-        rows.set(JSON.readTree(engine.statsJson()).path("live-rows").asLong());
+        gauges.show(
+                JSON.readTree(state.engine().statsJson()),
+                behind.frontier(),
+                System.currentTimeMillis());
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }
 
-    private KeyGroupRange shards() {
-        int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-        return KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                ShardKeys.SHARDS, partitions, partition);
-    }
-
-    private Path privateFolder() throws IOException {
-        Path parent =
-                settings.stateFolder() != null
-                        ? Path.of(settings.stateFolder())
-                        : getContainingTask()
-                                .getEnvironment()
-                                .getTaskManagerInfo()
-                                .getTmpWorkingDirectory()
-                                .toPath();
-        Files.createDirectories(parent);
-        return Files.createTempDirectory(parent, "partition-" + partition + "-");
-    }
-
-    private static void forgetLowestShard(Path restored) throws IOException {
-        for (int shard = 0; shard < ShardKeys.SHARDS; shard++) {
-            if (Files.deleteIfExists(FullCopyStore.file(restored, shard))) {
-                return;
-            }
-        }
+    private Path parentFolder() {
+        return settings.stateFolder() != null
+                ? Path.of(settings.stateFolder())
+                : getContainingTask()
+                        .getEnvironment()
+                        .getTaskManagerInfo()
+                        .getTmpWorkingDirectory()
+                        .toPath();
     }
 }

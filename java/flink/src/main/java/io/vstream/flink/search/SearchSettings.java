@@ -11,6 +11,11 @@ import java.util.EnumSet;
  * @param dimension elements of every vector
  * @param stateFolder where each engine makes its private folder; null for the task manager's own
  * @param finalSnapshot folder that receives a snapshot at the end of the stream, or null
+ * @param sharedFolder that all machines see, for rows that change partition, or null
+ * @param reportMillis between two reports to the control task
+ * @param loads whether reports say what cells cost
+ * @param threads that search beside the task; 0 to search in it
+ * @param inFlight searches under way at most
  * @param faults defects for tests
  */
 public record SearchSettings(
@@ -18,5 +23,10 @@ public record SearchSettings(
         int dimension,
         String stateFolder,
         String finalSnapshot,
+        String sharedFolder,
+        long reportMillis,
+        boolean loads,
+        int threads,
+        int inFlight,
         EnumSet<Fault> faults)
         implements Serializable {}

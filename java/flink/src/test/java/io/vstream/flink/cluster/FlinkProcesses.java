@@ -41,6 +41,7 @@ final class FlinkProcesses implements AutoCloseable {
                     "vstream",
                     "kafka",
                     "hdrhistogram",
+                    "org/apache/avro",
                     "fasterxml",
                     "zstd",
                     "lz4",

@@ -3,6 +3,7 @@ package io.vstream.flink.ingest;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.ingest.BadRecord.Reason;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -23,6 +24,19 @@ class LineParserTest {
         assertThat(parser.parse(delete)).isNull();
         assertThat(delete.kind).isEqualTo(Incoming.Kind.DELETE);
         assertThat(delete.id).isEqualTo(7);
+    }
+
+    @Test
+    void numbersAreReadToTheLastBit() {
+        SplittableRandom random = new SplittableRandom(11);
+        for (int round = 0; round < 100_000; round++) {
+            float number = Float.intBitsToFloat(random.nextInt());
+            if (Float.isFinite(number)) {
+                Incoming record = line("{\"id\":1,\"vector\":[" + number + "]}");
+                assertThat(parser.parse(record)).isNull();
+                assertThat(record.vector[0]).isEqualTo(number);
+            }
+        }
     }
 
     @Test

@@ -7,12 +7,15 @@ import io.vstream.nativecore.NativeEngine;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -173,6 +176,53 @@ class JobRunnerIT {
     }
 
     @Test
+    void aJobThatWasStoppedGoesOnAtAnotherParallelism() throws Exception {
+        Path vectors = DataFiles.floats(folder, "base", 3_000, 4);
+        ObjectNode job = job("l2", 4, 2);
+        job.putObject("vectors")
+                .put("kind", "generator")
+                .put("path", vectors.toString())
+                .put("preload", 1_000)
+                .put("limit", 3_000);
+        job.putObject("workload").put("rate", 1_000).put("duration", 0);
+        ((ObjectNode) job.get("workload"))
+                .putObject("ratio")
+                .put("queries", 0)
+                .put("inserts", 3)
+                .put("deletes", 1);
+        job.putObject("checkpoint")
+                .put("interval", 100)
+                .put("path", folder.resolve("checkpoints").toString());
+        Thread first = new Thread(() -> runQuietly(job), "first");
+        first.start();
+        // A checkpoint of the middle of the stream: the fifth is not before half a second.
+        Path checkpoint = null;
+        while (checkpoint == null) {
+            assertThat(first.isAlive()).as(err.toString()).isTrue();
+            Thread.sleep(20);
+            checkpoint = newestCheckpoint(5);
+        }
+        first.interrupt();
+        first.join();
+        checkpoint = newestCheckpoint(5);
+        assertThat(lines("result")).isEmpty();
+
+        job.put("parallelism", 3);
+        assertThat(run(job, "--restore", checkpoint.toString())).as(err.toString()).isZero();
+
+        JsonNode result = result();
+        // All that came before this run began to measure, those of the first run among them.
+        // Counts are part of the state: what came before this run measures, most of it in the first
+        // run, and what came since are all there is.
+        int before = result.path("preloaded").asInt();
+        int since = result.path("vectors").asInt();
+        assertThat(before).isGreaterThanOrEqualTo(1_000);
+        assertThat(before + since).isEqualTo(3_250);
+        assertThat(result.path("deletes").asInt()).isBetween(since / 3 - 2, since / 3 + 2);
+        assertThat(result.path("rows_per_partition")).hasSize(3);
+    }
+
+    @Test
     void refusesToStartWithASentence() throws Exception {
         ObjectNode job = job("l2", 4, 1);
         job.putObject("vectors").put("kind", "generator").put("path", "/no/such.fbin");
@@ -205,13 +255,49 @@ class JobRunnerIT {
         return job;
     }
 
-    private int run(ObjectNode job) throws IOException {
+    /** The newest complete checkpoint, if its number is {@code atLeast}; or null. */
+    private Path newestCheckpoint(int atLeast) throws IOException {
+        if (!Files.exists(folder.resolve("checkpoints"))) {
+            return null;
+        }
+        try (var files =
+                Files.find(folder.resolve("checkpoints"), 3, (path, a) -> isMetadata(path))) {
+            return files.map(Path::getParent)
+                    .filter(path -> number(path) >= atLeast)
+                    .max(Comparator.comparingInt(JobRunnerIT::number))
+                    .orElse(null);
+        } catch (UncheckedIOException e) {
+            // An old checkpoint went while we looked.
+            return null;
+        }
+    }
+
+    private static boolean isMetadata(Path path) {
+        return path.endsWith("_metadata");
+    }
+
+    private static int number(Path checkpoint) {
+        return Integer.parseInt(checkpoint.getFileName().toString().substring("chk-".length()));
+    }
+
+    private void runQuietly(ObjectNode job) {
+        try {
+            run(job);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private int run(ObjectNode job, String... more) throws IOException {
         Path file = Files.writeString(folder.resolve("job.json"), job.toString());
         // The console sink prints to the process's standard output, as in the command.
         PrintStream console = System.out;
         System.setOut(print(out));
         try {
-            return JobRunner.run(new String[] {"--job", file.toString()}, System.out, print(err));
+            String[] arguments =
+                    Stream.concat(Stream.of("--job", file.toString()), Stream.of(more))
+                            .toArray(String[]::new);
+            return JobRunner.run(arguments, System.out, print(err));
         } finally {
             System.setOut(console);
         }

@@ -13,8 +13,10 @@ import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExternalizedCheckpointRetention;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.RecoveryClaimMode;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
@@ -36,10 +38,15 @@ final class Scenario {
     private final Answers answers = new Answers(name);
     private String fault;
     private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
+    private String rebalance = "{\"policy\": \"none\"}";
     private boolean severalCopies;
+    private long adopted;
+    private int attempts;
     private int failAfter = Integer.MAX_VALUE;
     private String restore;
     private int openStages = Integer.MAX_VALUE;
+    private boolean atCheckpoint;
+    private RecoveryClaimMode claim = RecoveryClaimMode.NO_CLAIM;
 
     Scenario(WriteScript script, Path checkpoints) {
         this.script = script;
@@ -63,6 +70,26 @@ final class Scenario {
         return this;
     }
 
+    /** Lets ranges change hands at the least reason, five times a second. */
+    Scenario rebalancing(String policy) {
+        rebalance =
+                """
+                {"policy": "%s", "interval": 200, "trigger": 1.06}
+                """
+                        .formatted(policy);
+        return this;
+    }
+
+    /** Rows that changed partition in the last attempt, once it has run. */
+    long adopted() {
+        return adopted;
+    }
+
+    /** Attempts that it took. */
+    int attempts() {
+        return attempts;
+    }
+
     /** Uses an encoder that needs no training. */
     Scenario byId() {
         encoder = "{\"kind\": \"id\"}";
@@ -79,6 +106,18 @@ final class Scenario {
     Scenario from(String savepoint) {
         restore = savepoint;
         return this;
+    }
+
+    /** Starts from a checkpoint, whose files it takes over or leaves alone. */
+    Scenario from(String checkpoint, RecoveryClaimMode mode) {
+        claim = mode;
+        return from(checkpoint);
+    }
+
+    /** Runs up to a gate, is cancelled there and returns its last checkpoint. */
+    String cancelAt(int stage, int parallelism) throws Exception {
+        atCheckpoint = true;
+        return stopAt(stage, parallelism);
     }
 
     /** Runs up to a gate and returns the savepoint there. */
@@ -122,12 +161,20 @@ final class Scenario {
         try (LocalCluster cluster = new LocalCluster(2, (parallelism + 1) / 2)) {
             JobID job = cluster.submit(env, name);
             if (openGates(cluster, job, gate, parallelism)) {
+                if (atCheckpoint) {
+                    String checkpoint = cluster.checkpoint(job).get();
+                    cluster.cancel(job);
+                    cluster.await(job);
+                    return checkpoint;
+                }
                 return cluster.stop(job, checkpoints.resolve("savepoints").toUri().toString());
             }
             var result = cluster.await(job);
             if (!result.isSuccess()) {
                 throw new AssertionError(result.getSerializedThrowable().orElseThrow());
             }
+            adopted = cluster.metrics().sum(Names.ADOPTED);
+            attempts = cluster.metrics().attempts();
             return Long.toString(cluster.metrics().sum(Names.ROWS));
         } finally {
             Gate.release(name);
@@ -143,7 +190,7 @@ final class Scenario {
         while (!cluster.status(job).isGloballyTerminalState()) {
             Thread.sleep(10);
             int waiting = (int) metrics.max(Names.WAITING, -1);
-            if (waiting >= 0 && quiet.quiet()) {
+            if (waiting >= 0 && quiet.quiet() && cluster.running(job)) {
                 if (waiting > openStages) {
                     return true;
                 }
@@ -158,13 +205,18 @@ final class Scenario {
 
     private Configuration flink() {
         Configuration flink = VStreamJob.flinkSettings();
+        FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
         flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1);
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));
+        flink.set(
+                CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
+                ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
         if (restore != null) {
             flink.set(StateRecoveryOptions.SAVEPOINT_PATH, restore);
+            flink.set(StateRecoveryOptions.RESTORE_MODE, claim);
         }
         return flink;
     }
@@ -179,6 +231,7 @@ final class Scenario {
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
+                 "rebalance": %s,
                  "faults": {%s}}
                 """
                         .formatted(
@@ -186,6 +239,7 @@ final class Scenario {
                                 WriteScript.DIMENSION,
                                 encoder,
                                 SAMPLE,
+                                rebalance,
                                 fault == null ? "" : '"' + fault + "\": true"));
     }
 }

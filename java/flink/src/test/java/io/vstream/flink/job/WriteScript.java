@@ -12,21 +12,32 @@ import java.util.SplittableRandom;
  * to the last: what was lost in the middle is not written again. It waits at a gate before each
  * position of {@code gates}.
  *
+ * @param drift true to write around a few centers at a time, which change as the stream goes on
  * @param ids ids that occur, fewer than 1,000, so that one query can name every live row
  * @param writes records before the first query
  * @param queries queries at the end; every second one asks for all rows
  * @param perSecond writes per second
  * @param gates positions of the gates, ascending; their stage is their place in the list
  */
-record WriteScript(long seed, int ids, int writes, int queries, int perSecond, int... gates)
+record WriteScript(
+        long seed, boolean drift, int ids, int writes, int queries, int perSecond, int... gates)
         implements Script {
 
     static final int DIMENSION = 8;
+
+    /** Positions at the beginning that know all centers even if the stream drifts. */
+    private static final int EVEN = 1_000;
+
+    private static final int NEAR = 4;
     static final int ALL = 1_000;
     private static final int FEW = 5;
     private static final int CENTERS = 32;
     private static final int WINDOW = 100;
     private static final long NANOS = 1_000_000_000L;
+
+    WriteScript(long seed, int ids, int writes, int queries, int perSecond, int... gates) {
+        this(seed, false, ids, writes, queries, perSecond, gates);
+    }
 
     /** Fills the record at a position. */
     void fill(long position, Incoming into) {
@@ -59,7 +70,11 @@ record WriteScript(long seed, int ids, int writes, int queries, int perSecond, i
 
     private float[] vector(long position) {
         SplittableRandom random = random(~position);
-        SplittableRandom center = new SplittableRandom(seed ^ random.nextInt(CENTERS));
+        int any = random.nextInt(CENTERS);
+        if (drift && position > EVEN) {
+            any = (int) (position * (CENTERS - NEAR) / size()) + any % NEAR;
+        }
+        SplittableRandom center = new SplittableRandom(seed ^ any);
         float[] vector = new float[DIMENSION];
         for (int i = 0; i < DIMENSION; i++) {
             vector[i] = (float) (center.nextDouble() * 10 + random.nextDouble());

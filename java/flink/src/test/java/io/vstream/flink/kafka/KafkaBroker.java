@@ -78,6 +78,11 @@ public final class KafkaBroker implements AutoCloseable {
         return "127.0.0.1:" + port;
     }
 
+    /** Number of the process. */
+    public long pid() {
+        return process.pid();
+    }
+
     /** Makes topics; the value is the number of partitions. */
     public void create(Map<String, Integer> topics) throws Exception {
         List<NewTopic> made = new ArrayList<>();

@@ -8,6 +8,7 @@ import io.vstream.flink.kafka.KafkaInput.Format;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.flink.util.Collector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -143,7 +144,19 @@ class RecordReaderTest {
     }
 
     private static RecordReader reader(Format format, boolean queries) {
-        RecordReader reader = new RecordReader(format, queries, 10);
+        KafkaInput input =
+                new KafkaInput(
+                        "",
+                        "t",
+                        "g",
+                        format,
+                        null,
+                        null,
+                        KafkaInput.Start.EARLIEST,
+                        0,
+                        1,
+                        Map.of());
+        RecordReader reader = new RecordReader(input, queries, 10);
         reader.open(null);
         return reader;
     }

@@ -2,6 +2,7 @@ package io.vstream.flink.place;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
@@ -9,6 +10,7 @@ import io.vstream.flink.job.Fault;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -64,19 +66,12 @@ class PlaceTest {
         byte[] template = template();
         List<OperatorSubtaskState> states = run(parallelism, List.of(), tasks -> mix(tasks, 400));
         checkPartitions(parallelism);
-        states =
-                run(
-                        parallelism,
-                        states,
-                        tasks -> {
-                            for (Task task : tasks) {
-                                task.harness.processElement2(
-                                        new StreamRecord<>(RouteEvent.template(1, template)));
-                                // A second one of the same epoch changes nothing.
-                                task.harness.processElement2(
-                                        new StreamRecord<>(RouteEvent.template(1, template)));
-                            }
-                        });
+        for (Step step : List.of(Step.ANNOUNCE, Step.SWITCH)) {
+            states = run(parallelism, states, tasks -> command(tasks, 1, step, template));
+        }
+        // Until the end of the hand-over a row is in both places; writes go on meanwhile.
+        states = run(parallelism, states, tasks -> mix(tasks, 40));
+        states = run(parallelism, states, tasks -> command(tasks, 1, Step.DONE, template));
         checkPartitions(parallelism);
         checkPlaced(template);
         states = run(parallelism, states, tasks -> mix(tasks, 400));
@@ -87,14 +82,119 @@ class PlaceTest {
     }
 
     @Test
-    void settlesOncePerTemplate() throws Exception {
-        try (Task task = new Task(1, 0, List.of())) {
-            task.harness.processElement2(new StreamRecord<>(RouteEvent.template(1, template())));
-            task.harness.processElement2(new StreamRecord<>(RouteEvent.settled(1, 0, 1)));
-            assertThat(task.harness.getSideOutput(Place.SETTLED))
-                    .extracting(StreamRecord::getValue)
-                    .usingRecursiveFieldByFieldElementComparator()
-                    .containsExactly(RouteEvent.settled(1, 0, 1));
+    void aRowIsInItsNewPlaceBeforeItLeavesTheOldOne() throws Exception {
+        byte[] template = template();
+        try (Task task = new Task(2, 0, List.of())) {
+            for (int i = 0; i < 40; i++) {
+                long id = ownId(i, 2, 0);
+                task.upsert(id, vector());
+            }
+            int before = task.writes().size();
+            command(List.of(task), 1, Step.ANNOUNCE, template);
+            command(List.of(task), 1, Step.SWITCH, template);
+            List<Write> moved = task.writes().subList(before, task.writes().size());
+            assertThat(moved).noneMatch(write -> write.delete);
+            assertThat(moved.stream().filter(write -> write.obeyed == null)).hasSize(40);
+            int switched = task.writes().size();
+            command(List.of(task), 1, Step.DONE, template);
+            List<Write> left = task.writes().subList(switched, task.writes().size());
+            assertThat(left.stream().filter(write -> write.delete)).isNotEmpty();
+            // Marks come last: what they speak of is before them.
+            assertThat(left.subList(left.size() - 2, left.size()))
+                    .allMatch(write -> write.obeyed != null && write.obeyed.step() == Step.DONE);
+        }
+    }
+
+    @Test
+    void aRangeInTwoHandsGetsItsDeletesInBoth() throws Exception {
+        byte[] first = template();
+        byte[] second = skewed(first);
+        try (Task task = new Task(2, 0, List.of());
+                NativeRouter old = NativeRouter.fromBytes(first);
+                NativeRouter next = NativeRouter.fromBytes(second)) {
+            MovedRanges moves = next.movesSince(old);
+            assertThat(moves.count()).isPositive();
+            for (Step step : Step.values()) {
+                command(List.of(task), 1, step, first);
+            }
+            float[] vector = vector();
+            long id = ownId(0, 2, 0);
+            Write upsert;
+            do {
+                vector = vector();
+                task.upsert(id, vector);
+                upsert = last(task);
+            } while (moves.rangeOf(upsert.code) < 0);
+            int from = ShardKeys.partition(upsert.shard, 2);
+            for (Step step : List.of(Step.ANNOUNCE, Step.SWITCH)) {
+                task.harness.processElement2(
+                        new StreamRecord<>(
+                                new RouteEvent(
+                                        1,
+                                        2,
+                                        step,
+                                        step == Step.ANNOUNCE ? second : new byte[0],
+                                        moves.bytes())));
+            }
+            task.upsert(id, vector);
+            List<Write> all = task.writes();
+            Write update = all.get(all.size() - 2);
+            Write erase = all.get(all.size() - 1);
+            assertThat(ShardKeys.partition(update.shard, 2)).isNotEqualTo(from);
+            assertThat(update.delete).isFalse();
+            assertThat(erase.delete).isTrue();
+            assertThat(ShardKeys.partition(erase.shard, 2)).isEqualTo(from);
+            assertThat(erase.version).isEqualTo(update.version);
+            int before = all.size();
+            task.delete(id);
+            List<Write> deletes = task.writes().subList(before, task.writes().size());
+            assertThat(deletes.stream().map(write -> ShardKeys.partition(write.shard, 2)))
+                    .containsExactlyInAnyOrder(0, 1);
+            task.upsert(id, vector);
+            command(List.of(task), 2, Step.DONE, second);
+            int done = task.writes().size();
+            task.delete(id);
+            assertThat(task.writes().size()).isEqualTo(done + 1);
+            assertThat(ShardKeys.partition(last(task).shard, 2)).isNotEqualTo(from);
+        }
+    }
+
+    /** A template that gives the ranges of the fuller partition away. */
+    private byte[] skewed(byte[] template) {
+        try (NativeRouter router = NativeRouter.fromBytes(template)) {
+            ByteBuffer loads = BufferLayout.allocate(MovedRanges.BUCKETS * 2 * Double.BYTES);
+            for (int bucket = 0; bucket < MovedRanges.BUCKETS / 2; bucket++) {
+                loads.putDouble(bucket * 2 * Double.BYTES, 1);
+            }
+            return router.rebalance(loads, 2, new NativeRouter.Limits(false, 1.1, 1.05, 1));
+        }
+    }
+
+    private static Write last(Task task) {
+        return task.writes().get(task.writes().size() - 1);
+    }
+
+    private static long ownId(int number, int parallelism, int subtask) {
+        long id = 0;
+        for (int left = number; ; id++) {
+            int owner =
+                    KeyGroupRangeAssignment.assignKeyToParallelOperator(
+                            id, ShardKeys.SHARDS, parallelism);
+            if (owner == subtask && left-- == 0) {
+                return id;
+            }
+        }
+    }
+
+    private static void command(List<Task> tasks, long epoch, Step step, byte[] template)
+            throws Exception {
+        byte[] bytes = step == Step.ANNOUNCE ? template : new byte[0];
+        for (Task task : tasks) {
+            // Said twice, as after a restore: the second time changes nothing.
+            for (int i = 0; i < 2; i++) {
+                task.harness.processElement2(
+                        new StreamRecord<>(new RouteEvent(1, epoch, step, bytes, new byte[0])));
+            }
         }
     }
 
@@ -130,19 +230,21 @@ class PlaceTest {
         String cosine = COLLECTION.replace("l2", "cosine");
         try (Task task = new Task(cosine, 1, 0, List.of())) {
             byte[] template = trained(cosine);
-            task.harness.processElement2(new StreamRecord<>(RouteEvent.template(1, template)));
+            for (Step step : Step.values()) {
+                command(List.of(task), 1, step, template);
+            }
             task.upsert(1, new float[DIMENSION]);
             assertThat(task.harness.getSideOutput(BadRecord.TAG)).hasSize(1);
         }
     }
 
-    private interface Step {
+    private interface Stage {
         void on(List<Task> tasks) throws Exception;
     }
 
     /** Runs a step on all subtasks and returns their state at its end. */
     private List<OperatorSubtaskState> run(
-            int parallelism, List<OperatorSubtaskState> restored, Step step) throws Exception {
+            int parallelism, List<OperatorSubtaskState> restored, Stage step) throws Exception {
         List<Task> tasks = new ArrayList<>();
         List<OperatorSubtaskState> states = new ArrayList<>();
         try {
@@ -198,7 +300,9 @@ class PlaceTest {
                                 .put(row.id, row));
         for (Task task : tasks) {
             for (Write write : task.writes()) {
-                apply(write, parallelism);
+                if (write.obeyed == null) {
+                    apply(write, parallelism);
+                }
             }
         }
     }

@@ -2,13 +2,16 @@ package io.vstream.flink.route;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.TreeSet;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.TwoInputStreamOperatorTestHarness;
@@ -31,7 +34,7 @@ class QueryRouterTest {
     private void open(double auditShare, OperatorSubtaskState state) throws Exception {
         harness =
                 new TwoInputStreamOperatorTestHarness<>(
-                        new QueryRouter(COLLECTION, DIMENSION, PARTITIONS, auditShare));
+                        new QueryRouter(COLLECTION, DIMENSION, PARTITIONS, auditShare, true));
         harness.setup(QueryCopy.TYPE.createSerializer(null));
         if (state != null) {
             harness.initializeState(state);
@@ -46,25 +49,62 @@ class QueryRouterTest {
     }
 
     @Test
-    void visitsEveryPartitionUntilAllRowsHaveSettled() throws Exception {
+    void visitsEveryPartitionUntilTheFirstTemplateSettles() throws Exception {
         open(0, null);
         assertThat(ask(1, 0)).hasSize(PARTITIONS);
-        // A mark may come before its template.
-        settle(0);
-        template();
-        settle(1);
-        settle(2);
-        pass(2 * QueryRouter.GRACE_MILLIS);
-        assertThat(ask(2, 0)).hasSize(PARTITIONS);
-        settle(3);
-        assertThat(ask(3, 0)).hasSize(PARTITIONS);
-        pass(QueryRouter.GRACE_MILLIS);
+        byte[] template = template(1);
+        for (Step step : List.of(Step.ANNOUNCE, Step.SWITCH, Step.ADOPT)) {
+            command(1, step, template);
+            assertThat(ask(2, 0)).hasSize(PARTITIONS);
+        }
+        command(1, Step.SETTLE, template);
         List<QueryCopy> copies = ask(4, 0);
         assertThat(copies).hasSizeBetween(1, PARTITIONS - 1);
         assertThat(copies).allMatch(copy -> copy.expected() == copies.size() && copy.inFanOut());
-        assertThat(copies)
-                .extracting(copy -> ShardKeys.partition(copy.shard(), PARTITIONS))
-                .doesNotHaveDuplicates();
+        assertThat(partitions(copies)).doesNotHaveDuplicates();
+    }
+
+    @Test
+    void visitsTheOwnersOfBothTemplatesWhileRangesChangeHands() throws Exception {
+        open(0, null);
+        settleAll();
+        List<List<Integer>> before = visits();
+        // Another sample: other cells, so that the two templates name different partitions.
+        byte[] template = trained(77, 2);
+        command(2, Step.ANNOUNCE, template);
+        List<List<Integer>> between = visits();
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        command(2, Step.SETTLE, template);
+        List<List<Integer>> after = visits();
+        for (int i = 0; i < between.size(); i++) {
+            assertThat(new TreeSet<>(between.get(i))).containsExactlyElementsOf(between.get(i));
+            TreeSet<Integer> both = new TreeSet<>(before.get(i));
+            both.addAll(after.get(i));
+            assertThat(between.get(i)).containsExactlyElementsOf(both);
+        }
+        assertThat(before).isNotEqualTo(after);
+        // The end of the hand-over, said again after a restore in its middle.
+        harness.close();
+        open(0, state);
+        assertThat(visits()).isEqualTo(between);
+        command(2, Step.SWITCH, template);
+        assertThat(visits()).isEqualTo(between);
+        command(2, Step.SETTLE, template);
+        assertThat(visits()).isEqualTo(after);
+    }
+
+    @Test
+    void everyCommandIsMarkedToEveryPartition() throws Exception {
+        open(0, null);
+        harness.processElement2(
+                new StreamRecord<>(new RouteEvent(5, 1, Step.ANNOUNCE, template(1), new byte[24])));
+        List<QueryCopy> marks = harness.extractOutputValues();
+        assertThat(partitions(marks)).containsExactly(0, 1, 2, 3);
+        for (QueryCopy copy : marks) {
+            assertThat(copy.obeyed().run()).isEqualTo(5);
+            assertThat(copy.obeyed().step()).isEqualTo(Step.ANNOUNCE);
+            assertThat(copy.obeyed().moves().count()).isEqualTo(1);
+        }
     }
 
     @Test
@@ -112,37 +152,55 @@ class QueryRouterTest {
     }
 
     private void settleAll() throws Exception {
-        template();
-        for (int subtask = 0; subtask < PARTITIONS; subtask++) {
-            settle(subtask);
+        byte[] template = template(1);
+        for (Step step : Step.values()) {
+            command(1, step, template);
         }
-        pass(QueryRouter.GRACE_MILLIS);
     }
 
-    private void template() throws Exception {
+    private void command(long epoch, Step step, byte[] template) throws Exception {
+        byte[] bytes = step == Step.ANNOUNCE ? template : new byte[0];
+        harness.processElement2(
+                new StreamRecord<>(new RouteEvent(1, epoch, step, bytes, new byte[0])));
+        taken = harness.extractOutputValues().size();
+    }
+
+    private byte[] template(long epoch) {
+        return trained(5, epoch);
+    }
+
+    private byte[] trained(long seed, long epoch) {
         int rows = 400;
-        SplittableRandom random = new SplittableRandom(5);
+        SplittableRandom random = new SplittableRandom(seed);
         ByteBuffer sample = BufferLayout.allocate(rows * DIMENSION * Float.BYTES);
         for (int i = 0; i < rows * DIMENSION; i++) {
             sample.putFloat(i * Float.BYTES, (float) random.nextDouble());
         }
-        try (NativeRouter router = NativeRouter.train(COLLECTION, sample, rows, 1)) {
-            harness.processElement2(new StreamRecord<>(RouteEvent.template(1, router.toBytes())));
+        try (NativeRouter router = NativeRouter.train(COLLECTION, sample, rows, epoch)) {
+            return router.toBytes();
         }
     }
 
-    private void settle(int subtask) throws Exception {
-        harness.processElement2(new StreamRecord<>(RouteEvent.settled(1, subtask, PARTITIONS)));
+    private static List<Integer> partitions(List<QueryCopy> copies) {
+        return copies.stream().map(copy -> ShardKeys.partition(copy.shard(), PARTITIONS)).toList();
     }
 
-    private void pass(long millis) throws Exception {
-        harness.setProcessingTime(harness.getProcessingTime() + millis);
+    /** Partitions that queries at twenty places visit. */
+    private List<List<Integer>> visits() throws Exception {
+        List<List<Integer>> all = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            all.add(partitions(ask(i, 0, i * 0.05f, 1 - i * 0.05f)));
+        }
+        return all;
     }
 
     private List<QueryCopy> ask(long number, int effort) throws Exception {
+        return ask(number, effort, 0.1f, 0.1f);
+    }
+
+    private List<QueryCopy> ask(long number, int effort, float... vector) throws Exception {
         Ticket ticket = new Ticket(number, number, 10, effort, 0, true);
-        harness.processElement1(
-                new StreamRecord<>(new QueryRecord(ticket, new float[] {0.1f, 0.1f})));
+        harness.processElement1(new StreamRecord<>(new QueryRecord(ticket, vector)));
         List<QueryCopy> all = harness.extractOutputValues();
         List<QueryCopy> fresh = all.subList(taken, all.size());
         taken = all.size();

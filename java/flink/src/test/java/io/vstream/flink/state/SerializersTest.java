@@ -3,6 +3,8 @@ package io.vstream.flink.state;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.balance.Mark;
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
@@ -15,6 +17,7 @@ import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
+import io.vstream.nativecore.MovedRanges;
 import java.io.IOException;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.serialization.SerializerConfigImpl;
@@ -66,6 +69,10 @@ class SerializersTest {
         Write passed = new Write();
         passed.id = 2;
         passed.offsets = offsets;
+        Write obeyed = new Write();
+        obeyed.id = 3;
+        obeyed.shard = 64;
+        obeyed.obeyed = new Mark(-1, 5, Step.SWITCH, 3, new MovedRanges(new byte[48]));
         return Stream.of(
                 Arguments.of(Incoming.TYPE, incoming),
                 Arguments.of(VectorRecord.TYPE, upsert),
@@ -74,9 +81,22 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, mark),
                 Arguments.of(Write.TYPE, erase),
                 Arguments.of(Write.TYPE, passed),
+                Arguments.of(Write.TYPE, obeyed),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
                 Arguments.of(
-                        QueryCopy.TYPE, new QueryCopy(TICKET.asAudit(), 99, false, 128, 5, VECTOR)),
+                        QueryCopy.TYPE,
+                        new QueryCopy(TICKET.asAudit(), 99, false, 128, 5, 4095, VECTOR, null)),
+                Arguments.of(
+                        QueryCopy.TYPE,
+                        new QueryCopy(
+                                new Ticket(0, 0, 1, 0, 0, false),
+                                7,
+                                false,
+                                0,
+                                0,
+                                -1,
+                                new float[0],
+                                new Mark(9, 2, Step.ADOPT, 3, MovedRanges.NONE))),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
@@ -97,7 +117,9 @@ class SerializersTest {
                                 true,
                                 new Frontier(-9, offsets))),
                 Arguments.of(RouteEvent.TYPE, RouteEvent.template(3, new byte[] {1, 2})),
-                Arguments.of(RouteEvent.TYPE, RouteEvent.settled(3, 1, 2)),
+                Arguments.of(
+                        RouteEvent.TYPE,
+                        new RouteEvent(-7, 3, Step.SETTLE, new byte[0], new byte[24])),
                 Arguments.of(
                         BadRecord.TYPE, new BadRecord(BadRecord.Reason.BAD_K, "x".repeat(999))),
                 Arguments.of(VectorSerializer.TYPE, VECTOR));

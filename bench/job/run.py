@@ -1,0 +1,105 @@
+"""Measures whole jobs between Kafka topics, ours and those that call a database.
+
+`python run.py OUT RUN...`: each RUN is a name of `RUNS`. Its result goes to OUT/RUN/result.json;
+what a run does is told in `JobBench.java`. The jars and the tests' classes must be built.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+FLINK = ROOT / "java" / "flink" / "target"
+BROKER = ROOT / "java" / "broker" / "target" / "lib"
+# Where install.py of bench/peers puts the databases.
+ENVIRONMENTS = ROOT / ".venv-peers" / "environments"
+
+_BESIDE = {"preload": "50000", "seconds": "12"}
+# The rates of the paper, then upwards; a peer that cannot keep 500 is asked for less.
+_PAPER = "500,3500,6500,9500"
+_SLOW = "50,100,200,350,500,700,1000,1500,2000,3500,6500,9500"
+
+RUNS: dict[str, dict[str, str]] = {
+    "raw": {"rates": "5000,8000,10000,11000,12000", "warm-up": "10000"},
+    "json": {"format": "json", "rates": "5000,8000,9000,10000", "warm-up": "8000"},
+    "exactly-once": {"delivery": "exactly-once", "rates": "5000", "until": "false"},
+    "half": {"rates": "5000,5500", "warm-up": "10000", "until": "false"},
+    "beside-vstream": {**_BESIDE, "rates": _PAPER},
+    "beside-chroma": {**_BESIDE, "system": "chroma", "rates": _SLOW},
+    "beside-chroma-single": {**_BESIDE, "system": "chroma", "rates": _SLOW, "batch": "1"},
+}
+
+
+def main() -> None:
+    """Run what the words name, one after another."""
+    out = Path(sys.argv[1]).resolve()
+    for name in sys.argv[2:]:
+        folder = out / name
+        subprocess.run(["rm", "-rf", folder], check=True)
+        folder.mkdir(parents=True)
+        with _server(RUNS[name].get("system", "vstream"), folder) as server:
+            _run(folder, {**RUNS[name], **server})
+
+
+def _run(folder: Path, options: dict[str, str]) -> None:
+    jar = next(FLINK.glob("vstream-flink-*.jar"))
+    path = f"{FLINK / 'test-classes'}:{jar}:{FLINK / 'lib'}/*"
+    words = [word for key, value in options.items() for word in (f"--{key}", value)]
+    command = [
+        *("java", "-Xms1g", "-Xmx1500m", "-XX:+UseSerialGC"),
+        *(f"-Dvstream.broker.lib={BROKER}", "-cp", path),
+        *("io.vstream.flink.bench.JobBench", "--folder", str(folder), *words),
+    ]
+    subprocess.run(command, check=False, cwd=ROOT)
+
+
+@contextmanager
+def _server(system: str, folder: Path) -> Iterator[dict[str, str]]:
+    """Start the server of a database on loopback, and end it."""
+    if system == "vstream":
+        yield {}
+        return
+    port = _free_port()
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(_command(system, port, folder), stdout=log, stderr=log)
+        try:
+            _await(port, server)
+            yield {"server": f"127.0.0.1:{port}", "server-pid": str(server.pid)}
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _command(system: str, port: int, folder: Path) -> list[str]:
+    program = ENVIRONMENTS / system / "bin" / system
+    where = ["--host", "127.0.0.1", "--port", str(port), "--path", str(folder / "db")]
+    return [str(program), "run", *where]
+
+
+def _await(port: int, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    sys.exit("The server does not start; see server.log beside the result.")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

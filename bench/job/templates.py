@@ -1,0 +1,109 @@
+"""Runs a drifting stream and a hot spot with and without dynamic templates.
+
+Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and work lie
+over the partitions, the worst recall of any five seconds, fan-out and latency.
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+WINDOW = 5
+"""Seconds over which recall is averaged, so that some tens of audits fall into each."""
+
+AFTER = 30
+"""Seconds of the stream after which loads are to be even."""
+
+
+def run(vstream: Path, job: str, data: str, policy: str, out: Path) -> list[dict]:
+    """Runs one job to its end and returns its lines."""
+    lines = out / f"{data}-{policy}.jsonl"
+    command = [
+        str(vstream),
+        "run",
+        job,
+        f"--set=vectors.path=data/drift/{data}.fbin",
+        f"--set=rebalance.policy={policy}",
+        f"--set=checkpoint.path={out}/checkpoints",
+        f"--lines={lines}",
+    ]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def uneven(values: list[float]) -> float:
+    """Largest over mean."""
+    return max(values) * len(values) / max(sum(values), 1e-9)
+
+
+def load(window: list[dict]) -> list[float]:
+    """Load of each partition: its shares of the rows and of the work, as the plan weighs them."""
+    rows = window[-1]["rows_per_partition"]
+    work = [sum(line["work_us_per_partition"][p] for line in window) for p in range(len(rows))]
+    return [
+        r / max(sum(rows), 1) + w / max(sum(work), 1) for r, w in zip(rows, work, strict=True)
+    ]
+
+
+def summary(lines: list[dict]) -> dict[str, float]:
+    """What a run was like while the stream lasted."""
+    stream = [line for line in lines if line["type"] == "progress" and line["phase"] == "stream"]
+    began = stream[0]["seconds"]
+    late = [line for line in stream if line["seconds"] - began >= AFTER]
+    recalls = []
+    for start in range(0, len(stream) - WINDOW + 1, WINDOW):
+        window = stream[start : start + WINDOW]
+        before = stream[start - 1]["audits"] if start else 0
+        counts = [line["audits"] for line in window]
+        audits = [b - a for a, b in zip([before, *counts], counts, strict=False)]
+        found = sum(
+            n * line["recall_recent"]
+            for n, line in zip(audits, window, strict=True)
+            if line["recall_recent"] is not None
+        )
+        if sum(audits) > 0:
+            recalls.append(found / sum(audits))
+    loads = [load(stream[i : i + WINDOW]) for i in range(0, len(stream) - WINDOW + 1, WINDOW)]
+    late_loads = [load(late[i : i + WINDOW]) for i in range(0, len(late) - WINDOW + 1, WINDOW)]
+    result = lines[-1]
+    return {
+        "load max/mean, worst": max(map(uneven, loads)),
+        f"after {AFTER} s": max(map(uneven, late_loads)),
+        "mean after": sum(map(uneven, late_loads)) / len(late_loads),
+        "rows max/mean, at the end": uneven(result["rows_per_partition"]),
+        "recall, worst 5 s": min(recalls),
+        "recall": result["recall_at_10"],
+        "fan-out": result["fan_out"],
+        "p50 ms": result["query_p50_ms"],
+        "p99 ms": result["query_p99_ms"],
+        "templates": stream[-1]["epoch"],
+        "rows moved": stream[-1]["rows_adopted"],
+    }
+
+
+def main() -> None:
+    """Runs what was asked for and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vstream", type=Path, default=Path("dist/bin/vstream"))
+    parser.add_argument("--job", default="examples/drift.yaml")
+    parser.add_argument("--out", type=Path, default=Path("run/templates"))
+    parser.add_argument("--data", nargs="+", default=["drift", "hot"])
+    parser.add_argument("--policies", nargs="+", default=["none", "cells", "boundary"])
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    head = False
+    for data in arguments.data:
+        for policy in arguments.policies:
+            lines = run(arguments.vstream, arguments.job, data, policy, arguments.out)
+            row = summary(lines)
+            if not head:
+                print("| stream | policy | " + " | ".join(row) + " |")
+                print("|---|---|" + "---|" * len(row))
+                head = True
+            cells = " | ".join(f"{value:.3f}".rstrip("0").rstrip(".") for value in row.values())
+            print(f"| {data} | {policy} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

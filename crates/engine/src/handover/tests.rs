@@ -1,0 +1,146 @@
+//! Two engines, rows that go from one to the other, and what happens to them meanwhile.
+
+use super::{Adoption, Awaiting, MovedRange};
+use crate::{Effort, Element, Engine, ErrorKind, Metric, Query, Row, Scratch, Settings, Syncing};
+use std::collections::BTreeMap;
+use vstream_vector::SplitMix;
+
+const DIMENSION: usize = 8;
+/// Codes from 1000 to 1999 go from shard 1 to shard 70.
+const RANGES: [MovedRange; 1] = [MovedRange { first: 1000, last: 1999, from: 1, to: 70 }];
+
+fn engine(metric: Metric) -> Engine {
+    Engine::create(Settings::new(DIMENSION, metric, Element::F32)).expect("good settings")
+}
+
+fn vector(random: &mut SplitMix) -> Vec<f32> {
+    (0..DIMENSION).map(|_| random.normal()).collect()
+}
+
+fn rows(engine: &Engine) -> BTreeMap<u64, (u64, u64, u16, Vec<u32>)> {
+    let mut rows = BTreeMap::new();
+    engine
+        .pin()
+        .for_each_row(&mut |row| {
+            let bits = row.vector.iter().map(|x| x.to_bits()).collect();
+            let twice = rows.insert(row.id, (row.version, row.code, row.shard, bits));
+            assert!(twice.is_none(), "row {} twice", row.id);
+        })
+        .expect("rows in memory");
+    rows
+}
+
+fn adopt(engine: &mut Engine, awaiting: &Awaiting, dir: &std::path::Path) -> usize {
+    let mut adoption = Adoption::open(engine.settings(), dir).expect("whole files");
+    let mut total = 0;
+    loop {
+        match adoption.step(engine, awaiting, 7).expect("whole files") {
+            0 => return total,
+            rows => total += rows,
+        }
+    }
+}
+
+#[test]
+fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
+    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+        let (mut old, mut new) = (engine(metric), engine(metric));
+        let mut random = SplitMix(9);
+        for id in 0..3000u64 {
+            let vector = vector(&mut random);
+            let shard = if id % 5 == 0 { 2 } else { 1 };
+            old.upsert(&Row { id, version: id + 1, code: id, shard, vector: &vector })
+                .expect("a good row");
+        }
+        let before = rows(&old);
+        let dir = tempfile::tempdir().expect("a folder");
+        let files = dir.path().join("sealed");
+        let summary = old.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
+        assert_eq!(summary.rows, 800);
+        assert_eq!(adopt(&mut new, &Awaiting::default(), &files), 800);
+        let leaving = old.leaving(&RANGES).expect("rows in memory");
+        assert_eq!(leaving.len(), 800);
+        for (id, version) in leaving {
+            assert!(old.delete(id, version).expect("a delete"));
+        }
+        let (stayed, moved) = (rows(&old), rows(&new));
+        assert_eq!(stayed.len() + moved.len(), before.len());
+        for (id, row) in before {
+            let leaves = row.2 == 1 && (1000..2000).contains(&row.1);
+            let (now, shard) = if leaves { (&moved[&id], 70) } else { (&stayed[&id], row.2) };
+            assert_eq!((now.0, now.1, &now.3), (row.0, row.1, &row.3));
+            assert_eq!(now.2, shard);
+        }
+        let query = vector(&mut random);
+        let query = Query { vector: &query, k: 5, effort: Effort::Exact };
+        let mut found = Vec::new();
+        new.reader().search(&query, &mut Scratch::default(), &mut found).expect("a good query");
+        assert_eq!(found.len(), 5);
+    }
+}
+
+#[test]
+fn what_is_newer_wins_over_what_is_adopted() {
+    let (mut old, mut new) = (engine(Metric::L2), engine(Metric::L2));
+    let far = [9.0; DIMENSION];
+    let row = |id, version, code, shard| Row { id, version, code, shard, vector: &far };
+    for id in 1..=5 {
+        old.upsert(&row(id, 10, 1500, 1)).expect("a good row");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = dir.path().join("sealed");
+    old.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
+    let mut awaiting = Awaiting::default();
+    // 1 was updated here, 2 deleted, 3 updated here and then deleted, 4 sent here by the update
+    // whose delete came here too, of one version with it.
+    new.upsert(&row(1, 11, 1400, 70)).expect("a good row");
+    awaiting.deleted(2, 12);
+    new.upsert(&row(3, 13, 1400, 70)).expect("a good row");
+    new.delete(3, 14).expect("a delete");
+    awaiting.deleted(3, 14);
+    awaiting.deleted(4, 10);
+    awaiting.deleted(4, 9);
+    assert_eq!(adopt(&mut new, &awaiting, &files), 5);
+    let versions: Vec<(u64, u64)> = rows(&new).iter().map(|(&id, row)| (id, row.0)).collect();
+    assert_eq!(versions, [(1, 11), (4, 10), (5, 10)]);
+    // Again, as after a restore: nothing changes.
+    adopt(&mut new, &awaiting, &files);
+    assert_eq!(rows(&new).len(), 3);
+}
+
+#[test]
+fn within_one_engine_rows_only_change_their_shard() {
+    let mut engine = engine(Metric::L2);
+    for id in 0..100u64 {
+        let vector = [id as f32; DIMENSION];
+        let row = Row { id, version: 3, code: 950 + id, shard: 1, vector: &vector };
+        engine.upsert(&row).expect("a good row");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = dir.path().join("sealed");
+    engine.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
+    adopt(&mut engine, &Awaiting::default(), &files);
+    assert!(engine.leaving(&RANGES).expect("rows in memory").is_empty());
+    let shards = engine.shard_rows().expect("rows in memory");
+    assert_eq!(shards.into_iter().collect::<Vec<_>>(), [(1, 50), (70, 50)]);
+}
+
+#[test]
+fn a_damaged_or_foreign_file_is_refused_before_any_row() {
+    let mut old = engine(Metric::L2);
+    let vector = [1.0; DIMENSION];
+    let row = Row { id: 1, version: 1, code: 1500, shard: 1, vector: &vector };
+    old.upsert(&row).expect("a good row");
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = dir.path().join("sealed");
+    old.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
+    let foreign =
+        Adoption::open(&Settings::new(4, Metric::L2, Element::F32), &files).err().expect("refused");
+    assert_eq!(foreign.kind(), ErrorKind::Invalid);
+    let path = files.join("shard-070.rows");
+    let mut bytes = std::fs::read(&path).expect("the file");
+    bytes[60] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    let damaged = Adoption::open(old.settings(), &files).err().expect("refused");
+    assert_eq!(damaged.kind(), ErrorKind::Corrupt);
+}

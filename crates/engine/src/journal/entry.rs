@@ -1,0 +1,118 @@
+//! Segments as the manifest names them, and the files of marks beside them.
+//!
+//! ```text
+//! marks-N  header 56 B: magic "VSTRMARK" | u32 format | u32 0 | u64 collection | u64 number N
+//!                       | u64 number of the segment | u64 rows of the segment | u64 rows marked
+//!          a bit per row of the segment, the first row in the lowest bit; set: the row is gone
+//!          u64 XXH3-64 of all before
+//! ```
+
+use std::path::Path;
+
+use vstream_store::{Access, Range, Store};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::files::marks_name;
+use super::format::{u128_at, u32_at, u64_at};
+use crate::error::Error;
+
+const MAGIC: &[u8; 8] = b"VSTRMARK";
+const FORMAT: u32 = 1;
+const HEADER: usize = 56;
+
+/// A segment of a durable engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentEntry {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+    /// Of all its rows, gone or not.
+    pub(crate) digest: u128,
+    /// Number of the file that says which rows are gone; 0 if none is.
+    pub(crate) marks: u64,
+    /// Rows that are gone.
+    pub(crate) marked: u64,
+}
+
+impl SegmentEntry {
+    pub(super) const BYTES: usize = 56;
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.number, self.bytes, self.rows] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.digest.to_le_bytes());
+        out.extend_from_slice(&self.marks.to_le_bytes());
+        out.extend_from_slice(&self.marked.to_le_bytes());
+    }
+
+    /// * `bytes`: [`SegmentEntry::BYTES`] of them.
+    pub(super) fn decode(bytes: &[u8]) -> SegmentEntry {
+        SegmentEntry {
+            number: u64_at(bytes, 0),
+            bytes: u64_at(bytes, 8),
+            rows: u64_at(bytes, 16),
+            digest: u128_at(bytes, 24),
+            marks: u64_at(bytes, 40),
+            marked: u64_at(bytes, 48),
+        }
+    }
+
+    /// What no other segment ever had: blocks of another are noticed by it.
+    pub(crate) fn identity(&self, collection: u64) -> u64 {
+        let mut bytes = [0u8; 16];
+        bytes[..8].copy_from_slice(&collection.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.number.to_le_bytes());
+        xxh3_64(&bytes)
+    }
+
+    /// Writes which rows are gone as file `self.marks`.
+    ///
+    /// * `bits`: a bit per row, `self.marked` of them set.
+    pub(crate) fn write_marks(
+        &self,
+        store: &dyn Store,
+        collection: u64,
+        bits: &[u8],
+    ) -> Result<(), Error> {
+        let mut out = Vec::with_capacity(HEADER + bits.len() + 8);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&FORMAT.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for word in [collection, self.marks, self.number, self.rows, self.marked] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(bits);
+        out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+        // What a failed attempt may have left; no manifest names it.
+        store.delete(&marks_name(self.marks))?;
+        Ok(store.put(&marks_name(self.marks), &out)?)
+    }
+
+    /// Reads which rows are gone: a bit per row; empty if none is. Errors: `Corrupt`, `Io`.
+    pub(crate) fn read_marks(&self, store: &dyn Store, collection: u64) -> Result<Vec<u8>, Error> {
+        if self.marks == 0 {
+            return Ok(Vec::new());
+        }
+        let file = store.open(&marks_name(self.marks), Access::Cached)?;
+        let corrupt = |what: &str| Error::corrupt(Path::new(file.name()), what);
+        let bits = self.rows.div_ceil(8);
+        if file.bytes() != HEADER as u64 + bits + 8 {
+            return Err(corrupt("its length is not that of marks for its segment"));
+        }
+        let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
+        let (body, footer) = bytes.split_at(bytes.len() - 8);
+        if xxh3_64(body) != u64_at(footer, 0) {
+            return Err(corrupt("the checksum at its end does not match its content"));
+        }
+        let words = [collection, self.marks, self.number, self.rows, self.marked];
+        let same = &body[..8] == MAGIC
+            && u32_at(body, 8) == FORMAT
+            && words.iter().zip(0..).all(|(&word, at)| u64_at(body, 16 + 8 * at) == word);
+        let marked: u64 = body[HEADER..].iter().map(|bits| u64::from(bits.count_ones())).sum();
+        if !same || marked != self.marked {
+            return Err(corrupt("these are not the marks that the manifest names"));
+        }
+        Ok(body[HEADER..].to_vec())
+    }
+}

@@ -1,0 +1,143 @@
+//! The state of a moment as files that others copy while the engine goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use vstream_store::{Access, ReadAt, Store};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::base::Keeper;
+use super::flusher::Ticket;
+use super::state::State;
+use super::window::Window;
+use crate::error::Error;
+
+/// Bytes that are read at a time for a checksum.
+const PART: usize = 1 << 20;
+
+/// A file of a shared state. Its bytes never change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedFile {
+    /// Its name in the directory of the state.
+    pub name: String,
+    /// A name that no other content ever has: under it a copy can be kept for many states.
+    pub key: String,
+    /// Where it is now, until the state is dropped.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// XXH3-64 of its content.
+    pub checksum: u64,
+}
+
+/// The rows of one moment, as files that stay until this is dropped.
+///
+/// A directory with the manifest as `COLLECTION` and the files under their names is opened by
+/// `Engine::open` as exactly that state. Two states in a row differ by new files only: what was
+/// written since the first. Holds the directory's lock as long as it lives.
+pub struct SharedState {
+    keeper: Arc<Keeper>,
+    manifest: Vec<u8>,
+    collection: u64,
+    names: Vec<String>,
+    state: State,
+    ticket: Ticket,
+}
+
+impl SharedState {
+    /// * `ticket`: of the last record, after which the log was rotated.
+    pub(super) fn of(
+        keeper: &Arc<Keeper>,
+        state: State,
+        ticket: Ticket,
+    ) -> Result<SharedState, Error> {
+        let (manifest, names) = keeper.pin(state)?;
+        Ok(SharedState {
+            keeper: keeper.clone(),
+            collection: manifest.collection,
+            manifest: manifest.encode(),
+            names,
+            state,
+            ticket,
+        })
+    }
+
+    /// The bytes of the manifest, which is called `COLLECTION` in a directory.
+    pub fn manifest(&self) -> &[u8] {
+        &self.manifest
+    }
+
+    /// Rows that live in it.
+    pub fn rows(&self) -> u64 {
+        self.state.live
+    }
+
+    /// Sum, mod 2^128, of a hash of (id, version) of every row that lives in it.
+    pub fn digest(&self) -> u128 {
+        self.state.digest
+    }
+
+    /// The files beside the manifest, when they are whole on the disk.
+    ///
+    /// Cost: may wait for a sync; each file is read once for its checksum, whatever the number of
+    /// states that it is part of. From any thread. Errors: `Io` if the log cannot be written.
+    pub fn files(&self) -> Result<Vec<SharedFile>, Error> {
+        self.ticket.clone().wait()?;
+        self.names.iter().map(|name| self.file(name)).collect()
+    }
+
+    /// Copies the state to `dir`, which then opens as an engine. Errors: `Invalid` if there is a
+    /// collection, `Io`.
+    pub fn copy_to(&self, dir: &Path) -> Result<(), Error> {
+        let files = self.files()?;
+        let store = vstream_store::FileStore::create_dir(dir, vstream_store::Syncing::Full)?;
+        super::check_not_collection(&store, "choose another directory")?;
+        for file in &files {
+            let from = self.keeper.directory().store.open(&file.name, Access::Cached)?;
+            let mut to = store.create(&file.name)?;
+            for_each_part(&*from, &mut |part| Ok(to.append(part)?))?;
+            to.finish()?;
+        }
+        Ok(store.put(super::files::COLLECTION, &self.manifest)?)
+    }
+
+    fn file(&self, name: &str) -> Result<SharedFile, Error> {
+        let store = &self.keeper.directory().store;
+        let file = store.open(name, Access::Cached)?;
+        let checksum = self.keeper.checksum_of(name, || {
+            let mut hash = Xxh3::new();
+            for_each_part(&*file, &mut |part| {
+                hash.update(part);
+                Ok(())
+            })?;
+            Ok(hash.digest())
+        })?;
+        Ok(SharedFile {
+            name: name.to_owned(),
+            key: format!("{:016x}.{name}.{checksum:016x}", self.collection),
+            path: store.describe(name),
+            bytes: file.bytes(),
+            checksum,
+        })
+    }
+}
+
+impl Drop for SharedState {
+    fn drop(&mut self) {
+        self.keeper.directory().unpin(&self.names);
+    }
+}
+
+fn for_each_part(
+    file: &dyn ReadAt,
+    visit: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut window = Window::new(file);
+    let mut offset = 0;
+    while offset < file.bytes() {
+        let part = window.get(offset, PART)?;
+        offset += part.len() as u64;
+        visit(part)?;
+    }
+    Ok(())
+}

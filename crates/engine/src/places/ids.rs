@@ -1,0 +1,117 @@
+//! Where the rows of a segment are, by id: built once, never changed, small.
+//!
+//! Entries of 12 bytes in buckets by hash, one after the other, and the start of each bucket: a
+//! look-up reads a word and then one or two cache lines. Versions are kept by row, as what they are
+//! above the least, in as many bytes as the largest takes: often none.
+
+use crate::error::Error;
+use crate::segment::Segment;
+
+/// Entries of a bucket, on average.
+const BUCKET: usize = 8;
+
+/// Rows of a segment by id.
+pub(crate) struct IdTable {
+    /// Where each bucket begins, and the end of the last.
+    starts: Box<[u32]>,
+    entries: Box<[Entry]>,
+    versions: Versions,
+}
+
+/// An id in two words, so that an entry takes 12 bytes, and its row.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    low: u32,
+    high: u32,
+    row: u32,
+}
+
+impl IdTable {
+    /// The table of a segment. Cost: its id area is read. Errors: `Corrupt`, those of the store.
+    pub(crate) fn of(segment: &Segment) -> Result<IdTable, Error> {
+        let rows = segment.rows() as usize;
+        let mut ids: Vec<(u64, u32)> = Vec::with_capacity(rows);
+        let mut versions = vec![0u64; rows];
+        segment.for_each_id(&mut |id, version, row| {
+            ids.push((id, row));
+            versions[row as usize] = version;
+        })?;
+        let buckets = rows.div_ceil(BUCKET).max(1);
+        let mut starts = vec![0u32; buckets + 1];
+        ids.iter().for_each(|&(id, _)| starts[bucket(id, buckets) + 1] += 1);
+        (0..buckets).for_each(|at| starts[at + 1] += starts[at]);
+        let mut next = starts.clone();
+        let mut entries = vec![Entry::default(); rows];
+        for (id, row) in ids {
+            let at = &mut next[bucket(id, buckets)];
+            entries[*at as usize] = Entry { low: id as u32, high: (id >> 32) as u32, row };
+            *at += 1;
+        }
+        let (starts, entries) = (starts.into(), entries.into());
+        Ok(IdTable { starts, entries, versions: Versions::of(&versions) })
+    }
+
+    /// The row of an id, whether it is gone or not.
+    #[inline]
+    pub(crate) fn find(&self, id: u64) -> Option<u32> {
+        let at = bucket(id, self.starts.len() - 1);
+        let entries = &self.entries[self.starts[at] as usize..self.starts[at + 1] as usize];
+        let is_it = |entry: &&Entry| u64::from(entry.low) | u64::from(entry.high) << 32 == id;
+        entries.iter().find(is_it).map(|entry| entry.row)
+    }
+
+    /// Shows id, version and row of every row, in no order.
+    pub(crate) fn for_each(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
+        for entry in &self.entries {
+            let id = u64::from(entry.low) | u64::from(entry.high) << 32;
+            visit(id, self.version(entry.row), entry.row);
+        }
+    }
+
+    /// The version of a row.
+    pub(crate) fn version(&self, row: u32) -> u64 {
+        self.versions.get(row)
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let words = size_of_val(&*self.starts) + size_of_val(&*self.entries);
+        (words + self.versions.above.len()) as u64
+    }
+}
+
+/// Numbers above the least of them.
+struct Versions {
+    least: u64,
+    /// Bytes of each, 0 to 8.
+    width: usize,
+    above: Box<[u8]>,
+}
+
+impl Versions {
+    fn of(versions: &[u64]) -> Versions {
+        let least = versions.iter().copied().min().unwrap_or(0);
+        let most = versions.iter().copied().max().unwrap_or(0);
+        let width = (u64::BITS - (most - least).leading_zeros()).div_ceil(8) as usize;
+        let bytes = |version: &u64| (version - least).to_le_bytes();
+        let above = versions.iter().flat_map(|version| bytes(version).into_iter().take(width));
+        Versions { least, width, above: above.collect() }
+    }
+
+    fn get(&self, row: u32) -> u64 {
+        let mut word = [0u8; 8];
+        let from = row as usize * self.width;
+        word[..self.width].copy_from_slice(&self.above[from..from + self.width]);
+        self.least + u64::from_le_bytes(word)
+    }
+}
+
+/// The bucket of an id, by the finaliser of SplitMix64: ids are often consecutive.
+#[inline]
+fn bucket(id: u64, buckets: usize) -> usize {
+    let mut z = id ^ 0x9e37_79b9_7f4a_7c15;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    (((z >> 32) * buckets as u64) >> 32) as usize
+}

@@ -1,0 +1,326 @@
+//! Writes several segments as one, without the rows that are gone.
+//!
+//! 1. The leaves of the largest source are the targets. A row of another source goes to the nearest
+//!    of the targets around its own leaf.
+//! 2. Target by target: its own rows and those that came are read together. Too many are divided
+//!    by 2-means until leaves have their size; too few wait for the next target, which is a
+//!    neighbour in leaf order. This is LIRE's split and merge, done when rows are written anyway.
+//! 3. It keeps, for every row of the sources, its row in the new segment: so marks that come while
+//!    it is written find their rows.
+//!
+//! Memory: 12 bytes per row of the sources, a cache of blocks, a few leaves. Source of the splits:
+//! SPFresh (SOSP '23), section 3.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vstream_index::{RowKey, VectorRef};
+use vstream_store::blocks::BlockReader;
+use vstream_store::{Cache, Store};
+use vstream_vector::{kernels, KMeans, KMeansSettings};
+
+use super::plan::Plan;
+use super::sealed::Sealed;
+use crate::error::Error;
+use crate::segment::{
+    Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
+};
+
+/// Targets around a leaf to which its rows may go.
+const NEAR: usize = 24;
+/// Rows of a leaf at most, and below which it is joined with its neighbour.
+const LEAF_ROWS_MAX: usize = 384;
+const LEAF_ROWS_MIN: usize = 96;
+/// Bytes of blocks that are kept while leaves are gathered.
+const CACHE_BYTES: usize = 16 << 20;
+/// Bytes that are written per second at most: the disk serves queries and the log too.
+const BYTES_PER_SECOND: f64 = 150e6;
+/// No row of the new segment.
+const GONE: u32 = u32::MAX;
+
+/// A segment that was written from others.
+pub(crate) struct Merged {
+    sources: Vec<Arc<Sealed>>,
+    /// Rows that died at or before this sequence were left out.
+    since: u64,
+    /// Per source and row, its row in the new segment.
+    moved: Vec<Vec<u32>>,
+    pub(crate) summary: SegmentSummary,
+}
+
+impl Merged {
+    /// Writes the sources of `plan` as segment `name`. Errors: those of reading and writing, and
+    /// `Unavailable` if `stop` was set. There is no file then.
+    pub(super) fn write(
+        plan: &Plan,
+        store: &dyn Store,
+        name: &str,
+        settings: SegmentSettings,
+        stop: &AtomicBool,
+    ) -> Result<Merged, Error> {
+        let Plan { sources, since } = plan;
+        let moved = sources.iter().map(|of| vec![GONE; of.segment.rows() as usize]).collect();
+        let mut merge = Merge {
+            sources,
+            since: *since,
+            moved,
+            writer: SegmentWriter::create(store, name, settings)?,
+            settings,
+            written: 0,
+            gathered: Gathered::new(settings),
+            begun: Instant::now(),
+            stop,
+        };
+        merge.run()?;
+        let Merge { moved, writer, .. } = merge;
+        let summary = writer.finish()?;
+        Ok(Merged { sources: sources.clone(), since: *since, moved, summary })
+    }
+
+    /// True if the rows of a segment are in it.
+    pub(crate) fn is_source(&self, number: u64) -> bool {
+        self.sources.iter().any(|sealed| sealed.number == number)
+    }
+
+    /// Rows that died at or before this sequence are not in it.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// A bit per row of the new segment that was gone at the sequence `until`, and how many are.
+    pub(crate) fn marks(&self, until: u64) -> (Vec<u8>, u64) {
+        let mut bits = vec![0u8; (self.summary.rows as usize).div_ceil(8)];
+        let mut marked = 0;
+        self.for_each_death(&mut |row, sequence| {
+            if sequence <= until {
+                bits[row as usize / 8] |= 1 << (row % 8);
+                marked += 1;
+            }
+        });
+        (bits, marked)
+    }
+
+    /// Marks the rows of the new segment that died since.
+    pub(super) fn mark_deaths(&self, deletes: &Deletes) {
+        self.for_each_death(&mut |row, sequence| {
+            deletes.mark(row, sequence);
+        });
+    }
+
+    fn for_each_death(&self, visit: &mut dyn FnMut(u32, u64)) {
+        for (sealed, moved) in self.sources.iter().zip(&self.moved) {
+            sealed.deletes.for_each_mark(&mut |row, sequence| {
+                let row = moved[row as usize];
+                if row != GONE && sequence > self.since {
+                    visit(row, sequence);
+                }
+            });
+        }
+    }
+}
+
+/// Rows that are becoming a leaf, and where each comes from.
+struct Gathered {
+    rows: LeafRows,
+    from: Vec<(usize, u32)>,
+}
+
+impl Gathered {
+    fn new(settings: SegmentSettings) -> Gathered {
+        let rows = LeafRows::new(settings.element, settings.dimension);
+        Gathered { rows, from: Vec::new() }
+    }
+
+    fn push(&mut self, from: (usize, u32), key: RowKey, vector: VectorRef<'_>) {
+        self.rows.push(key, vector);
+        self.from.push(from);
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.from.clear();
+    }
+}
+
+struct Merge<'a> {
+    sources: &'a [Arc<Sealed>],
+    since: u64,
+    moved: Vec<Vec<u32>>,
+    writer: SegmentWriter,
+    settings: SegmentSettings,
+    /// Rows written.
+    written: u32,
+    gathered: Gathered,
+    begun: Instant,
+    stop: &'a AtomicBool,
+}
+
+impl Merge<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        if self.settings.kind == SegmentKind::Flat {
+            return self.run_flat();
+        }
+        let live = |at: &usize| self.sources[*at].live();
+        let base = (0..self.sources.len()).max_by_key(live).expect("a source");
+        let coming = self.assign(base)?;
+        let cache = Arc::new(Cache::new(CACHE_BYTES));
+        let readers: Vec<BlockReader> =
+            self.sources.iter().map(|of| of.segment.reader_with(cache.clone())).collect();
+        for (target, coming) in coming.iter().enumerate() {
+            self.check_stop()?;
+            self.gather_leaf(base, target)?;
+            for group in coming.chunk_by(|a, b| a.0 == b.0) {
+                let source = group[0].0;
+                let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
+                let gathered = &mut self.gathered;
+                let segment = &self.sources[source].segment;
+                segment.for_each_of(&rows, &readers[source], &mut |row, key, vector| {
+                    gathered.push((source, row), key, vector);
+                })?;
+            }
+            if self.gathered.rows.len() >= LEAF_ROWS_MIN {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    /// Flat segments have no centroids: one source after the other.
+    fn run_flat(&mut self) -> Result<(), Error> {
+        for source in 0..self.sources.len() {
+            for leaf in 0..self.sources[source].segment.leaves() {
+                self.check_stop()?;
+                self.gather_leaf(source, leaf)?;
+                if self.gathered.rows.len() >= LEAF_ROWS_MIN {
+                    self.flush()?;
+                }
+            }
+        }
+        self.flush()
+    }
+
+    fn check_stop(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::unavailable("the engine closes: the compaction was given up"));
+        }
+        Ok(())
+    }
+
+    /// For each leaf of the base, the rows of the other sources that go there, by source and row.
+    fn assign(&self, base: usize) -> Result<Vec<Vec<(usize, u32)>>, Error> {
+        let targets = &self.sources[base].segment;
+        let mut coming: Vec<Vec<(usize, u32)>> = vec![Vec::new(); targets.leaves()];
+        let mut centroid = Vec::new();
+        let mut centroids = Vec::new();
+        for leaf in 0..targets.leaves() {
+            targets.leaf_centroid(leaf, &mut centroid);
+            centroids.extend_from_slice(&centroid);
+        }
+        let padded = centroid.len();
+        let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
+        for (source, sealed) in self.sources.iter().enumerate().filter(|&(at, _)| at != base) {
+            for leaf in 0..sealed.segment.leaves() {
+                self.check_stop()?;
+                sealed.segment.leaf_centroid(leaf, &mut centroid);
+                let near = nearest(&centroids, padded, &centroid);
+                sealed.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
+                    if self.is_kept(source, row) {
+                        stored.read(&mut vector);
+                        targets.rotate(&vector, &mut rotated);
+                        let gap = |&target: &usize| {
+                            let centroid = &centroids[target * padded..][..padded];
+                            kernels::l2_squared(&rotated, centroid)
+                        };
+                        let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
+                        coming[*target.expect("a target")].push((source, row));
+                    }
+                })?;
+            }
+        }
+        coming.iter_mut().for_each(|rows| rows.sort_unstable());
+        Ok(coming)
+    }
+
+    fn is_kept(&self, source: usize, row: u32) -> bool {
+        self.sources[source].deletes.is_visible(row, self.since)
+    }
+
+    fn gather_leaf(&mut self, source: usize, leaf: usize) -> Result<(), Error> {
+        let Merge { sources, gathered, since, .. } = self;
+        let sealed = &sources[source];
+        sealed.segment.for_each_in_leaf(leaf, &mut |row, key, vector| {
+            if sealed.deletes.is_visible(row, *since) {
+                gathered.push((source, row), key, vector);
+            }
+        })
+    }
+
+    /// Writes what was gathered, in leaves of their size.
+    fn flush(&mut self) -> Result<(), Error> {
+        let all: Vec<u32> = (0..self.gathered.rows.len() as u32).collect();
+        let mut parts = vec![all];
+        let mut leaf = LeafRows::new(self.settings.element, self.settings.dimension);
+        while let Some(part) = parts.pop() {
+            if part.len() > LEAF_ROWS_MAX {
+                let (first, second) = self.halves(&part);
+                parts.extend([second, first]);
+                continue;
+            }
+            leaf.clear();
+            for &at in &part {
+                let rows = &self.gathered.rows;
+                leaf.push(rows.key(at as usize), rows.vector(at as usize));
+                let (source, row) = self.gathered.from[at as usize];
+                self.moved[source][row as usize] = self.written;
+                self.written += 1;
+            }
+            self.writer.leaf(&leaf)?;
+        }
+        self.gathered.clear();
+        self.pace();
+        Ok(())
+    }
+
+    /// Sleeps as long as it was too fast.
+    fn pace(&self) {
+        let due = self.writer.bytes() as f64 / BYTES_PER_SECOND;
+        let ahead = due - self.begun.elapsed().as_secs_f64();
+        if ahead > 0.001 {
+            std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));
+        }
+    }
+
+    /// Two parts by 2-means, each at least a quarter of the rows.
+    fn halves(&self, rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let dimension = self.settings.dimension;
+        let mut vectors = vec![0.0f32; rows.len() * dimension];
+        for (&row, out) in rows.iter().zip(vectors.chunks_exact_mut(dimension)) {
+            self.gathered.rows.vector(row as usize).read(out);
+        }
+        let seed = self.settings.seed ^ u64::from(self.written);
+        let settings = KMeansSettings { clusters: 2, iterations: 6, seed, balance: 0.0 };
+        let parts = KMeans::train(&vectors, dimension, settings);
+        let (first, second) = parts.centroids.split_at(dimension);
+        let gap = |row: &[f32]| kernels::l2_squared(row, first) - kernels::l2_squared(row, second);
+        let mut order: Vec<(f32, u32)> =
+            vectors.chunks_exact(dimension).map(gap).zip(rows.iter().copied()).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let n = order.len();
+        let natural = order.partition_point(|&(gap, _)| gap < 0.0);
+        let cut = natural.clamp(n / 4, n - n / 4);
+        let rows = |part: &[(f32, u32)]| part.iter().map(|&(_, row)| row).collect();
+        (rows(&order[..cut]), rows(&order[cut..]))
+    }
+}
+
+/// The nearest of `centroids`, in no order.
+fn nearest(centroids: &[f32], padded: usize, to: &[f32]) -> Vec<usize> {
+    let gaps = centroids.chunks_exact(padded).map(|of| kernels::l2_squared(to, of));
+    let mut near: Vec<(f32, usize)> = gaps.zip(0..).collect();
+    if near.len() > NEAR {
+        near.select_nth_unstable_by(NEAR - 1, |a, b| a.0.total_cmp(&b.0));
+        near.truncate(NEAR);
+    }
+    near.into_iter().map(|(_, target)| target).collect()
+}

@@ -1,0 +1,127 @@
+//! A segment as a place: its file, where its rows are by id, and which of them are gone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use vstream_store::blocks::Block;
+use vstream_store::{Access, Cache, FileStore, Store};
+
+use super::ids::IdTable;
+use crate::error::Error;
+use crate::journal::{segment_name, SegmentEntry};
+use crate::segment::{Codes, Deletes, OpenOptions, Segment, SegmentView};
+use crate::snapshot::row_digest;
+
+/// How the segments of an engine are read.
+#[derive(Clone)]
+pub(crate) struct Reading {
+    pub(crate) cache: Option<Arc<Cache<Block>>>,
+    pub(crate) access: Access,
+    pub(crate) codes: Codes,
+}
+
+/// A segment of the engine.
+pub(crate) struct Sealed {
+    pub(crate) number: u64,
+    pub(crate) segment: Segment,
+    pub(crate) ids: IdTable,
+    /// Marks carry the sequences of the engine; those that were there when it was opened carry 0.
+    pub(crate) deletes: Deletes,
+}
+
+impl Sealed {
+    /// Opens the segment that `entry` names.
+    ///
+    /// * `marks`: a bit per row that is gone; empty if none is.
+    ///
+    /// Errors: `Corrupt` if it is not that segment, those of the store.
+    pub(crate) fn open(
+        store: &FileStore,
+        entry: &SegmentEntry,
+        collection: u64,
+        marks: &[u8],
+        reading: &Reading,
+    ) -> Result<Sealed, Error> {
+        let segment = open_segment(store, entry, collection, Some(reading))?;
+        let deletes = Deletes::none(segment.rows() as u32);
+        (0..segment.rows() as u32).filter(|&row| is_marked(marks, row)).for_each(|row| {
+            deletes.mark(row, 0);
+        });
+        Ok(Sealed { number: entry.number, ids: IdTable::of(&segment)?, segment, deletes })
+    }
+
+    /// Rows that live, and their digest. Cost: the id table is walked.
+    pub(crate) fn count(&self) -> (u64, u128) {
+        let mut found = (0, 0u128);
+        self.ids.for_each(&mut |id, version, row| {
+            if self.deletes.is_visible(row, 0) {
+                found.0 += 1;
+                found.1 = found.1.wrapping_add(row_digest(id, version));
+            }
+        });
+        found
+    }
+
+    /// The living row of an id, as the writer knows it.
+    pub(crate) fn find(&self, id: u64) -> Option<u32> {
+        self.ids.find(id).filter(|&row| self.deletes.is_visible(row, u64::MAX - 1))
+    }
+
+    /// Rows that live now.
+    pub(crate) fn live(&self) -> u64 {
+        self.segment.rows() - self.deletes.marked()
+    }
+
+    /// What a reader sees that pinned `pin`.
+    pub(crate) fn at(&self, pin: u64) -> SegmentView<'_> {
+        self.segment.at(&self.deletes, pin)
+    }
+
+    /// A bit per row that was gone at the sequence `until`, and how many are.
+    pub(crate) fn marks(&self, until: u64) -> (Vec<u8>, u64) {
+        let mut bits = vec![0u8; (self.segment.rows() as usize).div_ceil(8)];
+        let mut marked = 0;
+        self.deletes.for_each_mark(&mut |row, sequence| {
+            if sequence <= until {
+                bits[row as usize / 8] |= 1 << (row % 8);
+                marked += 1;
+            }
+        });
+        (bits, marked)
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let segment = self.segment.memory();
+        let marks = self.deletes.memory_bytes();
+        segment.directory + segment.codes + self.ids.memory_bytes() + marks
+    }
+}
+
+/// True if the bit of `row` is set; `marks` may be empty.
+pub(crate) fn is_marked(marks: &[u8], row: u32) -> bool {
+    marks.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
+}
+
+/// Opens the file of a segment; without `reading` as for one walk over it.
+/// Errors: `Corrupt` if it is not the segment that is named, those of the store.
+pub(crate) fn open_segment(
+    store: &FileStore,
+    entry: &SegmentEntry,
+    collection: u64,
+    reading: Option<&Reading>,
+) -> Result<Segment, Error> {
+    let access = reading.map_or(Access::Cached, |reading| reading.access);
+    let file = store.open(&segment_name(entry.number), access)?;
+    let name = file.name().to_owned();
+    let options = OpenOptions {
+        cache: reading.and_then(|reading| reading.cache.clone()),
+        codes: reading.map_or(Codes::OnDemand, |reading| reading.codes),
+    };
+    let segment = Segment::open(file, options)?;
+    let found = (segment.identity(), segment.bytes(), segment.rows(), segment.digest());
+    if found != (entry.identity(collection), entry.bytes, entry.rows, entry.digest) {
+        return Err(Error::corrupt(Path::new(&name), "this is not the segment that is named"));
+    }
+    Ok(segment)
+}

@@ -1,0 +1,348 @@
+//! The writer's side: where an id lives, and how rows come, go and move from place to place.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use vstream_index::{Applied, IndexStats, Insert, RowKey, Search, VectorRef};
+use vstream_store::Store;
+
+use super::{make_index, Merged, Places, Sealed, View};
+use crate::defect::{self, Defect};
+use crate::error::Error;
+use crate::segment::{write_pinned, SegmentSettings, SegmentSummary};
+
+/// Writes between two looks at how much memory they took.
+const WRITES_PER_LOOK: usize = 64;
+/// The writer is held up for this long at a time when memory is full and still being flushed.
+const WAIT: Duration = Duration::from_millis(5);
+/// Time that readers get to let go of a view before its memory may be freed by one of them.
+const RETIRED_FOR: Duration = Duration::from_millis(100);
+
+/// Rows that left memory together: nothing is added any more, rows may still die.
+pub(crate) struct Frozen {
+    rows: Arc<dyn Search>,
+    /// Of the last write that is in them.
+    sequence: u64,
+    settings: SegmentSettings,
+}
+
+impl Frozen {
+    pub(crate) fn rows(&self) -> &Arc<dyn Search> {
+        &self.rows
+    }
+
+    /// Sequence of the last write before they were frozen.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Writes the rows that lived when they were frozen as segment `name`.
+    pub(crate) fn write(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        identity: u64,
+    ) -> Result<SegmentSummary, Error> {
+        let settings = SegmentSettings { identity, ..self.settings };
+        let rows = self.rows.stage(Some(self.sequence));
+        write_pinned(store, name, settings, &*rows)
+    }
+}
+
+/// What was frozen, as the writer holds it.
+struct FrozenWriting {
+    index: Box<dyn Insert>,
+    /// Ids that died since, and when.
+    deaths: Vec<(u64, u64)>,
+    frozen: Arc<Frozen>,
+}
+
+/// What the writer holds.
+pub(super) struct Writing {
+    memory: Box<dyn Insert>,
+    reader: Arc<dyn Search>,
+    frozen: Option<FrozenWriting>,
+    sealed: Vec<Arc<Sealed>>,
+    writes: usize,
+    /// Of memory, when it was looked at last.
+    memory_bytes: u64,
+}
+
+/// A living row, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) version: u64,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Memory,
+    Frozen,
+    /// Position among the segments, row.
+    Sealed(usize, u32),
+}
+
+impl Writing {
+    pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>) -> Writing {
+        let (frozen, sealed) = (None, Vec::new());
+        Writing { memory, reader, frozen, sealed, writes: 0, memory_bytes: 0 }
+    }
+
+    /// Counts of what is in memory, frozen or not.
+    pub(super) fn index_stats(&self) -> IndexStats {
+        let mut stats = self.memory.stats();
+        if let Some(frozen) = &self.frozen {
+            let more = frozen.index.stats();
+            stats.live += more.live;
+            stats.dead += more.dead;
+            stats.leaves += more.leaves;
+            stats.memory_bytes += more.memory_bytes;
+        }
+        stats
+    }
+
+    /// Bytes of memory, not long ago.
+    fn look(&mut self) -> u64 {
+        if self.writes >= WRITES_PER_LOOK {
+            self.writes = 0;
+            self.memory_bytes = self.memory.stats().memory_bytes;
+        }
+        self.memory_bytes
+    }
+
+    fn find(&self, id: u64) -> Option<Found> {
+        if let Some(version) = self.memory.version_of(id) {
+            return Some(Found { version, place: Place::Memory });
+        }
+        self.find_elsewhere(id)
+    }
+
+    fn find_elsewhere(&self, id: u64) -> Option<Found> {
+        if let Some(frozen) = &self.frozen {
+            if let Some(version) = frozen.index.version_of(id) {
+                return Some(Found { version, place: Place::Frozen });
+            }
+        }
+        // Newer segments first: rows that are written again are rarely old.
+        self.sealed.iter().enumerate().rev().find_map(|(at, sealed)| {
+            let row = sealed.find(id)?;
+            Some(Found { version: sealed.ids.version(row), place: Place::Sealed(at, row) })
+        })
+    }
+
+    fn view(&self) -> View {
+        View {
+            memory: self.reader.clone(),
+            frozen: self.frozen.as_ref().map(|frozen| frozen.frozen.clone()),
+            sealed: self.sealed.clone(),
+        }
+    }
+}
+
+/// Ends the life of a row that is not in memory.
+fn end(
+    frozen: &mut Option<FrozenWriting>,
+    sealed: &[Arc<Sealed>],
+    id: u64,
+    place: Place,
+    sequence: u64,
+) {
+    match place {
+        Place::Memory => {}
+        Place::Frozen => {
+            let frozen = frozen.as_mut().expect("the place of a row that was found");
+            frozen.index.end(id, sequence);
+            frozen.deaths.push((id, sequence));
+        }
+        Place::Sealed(at, row) => {
+            sealed[at].deletes.mark(row, sequence);
+        }
+    }
+}
+
+/// The right to write. While it is held nothing moves from place to place.
+pub(crate) struct Writer<'a> {
+    writing: MutexGuard<'a, Writing>,
+}
+
+impl Writer<'_> {
+    /// The living row of an id.
+    pub(crate) fn find(&self, id: u64) -> Option<Found> {
+        self.writing.find(id)
+    }
+
+    /// Adds a row, or replaces the one of the same id unless that is newer.
+    pub(crate) fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
+        if frozen.is_none() && sealed.is_empty() {
+            return memory.upsert(key, vector);
+        }
+        let before = self.writing.find(key.id);
+        self.upsert_over(key, vector, before)
+    }
+
+    /// As [`Writer::upsert`], where `before` is what [`Writer::find`] says of the id now.
+    pub(crate) fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        before: Option<Found>,
+    ) -> Applied {
+        if before.is_some_and(|before| before.version > key.version) {
+            return Applied::Stale;
+        }
+        self.writing.writes += 1;
+        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
+        let place = before.map_or(Place::Memory, |before| before.place);
+        let died = &mut |sequence| end(frozen, sealed, key.id, place, sequence);
+        let applied = memory.upsert_over(key, vector, died);
+        match applied {
+            Applied::Inserted if before.is_some() => Applied::Replaced,
+            applied => applied,
+        }
+    }
+
+    /// Removes the row of `id` unless it is newer than `version`; true if a row died.
+    pub(crate) fn delete(&mut self, id: u64, version: u64) -> bool {
+        let Some(before) = self.writing.find(id) else { return false };
+        if before.version > version {
+            return false;
+        }
+        self.writing.writes += 1;
+        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
+        if let Place::Memory = before.place {
+            return memory.delete(id, version);
+        }
+        memory.elsewhere(&mut |sequence| end(frozen, sealed, id, before.place, sequence));
+        true
+    }
+}
+
+impl Places {
+    /// The right to write.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer { writing: self.lock() }
+    }
+
+    /// Bytes of memory at which it is frozen.
+    fn freeze_at(&self) -> u64 {
+        self.settings.memory.map_or(u64::MAX, |bytes| bytes / 8 * 3)
+    }
+
+    /// True if memory is to be frozen. Cost: now and then O(leaves in memory).
+    pub(crate) fn is_full(&self) -> bool {
+        let limit = self.freeze_at();
+        limit < u64::MAX && self.lock().look() >= limit
+    }
+
+    /// Freezes memory; what is frozen already, because it could not be written, stays.
+    ///
+    /// Cost for readers: nothing. For the writer: an empty index.
+    pub(crate) fn freeze(&self) -> Arc<Frozen> {
+        let mut writing = self.lock();
+        if let Some(frozen) = &writing.frozen {
+            return frozen.frozen.clone();
+        }
+        let sequence = writing.reader.writes();
+        let fresh = make_index(&self.settings, sequence);
+        let rows = std::mem::replace(&mut writing.reader, fresh.reader());
+        let index = std::mem::replace(&mut writing.memory, fresh);
+        let frozen = Arc::new(Frozen { rows, sequence, settings: self.segment_settings(0) });
+        writing.frozen = Some(FrozenWriting { index, deaths: Vec::new(), frozen: frozen.clone() });
+        (writing.memory_bytes, writing.writes) = (0, 0);
+        self.view.store(Arc::new(writing.view()));
+        frozen
+    }
+
+    /// Serves the rows of `frozen` from its segment from now on; `None` if none of them lived.
+    pub(crate) fn settle(&self, frozen: &Arc<Frozen>, sealed: Option<Sealed>) -> Retired {
+        let mut writing = self.lock();
+        let was = writing.frozen.take().expect("rows that were frozen");
+        assert!(Arc::ptr_eq(&was.frozen, frozen), "what is settled is what was frozen");
+        if let Some(sealed) = sealed {
+            if !defect::active(Defect::FrozenDeathsForgotten) {
+                for &(id, sequence) in &was.deaths {
+                    let row = sealed.ids.find(id).expect("a row that lived when it was frozen");
+                    sealed.deletes.mark(row, sequence);
+                }
+            }
+            writing.sealed.push(Arc::new(sealed));
+        }
+        let view = self.view.swap(Arc::new(writing.view()));
+        drop(writing);
+        self.settled.notify_all();
+        Retired { view, _index: Some(was.index) }
+    }
+
+    /// Adds a segment that was opened, before anything is written.
+    pub(crate) fn add(&self, sealed: Sealed) {
+        let mut writing = self.lock();
+        writing.sealed.push(Arc::new(sealed));
+        self.view.store(Arc::new(writing.view()));
+    }
+
+    /// Serves merged rows from their new segment from now on; `None` if none of them lived.
+    pub(crate) fn replace(&self, merged: &Merged, sealed: Option<Sealed>) -> Retired {
+        let mut writing = self.lock();
+        if let Some(sealed) = &sealed {
+            merged.mark_deaths(&sealed.deletes);
+        }
+        let is_source = |sealed: &Arc<Sealed>| merged.is_source(sealed.number);
+        let at = writing.sealed.iter().position(is_source).expect("a source among the places");
+        writing.sealed.retain(|sealed| !is_source(sealed));
+        if let Some(sealed) = sealed {
+            writing.sealed.insert(at, Arc::new(sealed));
+        }
+        let view = self.view.swap(Arc::new(writing.view()));
+        drop(writing);
+        Retired { view, _index: None }
+    }
+
+    /// Holds the writer up for a moment if memory is full and what was frozen is still being
+    /// written: so memory grows slowly then, and no write waits long. False if it has grown to
+    /// twice the whole limit.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        let mut writing = self.lock();
+        if writing.frozen.is_none() || writing.look() < self.freeze_at() {
+            return true;
+        }
+        if self.settings.memory.is_some_and(|limit| writing.memory_bytes / 2 > limit) {
+            return false;
+        }
+        let begun = Instant::now();
+        drop(self.settled.wait_timeout(writing, WAIT));
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        true
+    }
+
+    /// Merges segments as planned into segment `name`; see [`Merged`].
+    pub(crate) fn merge(
+        &self,
+        plan: &super::Plan,
+        store: &dyn Store,
+        name: &str,
+        identity: u64,
+        stop: &AtomicBool,
+    ) -> Result<Merged, Error> {
+        Merged::write(plan, store, name, self.segment_settings(identity), stop)
+    }
+}
+
+/// A view that is no longer current. Dropped, it waits a little until queries have let go of it:
+/// freeing its memory would be long for one of them.
+pub(crate) struct Retired {
+    view: Arc<View>,
+    _index: Option<Box<dyn Insert>>,
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        let end = Instant::now() + RETIRED_FOR;
+        while Arc::strong_count(&self.view) > 1 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

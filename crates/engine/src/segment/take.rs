@@ -1,0 +1,83 @@
+//! Rows taken out of a segment to be written to another.
+
+use std::sync::Arc;
+
+use vstream_index::{RowKey, VectorRef};
+use vstream_store::blocks::{Address, Block, BlockReader};
+use vstream_store::codec::{Decoder, BLOCK_ROWS};
+use vstream_store::Cache;
+
+use super::format::{RowBlock, VERSION};
+use super::read::Segment;
+use super::rows::Numbers;
+use crate::error::Error;
+
+/// Is shown the number, the key and the vector of rows.
+pub(crate) type Visit<'a> = dyn FnMut(u32, RowKey, VectorRef<'_>) + 'a;
+
+impl Segment {
+    /// Writes the centroid of a leaf of a cluster segment, rotated, to `out`.
+    pub(crate) fn leaf_centroid(&self, leaf: usize, out: &mut Vec<f32>) {
+        out.resize(self.rotation.padded(), 0.0);
+        self.centroid(leaf as u32, out);
+    }
+
+    /// Rotates a vector as centroids are rotated.
+    pub(crate) fn rotate(&self, vector: &[f32], out: &mut Vec<f32>) {
+        out.resize(self.rotation.padded(), 0.0);
+        self.rotation.apply(vector, out);
+    }
+
+    /// Shows the rows of a leaf. Errors: `Corrupt`, those of the store.
+    pub(crate) fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
+        let dimension = self.dimension();
+        self.for_each_decoded(std::iter::once(leaf as u32), &mut |visited, numbers| {
+            for row in 0..visited.rows {
+                let number = visited.first_row + row as u32;
+                visit(number, visited.block.key(row), numbers.row(row, dimension));
+            }
+        })
+    }
+
+    /// A reader of its blocks with a cache of its own.
+    pub(crate) fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
+        BlockReader::new(self.blocks.file().clone(), self.identity(), VERSION, Some(cache))
+    }
+
+    /// Shows some rows, given in ascending order, as `reader` reads them. Errors: `Corrupt`, those
+    /// of the store.
+    pub(crate) fn for_each_of(
+        &self,
+        rows: &[u32],
+        reader: &BlockReader,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error> {
+        // Block, first row and rows of the block in which each row lies.
+        let block_of = |row: u32| {
+            let leaf = &self.leaves[self.leaves.partition_point(|leaf| leaf.first_row <= row) - 1];
+            let before = (row - leaf.first_row) / BLOCK_ROWS as u32;
+            let first_row = leaf.first_row + before * BLOCK_ROWS as u32;
+            let rows = (leaf.first_row + leaf.rows - first_row).min(BLOCK_ROWS as u32);
+            (leaf.first_block + before, first_row, rows)
+        };
+        let placed: Vec<((u32, u32, u32), u32)> =
+            rows.iter().map(|&row| (block_of(row), row)).collect();
+        let groups = || placed.chunk_by(|a, b| a.0 == b.0);
+        let addresses: Vec<Address> = groups().map(|group| self.row_block(group[0].0 .0)).collect();
+        let (mut decoder, mut numbers) = (Decoder::new(), Numbers::new(self.element()));
+        for ((group, bytes), address) in groups().zip(reader.read_many(&addresses)?).zip(&addresses)
+        {
+            let (_, first_row, n) = group[0].0;
+            let corrupt = |what: &dyn std::fmt::Display| self.corrupt(address.offset, what);
+            let block = RowBlock::decode(&bytes, n as usize).map_err(|what| corrupt(&what))?;
+            numbers
+                .decode(block.vectors, 0..n as usize, self.shape(), &mut decoder)
+                .map_err(|what| corrupt(&what))?;
+            for &(_, row) in group {
+                let at = (row - first_row) as usize;
+                visit(row, block.key(at), numbers.row(at, self.dimension()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Readers beside the writer beside flushes and compactions.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use vstream_engine::{Effort, Element, Engine, IndexKind, Journaling, Metric, Query, Scratch};
+
+use super::{journaling, put, rows, tiny, DIMENSION};
+
+const IDS: u64 = 40;
+
+/// The writer goes round the ids and gives each a higher version in turn, after it deleted and
+/// wrote another id that is never there at the end of a step: so at any moment every id is there
+/// once, versions differ by one round at most, and no reader goes back.
+#[test]
+fn readers_see_moments_that_only_move_on() {
+    for index in [IndexKind::Cluster, IndexKind::Flat] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = tiny(index, Metric::L2, Element::F32);
+        let journaling = Journaling { log_bytes_max: 50_000, ..journaling(true) };
+        let mut engine = Engine::create_in(dir.path(), settings, journaling).expect("an engine");
+        for id in 0..IDS {
+            put(&mut engine, id, 1, &[id as f32; DIMENSION]);
+        }
+        let (stop, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let reader = engine.reader();
+                let (stop, looks) = (&stop, &looks);
+                scope.spawn(move || {
+                    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+                    let mut seen = [0u64; IDS as usize];
+                    while !stop.load(Ordering::Relaxed) {
+                        for effort in [Effort::Exact, Effort::probes(10_000)] {
+                            let vector = &[0.0; DIMENSION];
+                            let query = Query { vector, k: 3 * IDS as usize, effort };
+                            reader.search(&query, &mut scratch, &mut out).expect("an answer");
+                            let moment = check_moment(&out, index, effort);
+                            for (now, before) in moment.iter().zip(&mut seen) {
+                                assert!(now >= before, "a version went back");
+                                *before = *now;
+                            }
+                        }
+                        looks.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            let end = Instant::now() + Duration::from_secs(60);
+            for round in 2.. {
+                for id in 0..IDS {
+                    put(&mut engine, 1_000_000 + round * IDS + id, 1, &[1e6; DIMENSION]);
+                    put(&mut engine, id, round, &[id as f32; DIMENSION]);
+                    engine.delete(1_000_000 + round * IDS + id, 1).expect("a delete");
+                }
+                engine.commit().expect("a commit");
+                let journal = engine.stats().journal.expect("a journal");
+                let is_enough = journal.checkpoints > 20 && journal.compactions > 3;
+                if round > 500 && is_enough && looks.load(Ordering::Relaxed) > 200 {
+                    break;
+                }
+                assert!(Instant::now() < end, "round {round}: {journal:?}");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(rows(&engine).len(), IDS as usize);
+    }
+}
+
+/// Versions by id. An approximate search refines candidates of dead rows too, and may fall short.
+fn check_moment(
+    out: &[vstream_engine::Neighbor],
+    index: IndexKind,
+    effort: Effort,
+) -> [u64; IDS as usize] {
+    let mut versions = [0u64; IDS as usize];
+    let mut passers_by = 0;
+    for row in out {
+        if row.id >= 1_000_000 {
+            passers_by += 1;
+            continue;
+        }
+        let version = &mut versions[row.id as usize];
+        assert_eq!(*version, 0, "row {} is there twice", row.id);
+        assert_eq!(row.distance, (row.id * row.id) as f32 * DIMENSION as f32);
+        *version = row.version;
+    }
+    assert!(passers_by <= 1, "{passers_by} rows that live one at a time");
+    let missing = versions.iter().filter(|&&version| version == 0).count();
+    assert_eq!(missing, 0, "{index:?} {effort:?}: rows are missing");
+    let (least, most) = (versions.iter().min().unwrap(), versions.iter().max().unwrap());
+    assert!(most - least <= 1, "rounds {least} and {most} at one moment");
+    versions
+}

@@ -1,0 +1,268 @@
+package io.vstream.flink.balance;
+
+import io.vstream.flink.metrics.Count;
+import io.vstream.flink.metrics.Level;
+import io.vstream.flink.metrics.Meters;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.route.RouteEvent;
+import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.NativeRouter;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.flink.api.common.operators.MailboxExecutor;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.runtime.operators.coordination.OperatorEvent;
+import org.apache.flink.runtime.operators.coordination.OperatorEventHandler;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
+
+/**
+ * The control task, one: leads the job from each template to the next, step by step.
+ *
+ * <p>A command goes in the stream to every place task and every router, whose marks carry it to
+ * every partition. When all partitions have reported that they have done a step, the next one is
+ * commanded. Templates come from the trainer, once, and then from plans over the reported loads.
+ *
+ * <p>Its state is the step and the two templates. After a restore it begins a new run and repeats
+ * its command, going back from "adopt" to "switch", since sealed files belong to a run.
+ */
+public final class Balance extends AbstractStreamOperator<RouteEvent>
+        implements OneInputStreamOperator<RouteEvent, RouteEvent>, OperatorEventHandler {
+
+    private static final long serialVersionUID = 1L;
+    private static final int HEADER_BYTES = 16;
+    private static final byte[] NONE = new byte[0];
+
+    private final BalanceSettings settings;
+    private final int partitions;
+
+    private transient ListState<byte[]> state;
+    private transient long run;
+    private transient long epoch;
+    private transient Step step;
+    private transient byte[] older;
+    private transient byte[] newer;
+    private transient MovedRanges moves;
+    private transient long[] reached;
+    private transient Loads loads;
+    private transient Shared files;
+    private transient boolean resumed;
+    private transient boolean ending;
+    private transient Level epochLevel;
+    private transient Level stepLevel;
+    private transient Count plans;
+
+    Balance(
+            StreamOperatorParameters<RouteEvent> parameters,
+            BalanceSettings settings,
+            int partitions) {
+        super(parameters);
+        this.settings = settings;
+        this.partitions = partitions;
+    }
+
+    @Override
+    public void initializeState(StateInitializationContext context) throws Exception {
+        super.initializeState(context);
+        state =
+                context.getOperatorStateStore()
+                        .getListState(
+                                new ListStateDescriptor<>(
+                                        "step", BytePrimitiveArraySerializer.INSTANCE));
+        step = Step.DONE;
+        older = NONE;
+        newer = NONE;
+        List<byte[]> parts = new ArrayList<>();
+        state.get().forEach(parts::add);
+        if (!parts.isEmpty()) {
+            ByteBuffer header = ByteBuffer.wrap(parts.get(0));
+            epoch = header.getLong();
+            step = Step.of(header.getInt());
+            older = parts.get(1);
+            newer = parts.get(2);
+        }
+        Meters meters = new Meters(getMetricGroup());
+        epochLevel = meters.level(Names.EPOCH, epoch);
+        stepLevel = meters.level(Names.STEP, Step.DONE.ordinal());
+        plans = meters.count(Names.PLANS);
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        byte[] header =
+                ByteBuffer.allocate(HEADER_BYTES).putLong(epoch).putInt(step.ordinal()).array();
+        state.update(List.of(header, older, newer));
+    }
+
+    @Override
+    public void open() throws Exception {
+        super.open();
+        // Chance, since nothing that survives a failure may be needed to tell two runs apart.
+        run = ThreadLocalRandom.current().nextLong() | 1;
+        reached = new long[partitions];
+        loads = new Loads(partitions);
+        moves = moves();
+        files =
+                settings.folder() == null
+                        ? null
+                        : new Shared(Shared.of(settings.folder(), getRuntimeContext()));
+        later(0, this::resume);
+        if (settings.on()) {
+            later(settings.intervalMillis(), this::look);
+        }
+    }
+
+    @Override
+    public void processElement(StreamRecord<RouteEvent> element) {
+        RouteEvent event = element.getValue();
+        if (event.epoch() <= epoch) {
+            return;
+        }
+        if (event.template().length == 0) {
+            // Restored from a state of the time before there was a control task.
+            epoch = event.epoch();
+            epochLevel.set(epoch);
+            return;
+        }
+        begin(event.epoch(), event.template());
+    }
+
+    @Override
+    public void handleOperatorEvent(OperatorEvent event) {
+        Report report = (Report) event;
+        if (report.partition() >= partitions) {
+            return;
+        }
+        if (report.hasLoads()) {
+            loads.take(report);
+        }
+        if (report.run() == run) {
+            reached[report.partition()] = Math.max(reached[report.partition()], report.position());
+            advance();
+        }
+    }
+
+    /** The stream has ended: what has begun is brought to its end, so that every row is one row. */
+    @Override
+    public void finish() throws Exception {
+        ending = true;
+        resume();
+        // Reports are mail of the task, which an operator's own executor would leave lying.
+        MailboxExecutor all =
+                getContainingTask()
+                        .getMailboxExecutorFactory()
+                        .createExecutor(TaskMailbox.MIN_PRIORITY);
+        while (step != Step.DONE) {
+            all.yield();
+        }
+        super.finish();
+    }
+
+    @Override
+    public void close() throws Exception {
+        if (files != null) {
+            files.close();
+        }
+        super.close();
+    }
+
+    /** Begins the run, once: timers may be over before they began if there is nothing to read. */
+    private void resume() {
+        if (resumed) {
+            return;
+        }
+        resumed = true;
+        if (files != null) {
+            files.deleteAll();
+        }
+        if (epoch > 0 && newer.length > 0) {
+            step = step == Step.ADOPT ? Step.SWITCH : step;
+            command();
+        }
+    }
+
+    private void begin(long next, byte[] template) {
+        resume();
+        older = newer;
+        newer = template;
+        epoch = next;
+        step = Step.ANNOUNCE;
+        moves = moves();
+        epochLevel.set(epoch);
+        command();
+    }
+
+    private void advance() {
+        if (step == Step.DONE) {
+            return;
+        }
+        long position = Mark.position(epoch, step);
+        for (long one : reached) {
+            if (one < position) {
+                return;
+            }
+        }
+        step = step.next();
+        command();
+        if (step == Step.DONE) {
+            loads.forget();
+            if (files != null) {
+                files.deleteAll();
+            }
+        }
+    }
+
+    private void command() {
+        stepLevel.set(step.ordinal());
+        byte[] template = step == Step.ANNOUNCE ? newer : NONE;
+        output.collect(
+                new StreamRecord<>(new RouteEvent(run, epoch, step, template, moves.bytes())));
+    }
+
+    /** Looks at the loads and begins a hand-over if a better template is to be had. */
+    private void look() {
+        if (step == Step.DONE && !ending && newer.length > 0 && loads.complete()) {
+            try (NativeRouter router = NativeRouter.fromBytes(newer)) {
+                byte[] better =
+                        router.cells() == 0
+                                ? NONE
+                                : router.rebalance(loads.sum(), partitions, settings.limits());
+                if (better.length > 0) {
+                    plans.inc();
+                    begin(epoch + 1, better);
+                }
+            } catch (EngineException e) {
+                // A template of an older version, which stays as it is.
+                LOG.warn("The template cannot be changed: {}", e.getMessage());
+            }
+        }
+        later(settings.intervalMillis(), this::look);
+    }
+
+    private MovedRanges moves() {
+        if (older.length == 0 || newer.length == 0 || Arrays.equals(older, newer)) {
+            return MovedRanges.NONE;
+        }
+        try (NativeRouter from = NativeRouter.fromBytes(older);
+                NativeRouter to = NativeRouter.fromBytes(newer)) {
+            return to.movesSince(from);
+        }
+    }
+
+    private void later(long millis, Runnable work) {
+        long now = getProcessingTimeService().getCurrentProcessingTime();
+        getProcessingTimeService().registerTimer(now + millis, time -> work.run());
+    }
+}

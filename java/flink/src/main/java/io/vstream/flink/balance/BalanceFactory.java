@@ -1,0 +1,56 @@
+package io.vstream.flink.balance;
+
+import io.vstream.flink.route.RouteEvent;
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
+import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
+import org.apache.flink.streaming.api.operators.StreamOperator;
+import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+
+/** Makes the control task with its coordinator. */
+public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEvent>
+        implements OneInputStreamOperatorFactory<RouteEvent, RouteEvent>,
+                CoordinatedOperatorFactory<RouteEvent> {
+
+    private static final long serialVersionUID = 1L;
+
+    private final BalanceSettings settings;
+    private final int partitions;
+
+    /**
+     * @param settings of the plans
+     * @param partitions parallelism of search
+     */
+    public BalanceFactory(BalanceSettings settings, int partitions) {
+        this.settings = settings;
+        this.partitions = partitions;
+    }
+
+    @Override
+    @SuppressWarnings("unchecked") // The signature of Flink's interface.
+    public <T extends StreamOperator<RouteEvent>> T createStreamOperator(
+            StreamOperatorParameters<RouteEvent> parameters) {
+        OperatorID operator = parameters.getStreamConfig().getOperatorID();
+        Balance balance = new Balance(parameters, settings, partitions);
+        parameters.getOperatorEventDispatcher().registerEventHandler(operator, balance);
+        return (T) balance;
+    }
+
+    @Override
+    public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
+        return new Relay.Maker(operator, true);
+    }
+
+    /** The relay that hears the partitions. */
+    public static OperatorCoordinator.Provider hearing(OperatorID operator) {
+        return new Relay.Maker(operator, false);
+    }
+
+    @Override
+    @SuppressWarnings("rawtypes") // The signature of Flink's interface.
+    public Class<? extends StreamOperator> getStreamOperatorClass(ClassLoader loader) {
+        return Balance.class;
+    }
+}

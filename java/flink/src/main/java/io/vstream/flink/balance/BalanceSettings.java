@@ -1,0 +1,36 @@
+package io.vstream.flink.balance;
+
+import io.vstream.nativecore.NativeRouter;
+import java.io.Serializable;
+
+/**
+ * When and how ranges change hands.
+ *
+ * @param policy {@code none}, {@code cells} or {@code boundary}
+ * @param intervalMillis between two looks at the loads
+ * @param trigger load of the fullest partition over the mean at which something is done
+ * @param folder that all machines see, for sealed rows on their way; null if there is none
+ */
+public record BalanceSettings(String policy, long intervalMillis, double trigger, String folder)
+        implements Serializable {
+
+    /** Where plans stop. */
+    private static final double TARGET = 1.05;
+
+    /** Share of all load that one plan may move. */
+    private static final double MOVED_MAX = 0.5;
+
+    /** True if ranges change hands at all. */
+    public boolean on() {
+        return !policy.equals("none");
+    }
+
+    /** The same with a folder. */
+    public BalanceSettings in(String shared) {
+        return new BalanceSettings(policy, intervalMillis, trigger, shared);
+    }
+
+    NativeRouter.Limits limits() {
+        return new NativeRouter.Limits(policy.equals("boundary"), trigger, TARGET, MOVED_MAX);
+    }
+}

@@ -1,0 +1,67 @@
+package io.vstream.flink.balance;
+
+import io.vstream.nativecore.MovedRanges;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * Says to a partition that a place task or a router has obeyed a command: all its writes or queries
+ * from here on do, and those before do not.
+ *
+ * @param run life of the job in which the command was given
+ * @param epoch of the template that the hand-over leads to
+ * @param step that was obeyed
+ * @param task subtask that speaks
+ * @param moves ranges that change hands
+ */
+public record Mark(long run, long epoch, Step step, int task, MovedRanges moves) {
+
+    private static final int MOVES_BYTES_MAX = 1 << 20;
+
+    /** Where the hand-overs are: grows with the epoch, then with the step. */
+    public long position() {
+        return position(epoch, step);
+    }
+
+    /** Position of a step. */
+    public static long position(long epoch, Step step) {
+        return epoch * Byte.SIZE + step.ordinal();
+    }
+
+    /** Writes all fields. */
+    public void write(DataOutputView out) throws IOException {
+        out.writeLong(run);
+        out.writeLong(epoch);
+        out.writeByte(step.ordinal());
+        out.writeShort(task);
+        writeBytes(moves.bytes(), out);
+    }
+
+    /** Reads what {@link #write} wrote. */
+    public static Mark read(DataInputView in) throws IOException {
+        return new Mark(
+                in.readLong(),
+                in.readLong(),
+                Step.of(in.readUnsignedByte()),
+                in.readUnsignedShort(),
+                new MovedRanges(readBytes(in, MOVES_BYTES_MAX)));
+    }
+
+    /** Writes a length and as many bytes. */
+    public static void writeBytes(byte[] bytes, DataOutputView out) throws IOException {
+        out.writeInt(bytes.length);
+        out.write(bytes);
+    }
+
+    /** Reads what {@link #writeBytes} wrote, if it is no longer than {@code most}. */
+    public static byte[] readBytes(DataInputView in, int most) throws IOException {
+        int length = in.readInt();
+        if (length < 0 || length > most) {
+            throw new IOException("A record claims " + length + " bytes.");
+        }
+        byte[] bytes = new byte[length];
+        in.readFully(bytes);
+        return bytes;
+    }
+}

@@ -1,0 +1,115 @@
+package io.vstream.flink.balance;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.core.fs.FileStatus;
+import org.apache.flink.core.fs.FileSystem;
+import org.apache.flink.core.fs.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The folder through which sealed rows go from one machine to another, on any file system that
+ * Flink knows. A hand-over's files lie in a folder of their own, named by run and epoch.
+ */
+public final class Shared implements AutoCloseable {
+
+    private static final Logger LOG = LoggerFactory.getLogger(Shared.class);
+
+    private final Path folder;
+    private ExecutorService deleter;
+
+    /**
+     * @param folder of this job alone
+     */
+    public Shared(String folder) {
+        this.folder = new Path(folder);
+    }
+
+    /** The folder of one job below one that jobs share. */
+    public static String of(String parent, RuntimeContext job) {
+        return new Path(parent, "handover-" + job.getJobInfo().getJobId()).toString();
+    }
+
+    /** Copies the files of a local folder to where {@code from} leaves them for {@code to}. */
+    public void put(Mark mark, int from, int to, java.nio.file.Path local) throws IOException {
+        Path target = folder(mark, from, to);
+        FileSystem system = target.getFileSystem();
+        system.mkdirs(target);
+        try (var files = Files.newDirectoryStream(local)) {
+            for (java.nio.file.Path file : files) {
+                Path copy = new Path(target, file.getFileName().toString());
+                try (OutputStream out = system.create(copy, FileSystem.WriteMode.OVERWRITE)) {
+                    Files.copy(file, out);
+                }
+            }
+        }
+    }
+
+    /** Copies what {@code from} has left for {@code to} into a local folder that is empty. */
+    public void get(Mark mark, int from, int to, java.nio.file.Path local) throws IOException {
+        Path source = folder(mark, from, to);
+        FileSystem system = source.getFileSystem();
+        FileStatus[] files = system.listStatus(source);
+        if (files == null) {
+            throw new IOException("Sealed rows are missing: " + source + ".");
+        }
+        for (FileStatus file : files) {
+            try (InputStream in = system.open(file.getPath())) {
+                Files.copy(in, local.resolve(file.getPath().getName()));
+            }
+        }
+    }
+
+    /** Removes everything, some time later; what cannot be removed is only warned about. */
+    void deleteAll() {
+        if (deleter == null) {
+            deleter = Executors.newSingleThreadExecutor(work -> new Thread(work, "vstream-sweep"));
+        }
+        // What another task is about to write belongs to the next run or epoch: names are taken
+        // now.
+        FileStatus[] old = list();
+        deleter.execute(
+                () -> {
+                    for (FileStatus one : old) {
+                        delete(one.getPath());
+                    }
+                });
+    }
+
+    private FileStatus[] list() {
+        try {
+            FileSystem system = folder.getFileSystem();
+            FileStatus[] found = system.exists(folder) ? system.listStatus(folder) : null;
+            return found == null ? new FileStatus[0] : found;
+        } catch (IOException e) {
+            LOG.warn("Could not look into {}.", folder, e);
+            return new FileStatus[0];
+        }
+    }
+
+    private static void delete(Path path) {
+        try {
+            path.getFileSystem().delete(path, true);
+        } catch (IOException e) {
+            LOG.warn("Could not delete {}; delete it by hand.", path, e);
+        }
+    }
+
+    private Path folder(Mark mark, int from, int to) {
+        String name = Long.toHexString(mark.run()) + "-" + mark.epoch();
+        return new Path(new Path(folder, name), from + "-" + to);
+    }
+
+    @Override
+    public void close() {
+        if (deleter != null) {
+            deleter.shutdown();
+        }
+    }
+}

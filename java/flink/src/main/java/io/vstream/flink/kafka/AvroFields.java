@@ -1,0 +1,213 @@
+package io.vstream.flink.kafka;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.LineParser;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.avro.Schema;
+import org.apache.avro.io.BinaryDecoder;
+import org.apache.avro.io.DecoderFactory;
+import org.apache.avro.io.ResolvingDecoder;
+
+/**
+ * Reads records of one Avro schema.
+ *
+ * <ol>
+ *   <li>Of the writer's fields those that mean something here are a schema of their own; Avro's
+ *       decoder resolves the one to the other, and so skips the rest.
+ *   <li>They are read straight into the record. Nothing is allocated by a length that the bytes
+ *       claim: an array stops where no vector is that long, and there are no texts.
+ * </ol>
+ *
+ * <p>{@code id} (or {@code query_id}) is a long or an int, {@code vector} an array of floats or
+ * doubles, {@code deleted} a boolean, {@code k} and {@code effort} ints. Each may be in a union
+ * with null. Not for several threads.
+ */
+final class AvroFields {
+
+    private static final Set<Schema.Type> WHOLE = Set.of(Schema.Type.LONG, Schema.Type.INT);
+    private static final Set<Schema.Type> NUMBER = Set.of(Schema.Type.FLOAT, Schema.Type.DOUBLE);
+
+    private final boolean queries;
+    private final int defaultK;
+    private final Schema fields;
+    private final ResolvingDecoder decoder;
+    private BinaryDecoder bytes;
+    private float[] floats = new float[128];
+
+    private boolean hasId;
+    private boolean hasVector;
+    private boolean deleted;
+
+    /**
+     * @param writer schema of the records
+     * @param queries true for queries, false for vector records
+     * @param defaultK neighbours of a query that does not say
+     * @throws IllegalArgumentException with a sentence if the schema lacks what is needed
+     */
+    AvroFields(Schema writer, boolean queries, int defaultK) {
+        this.queries = queries;
+        this.defaultK = defaultK;
+        fields = known(writer, queries);
+        try {
+            decoder = DecoderFactory.get().resolvingDecoder(writer, fields, null);
+        } catch (IOException e) {
+            throw new IllegalArgumentException("The Avro schema cannot be resolved.", e);
+        }
+    }
+
+    /** Reads {@code value} from {@code from} on; returns why it was refused, or null. */
+    Reason read(byte[] value, int from, Incoming record) {
+        hasId = false;
+        hasVector = false;
+        deleted = false;
+        record.k = defaultK;
+        record.effort = 0;
+        try {
+            bytes = DecoderFactory.get().binaryDecoder(value, from, value.length - from, bytes);
+            decoder.configure(bytes);
+            for (Schema.Field field : decoder.readFieldOrder()) {
+                Reason reason = field(field, record);
+                if (reason != null) {
+                    return reason;
+                }
+            }
+            decoder.drain();
+            if (!bytes.isEnd()) {
+                return Reason.MALFORMED_LINE;
+            }
+        } catch (IOException | RuntimeException e) {
+            // Avro says in many ways that bytes are none of the schema's.
+            return Reason.MALFORMED_LINE;
+        }
+        if (!hasId) {
+            return Reason.BAD_ID;
+        }
+        record.kind =
+                queries
+                        ? Incoming.Kind.QUERY
+                        : deleted ? Incoming.Kind.DELETE : Incoming.Kind.UPSERT;
+        return hasVector || deleted ? null : Reason.MALFORMED_LINE;
+    }
+
+    private Reason field(Schema.Field field, Incoming record) throws IOException {
+        Schema schema = field.schema();
+        if (schema.getType() == Schema.Type.UNION) {
+            schema = schema.getTypes().get(decoder.readIndex());
+            if (schema.getType() == Schema.Type.NULL) {
+                decoder.readNull();
+                return null;
+            }
+        }
+        switch (field.name()) {
+            case "id", "query_id" -> {
+                record.id = whole(schema);
+                hasId = true;
+            }
+            case "vector" -> {
+                return vector(schema.getElementType().getType() == Schema.Type.FLOAT, record);
+            }
+            case "deleted" -> deleted = decoder.readBoolean();
+            case "k" -> record.k = clamp(whole(schema));
+            default -> record.effort = clamp(whole(schema));
+        }
+        return null;
+    }
+
+    private long whole(Schema schema) throws IOException {
+        return schema.getType() == Schema.Type.LONG ? decoder.readLong() : decoder.readInt();
+    }
+
+    /** What does not fit into an int is out of range for k and effort, as a negative number is. */
+    private static int clamp(long value) {
+        return value == (int) value ? (int) value : Integer.MIN_VALUE;
+    }
+
+    private Reason vector(boolean single, Incoming record) throws IOException {
+        int length = 0;
+        for (long block = decoder.readArrayStart(); block > 0; block = decoder.arrayNext()) {
+            if (block > LineParser.VECTOR_MAX - length) {
+                return Reason.WRONG_DIMENSION;
+            }
+            int end = length + (int) block;
+            if (end > floats.length) {
+                floats = Arrays.copyOf(floats, Math.max(end, floats.length * 2));
+            }
+            for (; length < end; length++) {
+                floats[length] = single ? decoder.readFloat() : (float) decoder.readDouble();
+            }
+        }
+        if (record.vector.length != length) {
+            record.vector = new float[length];
+        }
+        System.arraycopy(floats, 0, record.vector, 0, length);
+        hasVector = true;
+        return null;
+    }
+
+    private static Schema known(Schema writer, boolean queries) {
+        String id = queries ? "query_id" : "id";
+        Map<String, Set<Schema.Type>> types =
+                queries
+                        ? Map.of(
+                                id,
+                                WHOLE,
+                                "vector",
+                                Set.of(Schema.Type.ARRAY),
+                                "k",
+                                WHOLE,
+                                "effort",
+                                WHOLE)
+                        : Map.of(
+                                id,
+                                WHOLE,
+                                "vector",
+                                Set.of(Schema.Type.ARRAY),
+                                "deleted",
+                                Set.of(Schema.Type.BOOLEAN));
+        if (writer.getType() != Schema.Type.RECORD
+                || writer.getField(id) == null
+                || writer.getField("vector") == null) {
+            throw new IllegalArgumentException(
+                    "The Avro schema is not a record with the fields "
+                            + id
+                            + " and vector; add them.");
+        }
+        List<Schema.Field> fields = new ArrayList<>();
+        for (Schema.Field field : writer.getFields()) {
+            if (types.containsKey(field.name())) {
+                check(field, types.get(field.name()));
+                fields.add(new Schema.Field(field.name(), field.schema(), null, null));
+            }
+        }
+        return Schema.createRecord(
+                writer.getName(), null, writer.getNamespace(), writer.isError(), fields);
+    }
+
+    private static void check(Schema.Field field, Set<Schema.Type> allowed) {
+        List<Schema> branches =
+                field.schema().isUnion() ? field.schema().getTypes() : List.of(field.schema());
+        for (Schema branch : branches) {
+            boolean right = allowed.contains(branch.getType());
+            if (right && branch.getType() == Schema.Type.ARRAY) {
+                right = NUMBER.contains(branch.getElementType().getType());
+            }
+            if (!right && !(field.schema().isUnion() && branch.getType() == Schema.Type.NULL)) {
+                throw new IllegalArgumentException(
+                        "The Avro field "
+                                + field.name()
+                                + " is "
+                                + field.schema()
+                                + "; it must be one of "
+                                + allowed
+                                + (allowed.contains(Schema.Type.ARRAY) ? " of float or double" : "")
+                                + ", or of one of these and null.");
+            }
+        }
+    }
+}

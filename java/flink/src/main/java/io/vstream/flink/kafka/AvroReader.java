@@ -1,0 +1,116 @@
+package io.vstream.flink.kafka;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.ingest.Incoming;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.avro.Schema;
+import org.apache.avro.SchemaParseException;
+import org.apache.avro.io.BinaryDecoder;
+import org.apache.avro.io.DecoderFactory;
+
+/**
+ * Reads Avro records, of the schema in the settings or of those that a registry has. A key is read
+ * for the id of a record without a value: decimal text, or under a registry an Avro long. Not for
+ * several threads.
+ */
+final class AvroReader {
+
+    /** More schemas than a topic has; beyond that they are asked for again. */
+    private static final int SCHEMAS_MAX = 1_000;
+
+    private final boolean queries;
+    private final int defaultK;
+    private final SchemaRegistry registry;
+    private final AvroFields only;
+    private final Map<Integer, Optional<AvroFields>> known = new HashMap<>();
+
+    /**
+     * @param schema in JSON, or null
+     * @param registry HTTP address, or null
+     * @throws IllegalArgumentException with a sentence if the schema cannot be used
+     */
+    AvroReader(String schema, String registry, boolean queries, int defaultK) {
+        this.queries = queries;
+        this.defaultK = defaultK;
+        this.registry = registry == null ? null : new SchemaRegistry(registry);
+        this.only = registry == null ? fields(schema, queries, defaultK) : null;
+    }
+
+    /**
+     * Checks that records of a schema can be read.
+     *
+     * @throws IllegalArgumentException with a sentence if not
+     */
+    static void check(String schema, boolean queries) {
+        fields(schema, queries, 1);
+    }
+
+    private static AvroFields fields(String schema, boolean queries, int defaultK) {
+        try {
+            return new AvroFields(new Schema.Parser().parse(schema), queries, defaultK);
+        } catch (SchemaParseException e) {
+            throw new IllegalArgumentException(
+                    "schema: this is not a schema of Avro (" + e.getMessage() + "). Correct it.",
+                    e);
+        }
+    }
+
+    /** Reads a value; returns why it was refused, or null. */
+    Reason read(byte[] value, Incoming record) {
+        if (registry == null) {
+            return only.read(value, 0, record);
+        }
+        int number = SchemaRegistry.number(value);
+        if (number == SchemaRegistry.NONE) {
+            return Reason.MALFORMED_LINE;
+        }
+        Optional<AvroFields> fields = known.get(number);
+        if (fields == null) {
+            fields = ask(number);
+            if (known.size() >= SCHEMAS_MAX) {
+                known.clear();
+            }
+            known.put(number, fields);
+        }
+        return fields.isEmpty()
+                ? Reason.MALFORMED_LINE
+                : fields.get().read(value, SchemaRegistry.HEADER_BYTES, record);
+    }
+
+    /** True if a key is in Avro, and not a text. */
+    boolean isAvro(byte[] key) {
+        return registry != null && SchemaRegistry.number(key) != SchemaRegistry.NONE;
+    }
+
+    /** Reads the id of a key that is an Avro long. */
+    Reason id(byte[] key, Incoming record) {
+        try {
+            BinaryDecoder decoder =
+                    DecoderFactory.get()
+                            .binaryDecoder(
+                                    key,
+                                    SchemaRegistry.HEADER_BYTES,
+                                    key.length - SchemaRegistry.HEADER_BYTES,
+                                    null);
+            record.id = decoder.readLong();
+            return decoder.isEnd() ? null : Reason.BAD_ID;
+        } catch (IOException | RuntimeException e) {
+            return Reason.BAD_ID;
+        }
+    }
+
+    private Optional<AvroFields> ask(int number) {
+        Schema schema = registry.schema(number);
+        if (schema == null) {
+            return Optional.empty();
+        }
+        try {
+            return Optional.of(new AvroFields(schema, queries, defaultK));
+        } catch (IllegalArgumentException e) {
+            return Optional.empty();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+package io.vstream.flink.search;
+
+import io.vstream.nativecore.NativeEngine;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.function.Consumer;
+import org.apache.flink.api.common.operators.MailboxExecutor;
+import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
+
+/**
+ * Threads for a hand-over: one beside the task's, for files and for walks over all rows, and the
+ * task's own. A failure in either fails the task.
+ */
+final class Aside implements HandOver.Host, AutoCloseable {
+
+    private final NativeEngine engine;
+    private final Runnable applyWrites;
+    private final MailboxExecutor mailbox;
+    private final ProcessingTimeService clock;
+    private final ExecutorService other;
+    private volatile boolean closed;
+
+    /**
+     * @param name of the thread
+     * @param engine of the partition
+     * @param applyWrites applies the writes that wait in the operator
+     */
+    Aside(
+            String name,
+            NativeEngine engine,
+            Runnable applyWrites,
+            MailboxExecutor mailbox,
+            ProcessingTimeService clock) {
+        this.engine = engine;
+        this.applyWrites = applyWrites;
+        this.mailbox = mailbox;
+        this.clock = clock;
+        this.other = Executors.newSingleThreadExecutor(work -> new Thread(work, name));
+    }
+
+    @Override
+    public NativeEngine engine() {
+        return engine;
+    }
+
+    @Override
+    public void applyWrites() {
+        applyWrites.run();
+    }
+
+    @Override
+    public void later(long millis, HandOver.Work work) {
+        clock.registerTimer(clock.getCurrentProcessingTime() + millis, time -> work.run());
+    }
+
+    @Override
+    public <T> void aside(Callable<T> work, Consumer<T> next) {
+        other.execute(
+                () -> {
+                    T result;
+                    try {
+                        result = work.call();
+                    } catch (Exception e) {
+                        mail(
+                                () -> {
+                                    throw e;
+                                });
+                        return;
+                    }
+                    mail(() -> next.accept(result));
+                });
+    }
+
+    private void mail(HandOver.Work work) {
+        if (!closed) {
+            mailbox.execute(
+                    () -> {
+                        if (!closed) {
+                            work.run();
+                        }
+                    },
+                    "hand-over");
+        }
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        other.shutdownNow();
+    }
+}

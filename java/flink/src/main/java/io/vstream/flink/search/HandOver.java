@@ -1,0 +1,307 @@
+package io.vstream.flink.search;
+
+import io.vstream.flink.balance.Mark;
+import io.vstream.flink.balance.Report;
+import io.vstream.flink.balance.Shared;
+import io.vstream.flink.balance.Step;
+import io.vstream.flink.job.Fault;
+import io.vstream.flink.metrics.Count;
+import io.vstream.flink.route.ShardKeys;
+import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.NativeAdoption;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.NativeSnapshot;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+import java.util.function.IntUnaryOperator;
+
+/**
+ * A partition's part in hand-overs: it waits for the marks of all place tasks and routers, seals,
+ * adopts or drops rows, and says when it is done. None of this is state of a checkpoint: after a
+ * restore the control task has it done again. docs/design/handover.md tells why that is enough.
+ *
+ * <p>Files are written and read by another thread; rows enter and leave the engine some at a time,
+ * between records.
+ */
+final class HandOver implements AutoCloseable {
+
+    /** Rows that enter or leave the engine in one go: well under a millisecond. */
+    private static final int ROWS_AT_ONCE = 64;
+
+    private static final long PAUSE_MILLIS = 1;
+
+    /**
+     * What a hand-over needs of its operator, all of it in the task's thread but for {@code aside}.
+     */
+    interface Host {
+        /** The partition's engine. */
+        NativeEngine engine();
+
+        /** Applies the writes that came before. */
+        void applyWrites();
+
+        /** Runs {@code work} in the task's thread after some milliseconds. */
+        void later(long millis, Work work);
+
+        /**
+         * Runs {@code work} in another thread, and then {@code next} with its result in this one.
+         */
+        <T> void aside(Callable<T> work, Consumer<T> next);
+    }
+
+    /** Something to do in the task's thread. */
+    interface Work {
+        /** Does it. */
+        void run() throws Exception;
+    }
+
+    private final Host host;
+    private final Consumer<Report> control;
+    private final SearchSettings settings;
+    private final Shared shared;
+    private final Path folder;
+    private final int partition;
+    private final int partitions;
+    private final boolean firstAttempt;
+    private final long[] places;
+    private final long[] routers;
+    private final Deque<NativeAdoption> awaited = new ArrayDeque<>();
+    private final Count adopted;
+    private final Count released;
+    private long run;
+    private long begun = -1;
+    private long done = -1;
+    private boolean closed;
+    private NativeSnapshot sealing;
+
+    /**
+     * @param part which partition this is, and of how many
+     * @param folder private to this partition
+     * @param shared with all machines, or null if nothing ever moves
+     * @param meters rows adopted, rows released
+     */
+    HandOver(
+            Host host,
+            Consumer<Report> control,
+            SearchSettings settings,
+            Part part,
+            Path folder,
+            Shared shared,
+            List<Count> meters) {
+        this.host = host;
+        this.control = control;
+        this.settings = settings;
+        this.shared = shared;
+        this.folder = folder;
+        this.partition = part.partition;
+        this.partitions = part.partitions;
+        this.firstAttempt = part.attempt == 0;
+        this.places = new long[partitions];
+        this.routers = new long[partitions];
+        this.adopted = meters.get(0);
+        this.released = meters.get(1);
+    }
+
+    /**
+     * Which partition of how many, in which attempt of its task.
+     *
+     * @param partition number
+     * @param partitions in all
+     * @param attempt 0 for the first
+     */
+    record Part(int partition, int partitions, int attempt) {}
+
+    /** What there is to report, without loads. */
+    Report report() {
+        return Report.of(partition, run, done);
+    }
+
+    /** Takes the mark of a place task or of a router. */
+    void mark(boolean place, Mark mark) throws Exception {
+        if (mark.run() != run) {
+            run = mark.run();
+            begun = -1;
+            done = -1;
+            Arrays.fill(places, -1);
+            Arrays.fill(routers, -1);
+        }
+        (place ? places : routers)[mark.task()] = mark.position();
+        boolean moving = mark.step() == Step.SWITCH || mark.step() == Step.ADOPT;
+        if (place && moving && done < mark.position() && !others(mark, false).isEmpty()) {
+            // From the first mark on: a delete may come of a row that is still on its way.
+            host.engine().awaitRows(true);
+        }
+        long reached = Math.min(least(places), least(routers));
+        if (reached > begun && reached == mark.position()) {
+            begun = reached;
+            begin(mark);
+        }
+    }
+
+    private static long least(long[] marks) {
+        return Arrays.stream(marks).min().orElse(-1);
+    }
+
+    private void begin(Mark mark) throws Exception {
+        fail(Fault.FAIL_IN_ANNOUNCE, mark.step() == Step.ANNOUNCE && mark.moves().count() > 0);
+        switch (mark.step()) {
+            case SWITCH -> seal(mark, others(mark, true));
+            case ADOPT -> fetch(mark, others(mark, false));
+            case SETTLE -> {
+                if (!others(mark, true).isEmpty()) {
+                    host.applyWrites();
+                    release(mark);
+                } else {
+                    done(mark);
+                }
+            }
+            default -> done(mark);
+        }
+    }
+
+    private void done(Mark mark) {
+        done = mark.position();
+        control.accept(report());
+    }
+
+    /** Partitions that rows go to, or that they come from, ascending. */
+    private TreeSet<Integer> others(Mark mark, boolean leaving) {
+        MovedRanges moves = mark.moves();
+        IntUnaryOperator from = i -> ShardKeys.partition(moves.from(i), partitions);
+        IntUnaryOperator to = i -> ShardKeys.partition(moves.to(i), partitions);
+        TreeSet<Integer> others = new TreeSet<>();
+        for (int i = 0; i < moves.count(); i++) {
+            if ((leaving ? from : to).applyAsInt(i) == partition) {
+                others.add((leaving ? to : from).applyAsInt(i));
+            }
+        }
+        return others;
+    }
+
+    /** Writes the rows that leave, by the partitions that they go to. */
+    private void seal(Mark mark, TreeSet<Integer> targets) {
+        if (targets.isEmpty()) {
+            done(mark);
+            return;
+        }
+        host.applyWrites();
+        NativeSnapshot rows = host.engine().pin();
+        sealing = rows;
+        host.aside(
+                () -> {
+                    try (rows) {
+                        fail(Fault.FAIL_IN_SEAL, true);
+                        for (int target : targets) {
+                            Path files = folder.resolve("seal-" + mark.epoch() + "-" + target);
+                            Folders.delete(files);
+                            rows.writeMoved(files, between(mark.moves(), partition, target));
+                            shared.put(mark, partition, target, files);
+                            Folders.delete(files);
+                        }
+                    }
+                    return mark;
+                },
+                this::done);
+    }
+
+    private MovedRanges between(MovedRanges moves, int source, int target) {
+        return moves.select(
+                i ->
+                        ShardKeys.partition(moves.from(i), partitions) == source
+                                && ShardKeys.partition(moves.to(i), partitions) == target);
+    }
+
+    /** Brings the files of the rows that come, verified. */
+    private void fetch(Mark mark, TreeSet<Integer> sources) {
+        if (sources.isEmpty()) {
+            done(mark);
+            return;
+        }
+        host.aside(
+                () -> {
+                    List<NativeAdoption> opened = new ArrayList<>();
+                    for (int source : sources) {
+                        Path files = local(mark, source);
+                        Folders.delete(files);
+                        Files.createDirectory(files);
+                        shared.get(mark, source, partition, files);
+                        opened.add(NativeAdoption.open(settings.collection(), files));
+                    }
+                    return opened;
+                },
+                opened -> {
+                    awaited.addAll(opened);
+                    host.later(0, () -> adopt(mark));
+                });
+    }
+
+    /** Takes in some rows, and comes back for more. */
+    private void adopt(Mark mark) throws IOException {
+        if (closed) {
+            return;
+        }
+        NativeAdoption rows = awaited.peek();
+        if (rows == null) {
+            host.engine().awaitRows(false);
+            others(mark, false).forEach(source -> Folders.delete(local(mark, source)));
+            done(mark);
+            return;
+        }
+        int taken = host.engine().adopt(rows, ROWS_AT_ONCE);
+        adopted.inc(taken);
+        fail(Fault.FAIL_IN_ADOPT, taken > 0);
+        if (taken == 0) {
+            awaited.remove().close();
+        }
+        host.later(PAUSE_MILLIS, () -> adopt(mark));
+    }
+
+    /** Drops some rows that have left, and comes back for more. */
+    private void release(Mark mark) throws IOException {
+        if (closed) {
+            return;
+        }
+        int left = host.engine().release(mark.moves().select(i -> leaves(mark, i)), ROWS_AT_ONCE);
+        released.inc(ROWS_AT_ONCE);
+        fail(Fault.FAIL_IN_SETTLE, true);
+        if (left == 0) {
+            done(mark);
+        } else {
+            host.later(PAUSE_MILLIS, () -> release(mark));
+        }
+    }
+
+    private boolean leaves(Mark mark, int range) {
+        return ShardKeys.partition(mark.moves().from(range), partitions) == partition;
+    }
+
+    private Path local(Mark mark, int source) {
+        return folder.resolve("adopt-" + mark.epoch() + "-" + source);
+    }
+
+    private void fail(Fault failure, boolean here) throws IOException {
+        if (here && firstAttempt && settings.faults().contains(failure)) {
+            throw new IOException("Failed on demand: " + failure.key() + ".");
+        }
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+        if (sealing != null) {
+            // It may have waited for its turn in vain.
+            sealing.close();
+        }
+        awaited.forEach(NativeAdoption::close);
+        awaited.clear();
+    }
+}

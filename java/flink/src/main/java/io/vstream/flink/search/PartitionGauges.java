@@ -1,0 +1,55 @@
+package io.vstream.flink.search;
+
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.metrics.Level;
+import io.vstream.flink.metrics.Meters;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.metrics.Ratio;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/** What a partition shows of its engine, now and then. */
+final class PartitionGauges {
+
+    private static final long UNKNOWN = -1;
+
+    private final Level rows;
+    private final Level deleted;
+    private final Level memory;
+    private final Level memoryTier;
+    private final Level diskTier;
+    private final Level freshnessLag;
+    private final Ratio recall;
+    private final Ratio margin;
+
+    PartitionGauges(Meters meters) {
+        rows = meters.level(Names.ROWS);
+        deleted = meters.level(Names.DELETED);
+        memory = meters.level(Names.NATIVE_MEMORY);
+        memoryTier = meters.tierBytes("memory");
+        diskTier = meters.tierBytes("disk");
+        freshnessLag = meters.level(Names.FRESHNESS_LAG, UNKNOWN);
+        recall = meters.ratio(Names.RECALL_ESTIMATE);
+        margin = meters.ratio(Names.RECALL_MARGIN);
+    }
+
+    /**
+     * Shows what is so now.
+     *
+     * @param stats of the engine: see {@link io.vstream.nativecore.NativeEngine#statsJson}
+     * @param behind how much of the vector stream is applied
+     * @param nowMillis since 1970
+     */
+    void show(JsonNode stats, Frontier behind, long nowMillis) {
+        rows.set(stats.path("live-rows").asLong());
+        deleted.set(stats.path("deleted-rows").asLong());
+        long inMemory = stats.path("memory-bytes").asLong();
+        memory.set(inMemory + stats.path("cache-bytes").asLong());
+        memoryTier.set(inMemory);
+        diskTier.set(stats.path("segment-bytes").asLong());
+        JsonNode estimate = stats.path("recall");
+        recall.set(estimate.path("mean").asDouble(Double.NaN));
+        margin.set(estimate.path("margin").asDouble(Double.NaN));
+        boolean timed = behind.watermark() != Frontier.NO_TIME;
+        freshnessLag.set(timed ? Math.max(0, nowMillis - behind.watermark()) : UNKNOWN);
+    }
+}

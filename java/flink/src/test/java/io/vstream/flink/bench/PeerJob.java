@@ -1,0 +1,94 @@
+package io.vstream.flink.bench;
+
+import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.QueryRecord;
+import io.vstream.flink.ingest.VectorRecord;
+import io.vstream.flink.job.JobSettings;
+import io.vstream.flink.job.LocalCluster;
+import io.vstream.flink.job.VStreamJob;
+import io.vstream.flink.kafka.Topics;
+import io.vstream.flink.merge.Answer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.AsyncDataStream;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.operators.ProcessOperator;
+
+/**
+ * The job of someone who calls a vector database: the same sources, checks and sink as ours, and
+ * between them Flink's asynchronous operators, in order. Queries do not wait for the writes before
+ * them, which favours the database.
+ */
+public final class PeerJob {
+
+    private static final int WRITES_AT_ONCE = 1_000;
+    private static final int QUERIES_AT_ONCE = 100;
+    private static final long BUFFER_MILLIS = 1;
+
+    private PeerJob() {}
+
+    /** Words: file of the job, system, server, rows per call, rows at the beginning. */
+    public static void main(String[] words) throws Exception {
+        JobSettings job = JobSettings.fromJson(Files.readString(Path.of(words[0])));
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.getExecutionEnvironment(VStreamJob.flinkSettings());
+        env.setParallelism(job.parallelism());
+        env.setBufferTimeout(BUFFER_MILLIS);
+        PeerWrites writes =
+                new PeerWrites(
+                        words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+        DataStream<VectorRecord> vectors =
+                decode(job, Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic"));
+        DataStream<QueryRecord> queries =
+                decode(job, Topics.source(env, job.queries().kafka(), true, 10, "query-topic"))
+                        .getSideOutput(Decode.QUERIES);
+        DataStream<Answer> none =
+                AsyncDataStream.orderedWait(
+                                vectors.keyBy(record -> record.id, Types.LONG),
+                                writes,
+                                1,
+                                TimeUnit.DAYS,
+                                WRITES_AT_ONCE)
+                        .returns(Answer.TYPE);
+        DataStream<Answer> answers =
+                AsyncDataStream.orderedWait(
+                                queries.rebalance(),
+                                new PeerQueries(words[1], words[2]),
+                                1,
+                                TimeUnit.DAYS,
+                                QUERIES_AT_ONCE)
+                        .returns(Answer.TYPE);
+        Topics.sink(answers.union(none), job.results().kafka());
+        try (LocalCluster cluster = new LocalCluster(1, job.parallelism())) {
+            JobID id = cluster.submit(env, "peer");
+            cluster.await(id)
+                    .getSerializedThrowable()
+                    .ifPresent(
+                            e -> {
+                                throw new IllegalStateException(e);
+                            });
+        }
+    }
+
+    /** The client of a system. */
+    static PeerClient client(String system, String server) throws Exception {
+        if (system.equals("chroma")) {
+            return new ChromaClient(server);
+        }
+        throw new IllegalArgumentException("There is no client of " + system + ".");
+    }
+
+    private static SingleOutputStreamOperator<VectorRecord> decode(
+            JobSettings job, DataStream<Incoming> incoming) {
+        return incoming.transform(
+                "decode",
+                VectorRecord.TYPE,
+                new ProcessOperator<>(new Decode(job.rules(), 0, job.queries().k())));
+    }
+}

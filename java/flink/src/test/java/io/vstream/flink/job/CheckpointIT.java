@@ -1,0 +1,153 @@
+package io.vstream.flink.job;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.Names;
+import io.vstream.flink.search.Folders;
+import io.vstream.flink.source.Gate;
+import io.vstream.flink.source.ScriptSource;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.RecoveryClaimMode;
+import org.apache.flink.runtime.checkpoint.CompletedCheckpointStats;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Checkpoints and savepoints of the whole job, on two task managers. */
+class CheckpointIT {
+
+    private static final long SEED = 20260111;
+    private static final int WRITES = 6_000;
+
+    @TempDir private Path folder;
+
+    @Test
+    void rescalesUpAndDownOneAfterTheOtherLoseNothing() throws Exception {
+        WriteScript script =
+                new WriteScript(SEED, 600, WRITES, 40, 50_000, 1_000, 2_000, 3_000, 4_000, WRITES);
+        String at = new Scenario(script, folder).stopAt(1, 2);
+        at = new Scenario(script, folder).from(at).stopAt(2, 4);
+        at = new Scenario(script, folder).from(at).stopAt(3, 1);
+        assertThat(new Scenario(script, folder).from(at).differences(3))
+                .as("seed %d", script.seed())
+                .isEmpty();
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"CLAIM", "NO_CLAIM"})
+    void aCheckpointRestoresInBothClaimModesAtAnotherParallelism(RecoveryClaimMode mode)
+            throws Exception {
+        Path first = folder.resolve("first");
+        Path second = folder.resolve("second");
+        // Paced, so that checkpoints complete before the failure.
+        WriteScript script =
+                new WriteScript(SEED + 1, 600, WRITES, 40, 4_000, 1_000, 1_500, 2_500, WRITES);
+        String at = new Scenario(script, first).cancelAt(1, 2);
+        at = new Scenario(script, second).from(at, mode).cancelAt(2, 4);
+        if (mode == RecoveryClaimMode.NO_CLAIM) {
+            // The second job has a completed checkpoint of its own: nothing of the first is needed.
+            Folders.delete(first);
+        }
+        Path third = folder.resolve("third");
+        assertThat(new Scenario(script, third).from(at, mode).failingAfter(1_000).differences(2))
+                .as("seed %d", script.seed())
+                .isEmpty();
+    }
+
+    @Test
+    void whatCheckpointsUploadFollowsTheChange() throws Exception {
+        UpdateScript script = new UpdateScript(128, 30_000, 300, 20);
+        List<CompletedCheckpointStats> checkpoints = checkpointEveryRound(script);
+        CompletedCheckpointStats last = checkpoints.get(checkpoints.size() - 1);
+        assertThat(checkpoints).hasSize(21);
+        double uploaded =
+                checkpoints.subList(1, checkpoints.size()).stream()
+                        .mapToLong(CompletedCheckpointStats::getCheckpointedSize)
+                        .average()
+                        .orElseThrow();
+        // One per cent of the rows changes between two checkpoints.
+        assertThat(uploaded / last.getStateSize())
+                .as("%,.0f bytes of %,d", uploaded, last.getStateSize())
+                .isBetween(0.01, 0.05);
+        assertThat(last.getStateSize()).isLessThan(2L * 30_000 * 128 * Float.BYTES);
+    }
+
+    @Test
+    void unalignedCheckpointsAreRefusedWithASentence() {
+        Configuration flink = VStreamJob.flinkSettings();
+        flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
+        flink.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        assertThatThrownBy(() -> VStreamJob.add(env, settings(), null))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("Set execution.checkpointing.unaligned to false.");
+    }
+
+    /** A checkpoint before each round and after the last, when everything is applied. */
+    private List<CompletedCheckpointStats> checkpointEveryRound(UpdateScript script)
+            throws Exception {
+        String name = UUID.randomUUID().toString();
+        Gate gate = Gate.install(name);
+        Configuration flink = VStreamJob.flinkSettings();
+        FlinkSettings.incrementalState(flink);
+        flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.toUri().toString());
+        // Enabled, and never by itself.
+        flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofDays(1));
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        DataStream<Incoming> records =
+                env.fromSource(
+                                new ScriptSource(script, name),
+                                WatermarkStrategy.noWatermarks(),
+                                "script",
+                                Incoming.TYPE)
+                        .setParallelism(1);
+        VStreamJob.add(env, settings(), new Sources.Streams(records, null))
+                .answers()
+                .sinkTo(new Answers(name));
+        List<CompletedCheckpointStats> checkpoints = new ArrayList<>();
+        try (LocalCluster cluster = new LocalCluster(2, 1)) {
+            JobID job = cluster.submit(env, name);
+            QuietCheck quiet = new QuietCheck(cluster.metrics(), 2);
+            for (int round = 0; round <= script.rounds(); round++) {
+                while (cluster.metrics().max(Names.WAITING, -1) != round
+                        || !quiet.quiet()
+                        || !cluster.running(job)) {
+                    assertThat(cluster.status(job).isGloballyTerminalState()).isFalse();
+                    Thread.sleep(5);
+                }
+                cluster.checkpoint(job).get();
+                checkpoints.add(
+                        cluster.checkpoints(job).getHistory().getLatestCompletedCheckpoint());
+                gate.open(round);
+            }
+            cluster.await(job);
+        } finally {
+            Gate.release(name);
+        }
+        return checkpoints;
+    }
+
+    private static JobSettings settings() {
+        return JobSettings.fromJson(
+                """
+                {"parallelism": 2,
+                 "collection": {"dimension": 128, "metric": "l2", "element": "f32",
+                                "index": "flat", "seed": 7, "encoder": {"kind": "id"}},
+                 "vectors": {"kind": "file", "path": "script"},
+                 "queries": {"kind": "file", "path": "script", "k": 5}}
+                """);
+    }
+}

@@ -1,0 +1,387 @@
+package io.vstream.flink.search;
+
+import static io.vstream.flink.search.CheckpointLab.all;
+import static io.vstream.flink.search.CheckpointLab.placeholders;
+import static io.vstream.flink.search.CheckpointLab.restored;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.NativeCapture;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.checkpoint.CheckpointType;
+import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.state.CheckpointStateOutputStream;
+import org.apache.flink.runtime.state.CheckpointStreamFactory;
+import org.apache.flink.runtime.state.CheckpointedStateScope;
+import org.apache.flink.runtime.state.IncrementalKeyedStateHandle.HandleAndLocalPath;
+import org.apache.flink.runtime.state.IncrementalRemoteKeyedStateHandle;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.apache.flink.runtime.state.StreamStateHandle;
+import org.apache.flink.runtime.state.memory.ByteStreamStateHandle;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What must hold whichever checkpoints complete, fail, or are heard of late. */
+class IncrementalStoreTest {
+
+    private static final CheckpointType CHECKPOINT = CheckpointType.CHECKPOINT;
+
+    @TempDir private Path folder;
+
+    @Test
+    void aReusedFileIsAPlaceholderSoThatAFailedCheckpointDeletesOnlyItsOwn() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            var first = lab.completed(lab.take(1, CHECKPOINT));
+            List<String> before = lab.files();
+            lab.upsert(0, 1, 2);
+            var second = lab.take(2, CHECKPOINT);
+            assertThat(placeholders(second)).isGreaterThan(100);
+            assertThat(lab.files()).hasSizeGreaterThan(before.size());
+            second.discardState();
+            lab.store.aborted(2);
+            assertThat(lab.files()).isEqualTo(before);
+            assertThat(restored(folder, first)).hasSize(600).containsEntry(0L, 1L);
+            var third = lab.completed(lab.take(3, CHECKPOINT));
+            assertThat(restored(folder, third)).hasSize(600).containsEntry(0L, 2L);
+        }
+    }
+
+    @Test
+    void theKindOfSnapshotSaysWhatMayBeNamed() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            lab.completed(lab.take(1, CHECKPOINT));
+            var full = lab.take(2, CheckpointType.FULL_CHECKPOINT);
+            assertThat(full.getSharedState()).hasSizeGreaterThan(100);
+            assertThat(placeholders(full)).isZero();
+            full.discardState();
+            lab.store.aborted(2);
+            for (SavepointFormatType format : SavepointFormatType.values()) {
+                var savepoint = lab.take(3, SavepointType.savepoint(format));
+                assertThat(savepoint.getSharedState()).isEmpty();
+                assertThat(savepoint.getPrivateState()).hasSizeGreaterThan(100);
+                assertThat(restored(folder, savepoint)).hasSize(600);
+                assertThat(savepoint.getPrivateState())
+                        .allSatisfy(
+                                file -> assertThat(file.getHandle().toString()).contains("chk-3"));
+            }
+            // A savepoint that completes is no checkpoint whose files may be named.
+            lab.store.completed(3);
+            assertThat(placeholders(lab.take(4, CHECKPOINT))).isGreaterThan(100);
+        }
+    }
+
+    @Test
+    void filesOfACheckpointThatIsNotKnownToBeCompleteAreUploadedAgain() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            var first = lab.take(1, CHECKPOINT);
+            var second = lab.take(2, CHECKPOINT);
+            assertThat(placeholders(second)).isZero();
+            first.discardState();
+            lab.store.aborted(1);
+            lab.completed(second);
+            assertThat(restored(folder, second)).hasSize(600);
+            assertThat(placeholders(lab.take(3, CHECKPOINT))).isGreaterThan(100);
+        }
+    }
+
+    @Test
+    void aFileThatWasUploadedAgainIsNotNamedByItsFirstCopy() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            var first = lab.take(1, CHECKPOINT);
+            var second = lab.take(2, CHECKPOINT);
+            // The JobManager completes both and keeps one; the word of the second is on its way.
+            lab.complete(first, 1);
+            lab.complete(second, 1);
+            lab.store.completed(1);
+            var third = lab.take(3, CHECKPOINT);
+            lab.complete(third, 1);
+            assertThat(restored(folder, third)).hasSize(600);
+            // The words come late, the older one last.
+            lab.store.completed(3);
+            lab.store.completed(2);
+            lab.upsert(0, 1, 2);
+            var fourth = lab.take(4, CHECKPOINT);
+            assertThat(placeholders(fourth)).isGreaterThan(100);
+            lab.complete(fourth, 1);
+            assertThat(restored(folder, fourth)).containsEntry(0L, 2L);
+        }
+    }
+
+    @Test
+    void aCompleteCheckpointReplacesWhatWasKnownBefore() throws Exception {
+        IncrementalRemoteKeyedStateHandle old;
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            old = lab.take(7, CHECKPOINT);
+        }
+        try (CheckpointLab lab = new CheckpointLab(folder, "next", all(), old)) {
+            assertThat(lab.rows()).hasSize(600);
+            // The new job leaves the old one its files: its first checkpoint is a full one.
+            var full = lab.completed(lab.take(8, CheckpointType.FULL_CHECKPOINT));
+            lab.upsert(0, 1, 2);
+            var next = lab.completed(lab.take(9, CHECKPOINT));
+            old.discardState();
+            assertThat(restored(folder, full)).containsEntry(0L, 1L).hasSize(600);
+            assertThat(restored(folder, next)).containsEntry(0L, 2L).hasSize(600);
+        }
+    }
+
+    @Test
+    void aRestoredCheckpointThatIsClaimedIsNamed() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            var old = lab.take(7, CHECKPOINT);
+            CheckpointLab heir = new CheckpointLab(folder, "heir", all(), old);
+            heir.complete(old, 2);
+            heir.upsert(600, 601, 1);
+            var next = heir.take(8, CHECKPOINT);
+            assertThat(placeholders(next)).isGreaterThan(100);
+            heir.completed(next);
+            assertThat(restored(folder, next)).hasSize(601);
+            heir.close();
+        }
+    }
+
+    @Test
+    void aSubtaskTakesOnlyTheFilesOfItsShards() throws Exception {
+        KeyGroupRange low = KeyGroupRange.of(0, 31);
+        KeyGroupRange high = KeyGroupRange.of(32, 127);
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 640, 1);
+            lab.completed(lab.take(1, CHECKPOINT));
+            lab.upsert(0, 1, 2);
+            var state = lab.completed(lab.take(2, CHECKPOINT));
+            CheckpointLab first = new CheckpointLab(folder, "first", low, state);
+            CheckpointLab second = new CheckpointLab(folder, "second", high, state);
+            assertThat(first.rows()).hasSize(160).containsEntry(0L, 2L);
+            assertThat(second.rows()).hasSize(480).doesNotContainKey(0L);
+            Path restored = folder.resolve("low-again");
+            new IncrementalStore(low).download(List.of(state), restored);
+            try (var files = Files.list(restored.resolve("state-0"))) {
+                // A row file for each shard, changes, and the manifest.
+                assertThat(files.count()).isBetween(33L, 36L);
+            }
+            var a = first.take(3, CHECKPOINT);
+            var b = second.take(3, CHECKPOINT);
+            first.complete(resolve(a, state), 2);
+            second.complete(resolve(b, state), 2);
+            assertThat(restored(folder, a, b)).hasSize(640).containsEntry(0L, 2L);
+            first.close();
+            second.close();
+        }
+    }
+
+    @Test
+    void theStateIsLetGoWhateverBecomesOfTheUpload() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.upsert(0, 600, 1);
+            List<String> before = lab.files();
+            NativeCapture failing = lab.engine.capture();
+            var failed = lab.begin(1, CHECKPOINT, new Failing(lab.streams(1), 50), failing);
+            failed.run();
+            assertThatThrownBy(failed::get)
+                    .isInstanceOf(ExecutionException.class)
+                    .hasRootCauseMessage("The disk is full.");
+            assertClosed(failing);
+            NativeCapture never = lab.engine.capture();
+            var cancelled = lab.begin(2, CHECKPOINT, lab.streams(2), never);
+            cancelled.cancel(true);
+            cancelled.run();
+            assertThat(cancelled.isCancelled()).isTrue();
+            assertClosed(never);
+            cancelInTheMiddle(lab);
+            assertThat(lab.files()).as("nothing is left of them").isEqualTo(before);
+            assertThat(restored(folder, lab.completed(lab.take(4, CHECKPOINT)))).hasSize(600);
+        }
+    }
+
+    private static void cancelInTheMiddle(CheckpointLab lab) throws Exception {
+        NativeCapture state = lab.engine.capture();
+        Stuck stuck = new Stuck(lab.streams(3), 50);
+        var future = lab.begin(3, CHECKPOINT, stuck, state);
+        Thread upload = new Thread(future, "upload");
+        upload.start();
+        stuck.reached.await();
+        future.cancel(true);
+        upload.join();
+        assertThat(catchThrowable(future::get)).isInstanceOf(CancellationException.class);
+        assertClosed(state);
+    }
+
+    @Test
+    void smallFilesMayStandInTheMetadata() throws Exception {
+        try (CheckpointLab lab = new CheckpointLab(folder, "engine", all(), 1 << 20)) {
+            lab.upsert(0, 600, 1);
+            var first = lab.completed(lab.take(1, CHECKPOINT));
+            assertThat(first.getSharedState())
+                    .allSatisfy(
+                            file ->
+                                    assertThat(file.getHandle())
+                                            .isInstanceOf(ByteStreamStateHandle.class));
+            lab.upsert(0, 1, 2);
+            var second = lab.take(2, CHECKPOINT);
+            assertThat(placeholders(second)).isGreaterThan(100);
+            lab.completed(second);
+            assertThat(restored(folder, second)).hasSize(600).containsEntry(0L, 2L);
+            assertThat(lab.files()).isEmpty();
+        }
+    }
+
+    @Test
+    void filesOfSeveralCheckpointsAreNeverMergedIntoOne() {
+        assertThat(
+                        io.vstream.flink.job.VStreamJob.flinkSettings()
+                                .get(CheckpointingOptions.FILE_MERGING_ENABLED))
+                .isFalse();
+    }
+
+    @Test
+    void whatTheJobManagerKeepsIsExactlyWhatItsCheckpointsName() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            IncrementalRemoteKeyedStateHandle[] kept = new IncrementalRemoteKeyedStateHandle[2];
+            for (int id = 1; id <= 39; id++) {
+                lab.upsert(id * 10, id * 10 + 60, id);
+                var handle = lab.take(id, CHECKPOINT);
+                if (id % 5 == 0) {
+                    handle.discardState();
+                    lab.store.aborted(id);
+                } else {
+                    kept[0] = kept[1];
+                    kept[1] = lab.completed(handle);
+                }
+            }
+            long named =
+                    List.of(kept).stream()
+                            .flatMap(handle -> handle.getSharedState().stream())
+                            .map(file -> file.getHandle().getStreamStateHandleID())
+                            .distinct()
+                            .count();
+            assertThat(lab.files())
+                    .filteredOn(file -> file.startsWith("shared"))
+                    .hasSize((int) named);
+            assertThat(restored(folder, kept[1])).isEqualTo(lab.rows());
+        }
+    }
+
+    @Test
+    void pathsThatAreNotOursAreRefused() throws Exception {
+        StreamStateHandle file = new ByteStreamStateHandle("file", new byte[] {1});
+        for (String path :
+                List.of("../../etc/passwd", "000-127/..", "rows", "0-1/rows", "000-127/a/b")) {
+            var handle =
+                    new IncrementalRemoteKeyedStateHandle(
+                            UUID.randomUUID(),
+                            all(),
+                            1,
+                            List.of(HandleAndLocalPath.of(file, path)),
+                            List.of(),
+                            file);
+            Path into = Files.createTempDirectory(folder, "refused");
+            assertThatThrownBy(() -> new IncrementalStore(all()).download(List.of(handle), into))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("is no path of search state");
+        }
+    }
+
+    private CheckpointLab lab() throws IOException {
+        return new CheckpointLab(folder, "engine", all());
+    }
+
+    private static void assertClosed(NativeCapture capture) {
+        assertThatThrownBy(capture::manifest)
+                .isInstanceOfSatisfying(
+                        EngineException.class,
+                        e -> assertThat(e.kind()).isEqualTo(EngineException.Kind.CLOSED));
+    }
+
+    /** Puts real handles where a registry that knows {@code known} would. */
+    private static IncrementalRemoteKeyedStateHandle resolve(
+            IncrementalRemoteKeyedStateHandle handle, IncrementalRemoteKeyedStateHandle known) {
+        Map<Object, StreamStateHandle> files =
+                known.getSharedState().stream()
+                        .collect(
+                                java.util.stream.Collectors.toMap(
+                                        file -> file.getHandle().getStreamStateHandleID(),
+                                        HandleAndLocalPath::getHandle));
+        for (HandleAndLocalPath file : handle.getSharedState()) {
+            StreamStateHandle real = files.get(file.getHandle().getStreamStateHandleID());
+            if (real != null) {
+                file.replaceHandle(real);
+            }
+        }
+        return handle;
+    }
+
+    /** Lets some files through and fails then. */
+    private static class Failing implements CheckpointStreamFactory {
+
+        private final CheckpointStreamFactory inner;
+        private int left;
+
+        private Failing(CheckpointStreamFactory inner, int files) {
+            this.inner = inner;
+            this.left = files;
+        }
+
+        @Override
+        public CheckpointStateOutputStream createCheckpointStateOutputStream(
+                CheckpointedStateScope scope) throws IOException {
+            if (left-- == 0) {
+                atTheEnd();
+            }
+            return inner.createCheckpointStateOutputStream(scope);
+        }
+
+        void atTheEnd() throws IOException {
+            throw new IOException("The disk is full.");
+        }
+
+        @Override
+        public boolean canFastDuplicate(StreamStateHandle handle, CheckpointedStateScope scope) {
+            return false;
+        }
+
+        @Override
+        public List<StreamStateHandle> duplicate(
+                List<StreamStateHandle> handles, CheckpointedStateScope scope) {
+            throw new UnsupportedOperationException("Nothing is copied within a checkpoint.");
+        }
+    }
+
+    /** Lets some files through and hangs then until it is interrupted. */
+    private static final class Stuck extends Failing {
+
+        private final CountDownLatch reached = new CountDownLatch(1);
+
+        private Stuck(CheckpointStreamFactory inner, int files) {
+            super(inner, files);
+        }
+
+        @Override
+        void atTheEnd() throws IOException {
+            reached.countDown();
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("It was interrupted.", e);
+            }
+        }
+    }
+}
