@@ -40,7 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "segment",
         run: segment::open_and_search,
-        reseal: segment::reseal,
+        reseal: |bytes| segment::reseal(bytes),
         corpus: segment::corpus,
         share: 40_000,
     },
@@ -61,14 +61,14 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "list of a pushed snapshot",
         run: container::contents,
-        reseal: container::reseal_contents,
+        reseal: |bytes| container::reseal_contents(bytes),
         corpus: container::contents_corpus,
         share: 60_000,
     },
     Target {
         name: "routing template",
         run: routing::read_and_place,
-        reseal: routing::reseal,
+        reseal: |bytes| routing::reseal(bytes),
         corpus: routing::corpus,
         share: 200_000,
     },

@@ -13,7 +13,7 @@ pub(crate) fn read_and_place(bytes: &[u8]) {
 }
 
 /// The last four bytes are a checksum of the others.
-pub(crate) fn reseal(bytes: &mut Vec<u8>) {
+pub(crate) fn reseal(bytes: &mut [u8]) {
     if let Some(body) = bytes.len().checked_sub(4) {
         let sum = crc32c::crc32c(&bytes[..body]).to_le_bytes();
         bytes[body..].copy_from_slice(&sum);

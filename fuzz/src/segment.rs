@@ -59,7 +59,7 @@ fn half(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Computes every checksum anew that the directory leads to, as far as it leads.
-pub(crate) fn reseal(bytes: &mut Vec<u8>) {
+pub(crate) fn reseal(bytes: &mut [u8]) {
     if reseal_ends(bytes).is_some() {
         let _ = reseal_blocks(bytes);
     }

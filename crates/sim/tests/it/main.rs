@@ -1,5 +1,7 @@
 //! A short run of the crash lab; `make crash-lab` runs it for as long as one likes.
 
+mod s3;
+
 use std::path::Path;
 
 use vstream_engine::Defect;
