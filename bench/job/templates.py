@@ -1,7 +1,7 @@
 """Runs a drifting stream and a hot spot with and without dynamic templates.
 
-Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and work lie
-over the partitions, the worst recall of any five seconds, fan-out and latency.
+Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and work
+lie over the partitions, the worst recall of any five seconds, fan-out and latency.
 """
 
 import argparse
@@ -17,7 +17,7 @@ AFTER = 30
 
 
 def run(vstream: Path, job: str, data: str, policy: str, out: Path) -> list[dict]:
-    """Runs one job to its end and returns its lines."""
+    """Run one job to its end and return its lines."""
     lines = out / f"{data}-{policy}.jsonl"
     command = [
         str(vstream),
@@ -41,13 +41,11 @@ def load(window: list[dict]) -> list[float]:
     """Load of each partition: its shares of the rows and of the work, as the plan weighs them."""
     rows = window[-1]["rows_per_partition"]
     work = [sum(line["work_us_per_partition"][p] for line in window) for p in range(len(rows))]
-    return [
-        r / max(sum(rows), 1) + w / max(sum(work), 1) for r, w in zip(rows, work, strict=True)
-    ]
+    return [r / max(sum(rows), 1) + w / max(sum(work), 1) for r, w in zip(rows, work, strict=True)]
 
 
 def summary(lines: list[dict]) -> dict[str, float]:
-    """What a run was like while the stream lasted."""
+    """Return what a run was like while the stream lasted."""
     stream = [line for line in lines if line["type"] == "progress" and line["phase"] == "stream"]
     began = stream[0]["seconds"]
     late = [line for line in stream if line["seconds"] - began >= AFTER]
@@ -83,7 +81,7 @@ def summary(lines: list[dict]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Runs what was asked for and prints a table."""
+    """Run what was asked for and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vstream", type=Path, default=Path("dist/bin/vstream"))
     parser.add_argument("--job", default="examples/drift.yaml")
