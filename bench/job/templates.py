@@ -1,7 +1,7 @@
 """Runs a drifting stream and a hot spot with and without dynamic templates.
 
-Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and work
-lie over the partitions, the worst recall of any five seconds, fan-out and latency.
+Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and
+work lie over the partitions, the worst recall of any five seconds, fan-out and latency.
 """
 
 import argparse
