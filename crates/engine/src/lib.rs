@@ -14,10 +14,12 @@ mod handover;
 mod journal;
 mod places;
 mod reader;
+mod records;
 pub mod segment;
 mod settings;
 
 mod snapshot;
+mod words;
 
 pub use capture::{Capture, CapturedFile, CapturedState, CAPTURED_MANIFEST};
 #[cfg(feature = "defects")]

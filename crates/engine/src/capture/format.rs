@@ -19,20 +19,21 @@
 use std::path::Path;
 
 use vstream_index::{RowKey, VectorRef};
-use vstream_store::{FileWriter, Store};
+use vstream_store::Store;
 use vstream_vector::{Element, Metric};
-use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{FileId, Manifest, Tally};
 use crate::error::Error;
+use crate::records::{check_format, RecordWriter, FOOTER};
 use crate::settings::{Settings, DIMENSION_MAX};
 use crate::snapshot::{read_vector, stored_element};
+use crate::words::{u16_at, u32_at, u64_at};
 
 const CHANGES_MAGIC: &[u8; 8] = b"VSTRCHNG";
 const MANIFEST_MAGIC: &[u8; 8] = b"VSTRCAPT";
 const FORMAT: u32 = 1;
 const HEADER: usize = 32;
-const FOOTER: usize = 24;
 const RECORD: usize = 32;
 const UPSERT: u16 = 1;
 const DELETE: u16 = 2;
@@ -41,13 +42,7 @@ const ROW_FILE: usize = 32;
 const CHANGE_FILE: usize = 24;
 
 /// Writes one change file.
-pub(super) struct ChangeWriter {
-    out: Box<dyn FileWriter>,
-    hash: Xxh3,
-    records: u64,
-    bytes: u64,
-    buffer: Vec<u8>,
-}
+pub(super) struct ChangeWriter(RecordWriter);
 
 impl ChangeWriter {
     /// Begins `name` in `store`.
@@ -57,9 +52,6 @@ impl ChangeWriter {
         settings: &Settings,
         number: u64,
     ) -> Result<ChangeWriter, Error> {
-        let out = store.create(name)?;
-        let (hash, buffer) = (Xxh3::new(), Vec::new());
-        let mut writer = ChangeWriter { out, hash, records: 0, bytes: 0, buffer };
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(CHANGES_MAGIC);
         header.extend_from_slice(&FORMAT.to_le_bytes());
@@ -67,19 +59,12 @@ impl ChangeWriter {
         header.extend_from_slice(&[settings.metric.tag(), stored_element(settings).tag()]);
         header.resize(HEADER - 8, 0);
         header.extend_from_slice(&number.to_le_bytes());
-        writer.put(&header)?;
-        Ok(writer)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.hash.update(bytes);
-        self.bytes += bytes.len() as u64;
-        Ok(self.out.append(bytes)?)
+        Ok(ChangeWriter(RecordWriter::create(store, name, &header)?))
     }
 
     /// Bytes so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.bytes()
     }
 
     /// Appends an upsert, or a delete if there is no vector.
@@ -88,33 +73,24 @@ impl ChangeWriter {
         key: &RowKey,
         vector: Option<VectorRef<'_>>,
     ) -> Result<(), Error> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        for word in [key.id, key.version, key.code] {
-            buffer.extend_from_slice(&word.to_le_bytes());
-        }
-        let kind = if vector.is_some() { UPSERT } else { DELETE };
-        buffer.extend_from_slice(&key.shard.to_le_bytes());
-        buffer.extend_from_slice(&kind.to_le_bytes());
-        buffer.extend_from_slice(&[0; 4]);
-        if let Some(vector) = vector {
-            vector.put(&mut buffer);
-        }
-        self.records += 1;
-        let put = self.put(&buffer);
-        self.buffer = buffer;
-        put
+        self.0.push(|record| {
+            for word in [key.id, key.version, key.code] {
+                record.extend_from_slice(&word.to_le_bytes());
+            }
+            let kind = if vector.is_some() { UPSERT } else { DELETE };
+            record.extend_from_slice(&key.shard.to_le_bytes());
+            record.extend_from_slice(&kind.to_le_bytes());
+            record.extend_from_slice(&[0; 4]);
+            if let Some(vector) = vector {
+                vector.put(record);
+            }
+        })
     }
 
     /// Ends and publishes the file; returns its length and checksum.
-    pub(super) fn finish(mut self) -> Result<(u64, u64), Error> {
-        let length = self.bytes + FOOTER as u64;
-        self.put(&self.records.to_le_bytes())?;
-        self.put(&length.to_le_bytes())?;
-        let checksum = self.hash.digest();
-        self.put(&checksum.to_le_bytes())?;
-        self.out.finish()?;
-        Ok((length, checksum))
+    pub(super) fn finish(self) -> Result<(u64, u64), Error> {
+        let written = self.0.finish()?;
+        Ok((written.bytes, written.checksum))
     }
 }
 
@@ -136,7 +112,7 @@ pub(super) fn read_changes(
     if bytes.len() < HEADER + FOOTER {
         return Err(Error::corrupt(path, "too short for a file of changes"));
     }
-    check_format(path, bytes, CHANGES_MAGIC)?;
+    check_format(path, bytes, CHANGES_MAGIC, FORMAT)?;
     let element = stored_element(settings);
     let fits = u32_at(bytes, 12) as usize == settings.dimension
         && bytes[16..18] == [settings.metric.tag(), element.tag()];
@@ -221,7 +197,7 @@ pub(super) fn decode_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Err
     if xxh3_64(body) != u64_at(footer, 0) {
         return Err(corrupt("the checksum at its end does not match its content"));
     }
-    check_format(path, body, MANIFEST_MAGIC)?;
+    check_format(path, body, MANIFEST_MAGIC, FORMAT)?;
     let (rows, changes) = (u32_at(body, 24) as usize, u32_at(body, 28) as usize);
     let files = rows.saturating_mul(ROW_FILE).saturating_add(changes.saturating_mul(CHANGE_FILE));
     if body.len() - MANIFEST_HEADER != files {
@@ -257,29 +233,4 @@ pub(super) fn decode_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Err
 
 fn file_at(bytes: &[u8]) -> FileId {
     FileId { number: u64_at(bytes, 0), bytes: u64_at(bytes, 8), checksum: u64_at(bytes, 16) }
-}
-
-fn check_format(path: &Path, header: &[u8], magic: &[u8; 8]) -> Result<(), Error> {
-    if &header[..8] != magic {
-        return Err(Error::corrupt(path, "it does not begin as a file of ours"));
-    }
-    match u32_at(header, 8) {
-        FORMAT => Ok(()),
-        format => Err(Error::unsupported(format!(
-            "{} has format {format}, this version reads format {FORMAT}: use a newer version",
-            path.display()
-        ))),
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

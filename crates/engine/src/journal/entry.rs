@@ -13,8 +13,8 @@ use vstream_store::{Access, Range, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::files::marks_name;
-use super::format::{u128_at, u32_at, u64_at};
 use crate::error::Error;
+use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRMARK";
 const FORMAT: u32 = 1;

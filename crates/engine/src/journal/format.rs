@@ -19,6 +19,7 @@ use vstream_store::blocks::{self, Place};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::State;
+use crate::words::{u128_at, u32_at, u64_at};
 
 pub(super) const FORMAT: u32 = 1;
 pub(super) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
@@ -204,16 +205,4 @@ impl Record<'_> {
         let key = RowKey { id, version, code: u64_at(record, 24), shard };
         Some(Record::Upsert { key, vector: &record[UPSERT_HEADER..] })
     }
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-pub(super) fn u128_at(bytes: &[u8], at: usize) -> u128 {
-    u128::from(u64_at(bytes, at)) | u128::from(u64_at(bytes, at + 8)) << 64
 }

@@ -26,12 +26,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::entry::SegmentEntry;
 use super::files::COLLECTION;
-use super::format::{u128_at, u32_at, u64_at, LogIdentity};
+use super::format::LogIdentity;
 use super::settings::{Durability, Journaling};
 use super::state::State;
 use super::writer::Spare;
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings, DIMENSION_MAX};
+use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
 const FORMAT: u32 = 2;

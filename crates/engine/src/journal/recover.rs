@@ -22,6 +22,7 @@ use super::window::Window;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::snapshot::{self, read_vector, stored_element};
+use crate::words::u64_at;
 
 /// A change, as it was accepted.
 pub(crate) enum Change<'a> {
@@ -229,7 +230,7 @@ fn whole_group<'w>(
 }
 
 fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
-    Ok(super::format::u64_at(Window::new(file).get(0, HEADER)?, 32))
+    Ok(u64_at(Window::new(file).get(0, HEADER)?, 32))
 }
 
 /// Errors if `file` does not begin as `log`; returns the header's checksum. A header is synced
@@ -238,7 +239,7 @@ fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
     let mut window = Window::new(file);
     let found = window.get(0, HEADER)?;
     if found.len() == HEADER {
-        let (expected, checksum) = encode_header(log, super::format::u64_at(found, 32));
+        let (expected, checksum) = encode_header(log, u64_at(found, 32));
         if found == expected {
             return Ok(checksum);
         }
@@ -270,7 +271,7 @@ impl LogReplay<'_> {
                     .map_err(|what| Error::corrupt(Path::new(file.name()), at(offset, &what)))?;
             }
             offset += bytes;
-            previous = super::format::u64_at(window.get(offset - 8, 8)?, 0);
+            previous = u64_at(window.get(offset - 8, 8)?, 0);
         }
         let (number, lsn) = (log.number, self.state.lsn);
         Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })

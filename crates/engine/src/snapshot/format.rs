@@ -18,20 +18,21 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use vstream_index::{RowKey, VectorRef};
-use vstream_store::{FileWriter, Store};
+use vstream_store::Store;
 use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, SnapshotFile, SnapshotSummary};
 use crate::engine::Row;
 use crate::error::Error;
+use crate::records::{check_format, RecordWriter, Written, FOOTER};
 use crate::settings::{Settings, DIMENSION_MAX};
+use crate::words::{u32_at, u64_at};
 
 const ROWS_MAGIC: &[u8; 8] = b"VSTRROWS";
 const MANIFEST_MAGIC: &[u8; 8] = b"VSTRMANI";
 const FORMAT: u32 = 1;
 const HEADER: usize = 32;
-const FOOTER: usize = 24;
 const ROW_KEY: usize = 24;
 const MANIFEST_HEADER: usize = 48;
 const MANIFEST_FILE: usize = 32;
@@ -59,12 +60,8 @@ pub(crate) fn stored_element(settings: &Settings) -> Element {
 
 /// Writes one shard's file.
 pub(crate) struct RowFileWriter {
-    out: Box<dyn FileWriter>,
-    hash: Xxh3,
+    out: RecordWriter,
     shard: u16,
-    rows: u64,
-    bytes: u64,
-    buffer: Vec<u8>,
 }
 
 impl RowFileWriter {
@@ -75,9 +72,6 @@ impl RowFileWriter {
         settings: &Settings,
         shard: u16,
     ) -> Result<RowFileWriter, Error> {
-        let out = store.create(name)?;
-        let mut writer =
-            RowFileWriter { out, hash: Xxh3::new(), shard, rows: 0, bytes: 0, buffer: Vec::new() };
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(ROWS_MAGIC);
         header.extend_from_slice(&FORMAT.to_le_bytes());
@@ -85,37 +79,21 @@ impl RowFileWriter {
         header.extend_from_slice(&[settings.metric.tag(), stored_element(settings).tag()]);
         header.extend_from_slice(&shard.to_le_bytes());
         header.resize(HEADER, 0);
-        writer.put(&header)?;
-        Ok(writer)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.hash.update(bytes);
-        self.bytes += bytes.len() as u64;
-        Ok(self.out.append(bytes)?)
+        Ok(RowFileWriter { out: RecordWriter::create(store, name, &header)?, shard })
     }
 
     pub(crate) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        for word in [key.id, key.version, key.code] {
-            buffer.extend_from_slice(&word.to_le_bytes());
-        }
-        vector.put(&mut buffer);
-        self.rows += 1;
-        let put = self.put(&buffer);
-        self.buffer = buffer;
-        put
+        self.out.push(|record| {
+            for word in [key.id, key.version, key.code] {
+                record.extend_from_slice(&word.to_le_bytes());
+            }
+            vector.put(record);
+        })
     }
 
-    pub(crate) fn finish(mut self) -> Result<SnapshotFile, Error> {
-        let length = self.bytes + FOOTER as u64;
-        self.put(&self.rows.to_le_bytes())?;
-        self.put(&length.to_le_bytes())?;
-        let checksum = self.hash.digest();
-        self.put(&checksum.to_le_bytes())?;
-        self.out.finish()?;
-        Ok(SnapshotFile { shard: self.shard, rows: self.rows, bytes: length, checksum })
+    pub(crate) fn finish(self) -> Result<SnapshotFile, Error> {
+        let Written { records, bytes, checksum } = self.out.finish()?;
+        Ok(SnapshotFile { shard: self.shard, rows: records, bytes, checksum })
     }
 }
 
@@ -170,7 +148,7 @@ impl RowDecoder {
     ) -> Result<RowDecoder, Error> {
         let mut header = [0u8; HEADER];
         read_exactly(path, reader, &mut header)?;
-        check_format(path, &header, ROWS_MAGIC)?;
+        check_format(path, &header, ROWS_MAGIC, FORMAT)?;
         let dimension = u32_at(&header, 12) as usize;
         let metric = Metric::from_tag(header[16])
             .ok_or_else(|| Error::corrupt(path, format!("unknown metric tag {}", header[16])))?;
@@ -254,7 +232,7 @@ pub(super) fn decode_manifest(path: &Path, bytes: &[u8]) -> Result<SnapshotSumma
     if xxh3_64(body) != u64_at(footer, 0) {
         return Err(Error::corrupt(path, "the checksum at its end does not match its content"));
     }
-    check_format(path, body, MANIFEST_MAGIC)?;
+    check_format(path, body, MANIFEST_MAGIC, FORMAT)?;
     let files = u32_at(body, 20) as usize;
     if body.len() - MANIFEST_HEADER != files.saturating_mul(MANIFEST_FILE) {
         return Err(Error::corrupt(path, "its length does not fit its number of files"));
@@ -302,26 +280,4 @@ pub(super) fn check_collection(
         settings.element,
         settings.metric
     )))
-}
-
-fn check_format(path: &Path, header: &[u8], magic: &[u8; 8]) -> Result<(), Error> {
-    if &header[..8] != magic {
-        return Err(Error::corrupt(path, "it does not begin as a file of ours"));
-    }
-    let format = u32_at(header, 8);
-    if format != FORMAT {
-        return Err(Error::unsupported(format!(
-            "{} has format {format}, this version reads format {FORMAT}: use a newer version",
-            path.display()
-        )));
-    }
-    Ok(())
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

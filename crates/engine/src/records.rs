@@ -1,0 +1,96 @@
+//! Files of records: a header that begins with magic and format, records, and a footer of 24 bytes:
+//! how many there are, the length of the file, XXH3-64 of all before.
+
+use std::path::Path;
+
+use vstream_store::{FileWriter, Store};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::Error;
+use crate::words::u32_at;
+
+pub(crate) const FOOTER: usize = 24;
+
+/// What was written.
+pub(crate) struct Written {
+    pub(crate) records: u64,
+    /// Length of the file.
+    pub(crate) bytes: u64,
+    pub(crate) checksum: u64,
+}
+
+/// Writes one such file. Dropped before it is finished, it never was.
+pub(crate) struct RecordWriter {
+    out: Box<dyn FileWriter>,
+    hash: Xxh3,
+    records: u64,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl RecordWriter {
+    /// Begins `name` in `store`. Errors: those of the store.
+    pub(crate) fn create(
+        store: &dyn Store,
+        name: &str,
+        header: &[u8],
+    ) -> Result<RecordWriter, Error> {
+        let (out, hash, buffer) = (store.create(name)?, Xxh3::new(), Vec::new());
+        let mut writer = RecordWriter { out, hash, records: 0, bytes: 0, buffer };
+        writer.put(header)?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(self.out.append(bytes)?)
+    }
+
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends the record that `fill` puts into an empty buffer.
+    pub(crate) fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        fill(&mut buffer);
+        self.records += 1;
+        let put = self.put(&buffer);
+        self.buffer = buffer;
+        put
+    }
+
+    /// Ends and publishes the file.
+    pub(crate) fn finish(mut self) -> Result<Written, Error> {
+        let (records, bytes) = (self.records, self.bytes + FOOTER as u64);
+        self.put(&records.to_le_bytes())?;
+        self.put(&bytes.to_le_bytes())?;
+        let checksum = self.hash.digest();
+        self.put(&checksum.to_le_bytes())?;
+        self.out.finish()?;
+        Ok(Written { records, bytes, checksum })
+    }
+}
+
+/// Checks the first 12 bytes of a file. Errors: `Corrupt`, `Unsupported`.
+pub(crate) fn check_format(
+    path: &Path,
+    header: &[u8],
+    magic: &[u8; 8],
+    format: u32,
+) -> Result<(), Error> {
+    if &header[..8] != magic {
+        return Err(Error::corrupt(path, "it does not begin as a file of ours"));
+    }
+    let found = u32_at(header, 8);
+    if found != format {
+        return Err(Error::unsupported(format!(
+            "{} has format {found}, this version reads format {format}: use a newer version",
+            path.display()
+        )));
+    }
+    Ok(())
+}
