@@ -273,6 +273,8 @@ impl Journal {
     pub(crate) fn share(&mut self, rows: &dyn Rows) -> Result<SharedState, Error> {
         self.hand_over();
         self.log.check()?;
+        // Whoever shares need not commit: what is due is begun here too.
+        self.advance(rows);
         self.checkpoints.share(&self.log, self.state, rows)
     }
 
