@@ -70,7 +70,7 @@ pub(crate) struct Journal {
     begun: Option<MergeBegun>,
     /// Checkpoints after which it was asked whether a compaction pays.
     looked: u64,
-    /// A group was handed over since the last step.
+    /// A group was handed over since the last step, or memory is full.
     is_step_due: bool,
     closed: bool,
 }
@@ -194,6 +194,11 @@ impl Journal {
         let commit = Commit(self.log.commit(self.state.lsn)?);
         self.advance(rows);
         Ok(commit)
+    }
+
+    /// Says that a step of what is done beside the writer is worth taking.
+    pub(crate) fn want_step(&mut self) {
+        self.is_step_due = true;
     }
 
     /// Takes a step of what is done beside the writer, if groups were handed over without a commit.
