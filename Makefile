@@ -64,7 +64,7 @@ JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 chaos model crash-lab fuzz lint bench bench-peers \
 	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
-	bench-job run data data-sift savepoint-fixture clean
+	bench-encoders bench-restore bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -111,6 +111,16 @@ data/drift: data ## the same word vectors in the order of a drift, and with a ho
 
 bench-templates: build data/drift ## load, recall and latency while cells change partition, and without
 	python3 bench/job/templates.py
+
+data/more.fbin: data ## the same word vectors, more of them, for scale alone
+	$(CARGO) run --release -q -p vstream-bench --bin dataset -- more data/glove100/base.fbin $@ \
+		--rows 1200000
+
+bench-restore: build data/more.fbin ## what checkpoints of a million rows upload, and their restore
+	python3 bench/job/restore.py
+
+bench-encoders: build data ## the same stream under each encoder: recall, fan-out, copies, load, latency
+	python3 bench/job/encoders.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use vstream_bench::dataset::glove::{self, GloveRecipe};
+use vstream_bench::dataset::more::more;
 use vstream_bench::dataset::order::{reorder, Order};
 
 /// Makes the data sets of the demonstration and the measurements.
@@ -45,6 +46,19 @@ enum Set {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// More rows than there are: again those of a matrix file, moved a little. For scale alone.
+    More {
+        /// The matrix file to read.
+        base: PathBuf,
+        /// The matrix file to write.
+        out: PathBuf,
+        /// Rows to write.
+        #[arg(long, default_value_t = 1_000_000)]
+        rows: usize,
+        /// Of all chance.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -54,6 +68,7 @@ fn main() -> ExitCode {
             glove::make(&recipe, &mut |line| eprintln!("{line}")).map(drop)
         }
         Set::Reorder { order, base, out, head, seed } => reorder(&base, &out, head, order, seed),
+        Set::More { base, out, rows, seed } => more(&base, &out, rows, seed),
     };
     match made {
         Ok(()) => ExitCode::SUCCESS,

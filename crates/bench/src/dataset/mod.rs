@@ -2,6 +2,7 @@
 
 mod folder;
 pub mod glove;
+pub mod more;
 mod npm;
 pub mod order;
 mod split;
