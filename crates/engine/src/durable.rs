@@ -12,7 +12,7 @@ use crate::journal::{
     self, Change, Commit, Directory, Journal, Journaling, Manifest, Replay, SegmentEntry,
     SharedState,
 };
-use crate::settings::Settings;
+use crate::settings::{IndexKind, Settings};
 
 impl Engine {
     /// An empty engine that keeps its rows in `dir`, which is made if need be and locked.
@@ -25,7 +25,20 @@ impl Engine {
         journaling: Journaling,
     ) -> Result<Engine, Error> {
         settings.validate()?;
-        Engine::create_over(Directory::create(dir)?, settings, journaling, fresh_number(dir))
+        let directory = Directory::create(dir, Syncing::Full)?;
+        Engine::create_over(directory, settings, journaling, fresh_number(dir))
+    }
+
+    /// As [`Engine::create_in`] for a directory that ends with its process: nothing is forced to
+    /// the disk. What is to outlive the process is copied out of [`Engine::share`].
+    pub fn create_scratch(
+        dir: &Path,
+        settings: Settings,
+        journaling: Journaling,
+    ) -> Result<Engine, Error> {
+        settings.validate()?;
+        let directory = Directory::create(dir, Syncing::Off)?;
+        Engine::create_over(directory, settings, journaling, fresh_number(dir))
     }
 
     /// As [`Engine::create_in`] over a store that its caller keeps others away from. `collection`
@@ -70,7 +83,16 @@ impl Engine {
         dir: &Path,
         adjust: &mut dyn FnMut(&mut Settings, &mut Journaling),
     ) -> Result<Engine, Error> {
-        Engine::open_over(Directory::open(dir)?, adjust)
+        Engine::open_over(Directory::open(dir, Syncing::Full)?, adjust)
+    }
+
+    /// As [`Engine::open_with`] for a directory that ends with its process: nothing is forced to
+    /// the disk.
+    pub fn open_scratch(
+        dir: &Path,
+        adjust: &mut dyn FnMut(&mut Settings, &mut Journaling),
+    ) -> Result<Engine, Error> {
+        Engine::open_over(Directory::open(dir, Syncing::Off)?, adjust)
     }
 
     /// As [`Engine::open_with`] over a store that its caller keeps others away from.
@@ -164,9 +186,8 @@ impl Engine {
     /// own, whose shard `keep` wants. The sources may be parts of one collection: their settings
     /// must agree, and those of the first are taken.
     ///
-    /// Cost: the rows are read and inserted again; each source is opened, which may write to it.
-    /// Errors: `Invalid` without a source, or if they differ; as [`Engine::create_in`] and
-    /// [`Engine::open`].
+    /// Cost: the rows are read and inserted again. Errors: `Invalid` without a source, or if they
+    /// differ; as [`Engine::create_in`] and [`Engine::take_shared`].
     pub fn open_shared(
         dir: &Path,
         journaling: Journaling,
@@ -188,17 +209,25 @@ impl Engine {
 
     /// Adds the rows of a shared state in `source` whose shard `keep` wants; returns how many.
     ///
-    /// Errors: `Invalid` if it is of another collection's dimension, metric or element; as
-    /// [`Engine::open`].
+    /// Nothing in `source` changes. Cost: the rows are read and inserted; those that are in no
+    /// segment there are held in memory meanwhile. Errors: `Invalid` if it is of another
+    /// collection's dimension, metric or element, `Unavailable` if it is open; as [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
-        let other = Engine::open_with(source, &mut |settings, _| settings.recall_guard = false)?;
+        let directory = Directory::open(source, Syncing::Off)?;
+        let manifest = Manifest::read(&directory.store)?;
         let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
-        if fixed(&other.settings) != fixed(&self.settings) {
+        if fixed(&manifest.settings) != fixed(&self.settings) {
             return Err(Error::invalid(format!(
                 "{} has another dimension, metric or element than this collection",
                 source.display()
             )));
         }
+        // Nobody searches there: rows need no index.
+        let (index, memory) = (IndexKind::Flat, None);
+        let settings = manifest.settings.clone();
+        let settings = Settings { index, memory, recall_guard: false, ..settings };
+        let mut other = Engine::empty(settings)?;
+        journal::recover(&directory.store, &manifest, &mut other)?;
         let (mut taken, mut failed) = (0, None);
         other.pin().for_each_row(&mut |row| {
             if failed.is_none() && keep(row.shard) {

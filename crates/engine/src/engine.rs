@@ -8,7 +8,6 @@ use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{kernels, Element, Metric};
 
-use crate::capture::Capturing;
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
@@ -60,8 +59,6 @@ pub struct Engine {
     guard: Arc<Guard>,
     /// What makes it durable, if it is.
     pub(crate) journal: Option<Journal>,
-    /// What captures its state as files, if it does.
-    pub(crate) capturing: Option<Capturing>,
     /// Where a row is normalised before it is stored.
     normalised: Vec<f32>,
     /// Where it is narrowed then; `None` if rows are held as `f32`.
@@ -91,8 +88,8 @@ impl Engine {
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
         let normalised = Vec::new();
-        let (journal, capturing, steps) = (None, None, 0);
-        Ok(Engine { settings, places, guard, journal, capturing, normalised, narrowed, steps })
+        let (journal, steps) = (None, 0);
+        Ok(Engine { settings, places, guard, journal, normalised, narrowed, steps })
     }
 
     /// The settings it was created with.
@@ -122,18 +119,13 @@ impl Engine {
         self.make_room()?;
         let vector = stored(&mut self.narrowed, row.vector);
         let mut writer = self.places.writer();
-        let applied = if self.journal.is_some() || self.capturing.is_some() {
+        let applied = if let Some(journal) = &mut self.journal {
             let found = writer.find(row.id);
             let before = found.map(|found| found.version);
             if before.is_some_and(|before| before > row.version) {
                 return Ok(Applied::Stale);
             }
-            if let Some(journal) = &mut self.journal {
-                journal.upsert(&key(row), vector, before)?;
-            }
-            if let Some(capturing) = &mut self.capturing {
-                capturing.upsert(&self.settings, &key(row), vector, before)?;
-            }
+            journal.upsert(&key(row), vector, before)?;
             writer.upsert_over(key(row), vector, found)
         } else {
             writer.upsert(key(row), vector)
@@ -150,19 +142,31 @@ impl Engine {
         journal.step(&rows);
     }
 
-    /// Holds the writer up now and then if memory is full. Errors: `Unavailable` if it is far above
-    /// its limit because nothing can be written.
+    /// Looks now and then whether memory is full; then it begins to be flushed, and holds the
+    /// writer up while that is under way. Errors: `Unavailable` if it is far above its limit because
+    /// nothing can be written.
     fn make_room(&mut self) -> Result<(), Error> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = &mut self.journal else { return Ok(()) };
         self.steps += 1;
         let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
-        if !is_due || self.settings.memory.is_none() || self.places.wait_for_room() {
+        if !is_due || self.settings.memory.is_none() {
             return Ok(());
         }
-        let why = journal.stats().checkpoint_failure.unwrap_or_default();
-        Err(Error::unavailable(format!(
-            "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
-        )))
+        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        loop {
+            if self.places.is_full() {
+                journal.want_step();
+                journal.step(&rows);
+            }
+            if self.places.wait_for_room() {
+                return Ok(());
+            }
+            if let Some(why) = journal.stats().checkpoint_failure {
+                return Err(Error::unavailable(format!(
+                    "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+                )));
+            }
+        }
     }
 
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
@@ -191,17 +195,12 @@ impl Engine {
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
         let mut writer = self.places.writer();
-        if self.journal.is_some() || self.capturing.is_some() {
+        if let Some(journal) = &mut self.journal {
             let before = match writer.find(id) {
                 Some(before) if before.version <= version => before.version,
                 _ => return Ok(false),
             };
-            if let Some(journal) = &mut self.journal {
-                journal.delete(id, version, before)?;
-            }
-            if let Some(capturing) = &mut self.capturing {
-                capturing.delete(&self.settings, id, version, before)?;
-            }
+            journal.delete(id, version, before)?;
         }
         let died = writer.delete(id, version);
         drop(writer);

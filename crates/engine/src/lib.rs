@@ -4,7 +4,6 @@
 //! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
 #![forbid(unsafe_code)]
 
-mod capture;
 mod defect;
 mod durable;
 mod engine;
@@ -21,7 +20,6 @@ mod settings;
 mod snapshot;
 mod words;
 
-pub use capture::{Capture, CapturedFile, CapturedState, CAPTURED_MANIFEST};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};

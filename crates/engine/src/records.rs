@@ -47,11 +47,6 @@ impl RecordWriter {
         Ok(self.out.append(bytes)?)
     }
 
-    /// Bytes so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Appends the record that `fill` puts into an empty buffer.
     pub(crate) fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);

@@ -11,6 +11,10 @@ use crate::section::{Notes, Section};
 /// Largest dimension of a collection.
 pub(crate) const DIMENSION_MAX: u64 = 4096;
 
+/// Least and most memory of a partition that has a limit.
+const MEMORY_MIN: u64 = 64 << 10;
+const MEMORY_MAX: u64 = 1 << 50;
+
 /// Settings of one collection, complete and within range.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,6 +35,10 @@ pub struct CollectionSettings {
     pub recall_target: f64,
     /// Seed of everything that is drawn by chance: projections, training, generated deletes.
     pub seed: u64,
+    /// Bytes of memory of each partition for rows that are in no segment yet and for what is read
+    /// of segments, 64 kb or more; rows beyond it lie in segments on the local disk. `None`: all
+    /// rows stay in memory.
+    pub memory: Option<u64>,
 }
 
 /// An index kind.
@@ -130,6 +138,9 @@ impl CollectionSettings {
             encoder: EncoderSettings::read(&section.section("encoder")),
             recall_target: section.number("recall-target", 0.5..=0.999, 0.95),
             seed: section.integer("seed", 0..=u64::MAX >> 1, Some(42)),
+            memory: section
+                .has("memory")
+                .then(|| section.size_bytes("memory", MEMORY_MIN..=MEMORY_MAX, MEMORY_MIN)),
         };
         section.finish();
         if section.is_clean() {

@@ -17,6 +17,7 @@ impl CollectionSettings {
         };
         settings.recall_target = self.recall_inside();
         settings.seed = self.seed;
+        settings.memory = self.memory;
         settings
     }
 
@@ -46,11 +47,13 @@ mod tests {
             for dimension in [1, 4096] {
                 let text = format!(
                     r#"{{"dimension": {dimension}, "metric": "l2", "element": "u8",
-                         "index": "flat", "recall-target": {recall_target}, "seed": 7}}"#
+                         "index": "flat", "recall-target": {recall_target}, "seed": 7,
+                         "memory": "64 kb"}}"#
                 );
                 let settings = CollectionSettings::from_json(&text).expect("accepted").engine();
                 settings.validate().expect("accepted by the engine too");
                 assert_eq!((settings.index, settings.seed), (IndexKind::Flat, 7));
+                assert_eq!(settings.memory, Some(64 << 10));
             }
         }
     }

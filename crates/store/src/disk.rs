@@ -95,8 +95,14 @@ impl Files for Disk {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             // Links are not followed: a file that is none of ours must not become one.
-            if entry.file_type()?.is_file() {
-                found.push((name, entry.metadata()?.len()));
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            match entry.metadata() {
+                Ok(metadata) => found.push((name, metadata.len())),
+                // Another thread has removed or renamed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(found)

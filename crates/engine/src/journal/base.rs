@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use vstream_store::Store;
 
+use super::checkpoint::Logs;
 use super::entry::SegmentEntry;
 use super::files::{base_prefix, log_name, marks_name, segment_name, Directory};
 use super::format::LogIdentity;
@@ -33,8 +34,8 @@ pub(super) struct Taken {
     pub(super) capture: Capture,
     pub(super) state: State,
     pub(super) log: u64,
-    /// Bytes of log that it makes superfluous.
-    pub(super) covers: u64,
+    /// What it makes superfluous.
+    pub(super) covers: Logs,
 }
 
 /// Compactions so far.

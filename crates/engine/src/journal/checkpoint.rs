@@ -34,6 +34,17 @@ pub(crate) trait Rows {
     fn capture(&self) -> Capture;
 }
 
+/// Logs after the base at which a base is written, however short they are: shared states begin one
+/// each, and whoever keeps their files should not have to keep ever more of them.
+const LOGS_MAX: u64 = 128;
+
+/// Logs, or parts of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Logs {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+}
+
 /// Takes checkpoints, one at a time.
 pub(super) struct Checkpoints {
     keeper: Arc<Keeper>,
@@ -41,8 +52,8 @@ pub(super) struct Checkpoints {
     running: Option<Running>,
     /// What could not be written, to be tried again.
     left: Option<Taken>,
-    /// Bytes of log since the base.
-    log_bytes: u64,
+    /// What was logged since the base.
+    logs: Logs,
     /// Bytes of log ever.
     log_written: u64,
     /// Bytes of log at the last attempt that failed.
@@ -63,13 +74,13 @@ struct Running {
 struct Done {
     result: Result<(), Error>,
     left: Option<Taken>,
-    /// Bytes of log that it made superfluous.
-    covers: u64,
+    /// What it made superfluous.
+    covers: Logs,
 }
 
 impl Done {
     fn failed(error: Error) -> Done {
-        Done { result: Err(error), left: None, covers: 0 }
+        Done { result: Err(error), left: None, covers: Logs::default() }
     }
 }
 
@@ -80,12 +91,13 @@ impl Checkpoints {
         log_bytes: u64,
         is_new: Option<u64>,
     ) -> Checkpoints {
+        let logs = Logs { count: manifest.logs.len() as u64, bytes: log_bytes };
         Checkpoints {
             journaling: manifest.journaling,
             keeper: Arc::new(Keeper::new(directory, manifest)),
             running: None,
             left: None,
-            log_bytes,
+            logs,
             log_written: 0,
             failed_at: 0,
             begun: is_new,
@@ -95,17 +107,17 @@ impl Checkpoints {
     }
 
     pub(super) fn note_log_bytes(&mut self, bytes: u64) {
-        self.log_bytes += bytes;
+        self.logs.bytes += bytes;
         self.log_written += bytes;
     }
 
     /// True if memory is full, or the log longer than its limit and than the base: so that what
-    /// checkpoints write is at most about twice what the log is.
+    /// checkpoints write is at most about twice what the log is. Also if there are many logs.
     pub(super) fn is_due(&self, rows: &dyn Rows) -> bool {
-        let since = self.log_bytes - self.failed_at.min(self.log_bytes);
+        let since = self.logs.bytes - self.failed_at.min(self.logs.bytes);
         let limit = self.journaling.log_bytes_max.max(self.keeper.base_bytes());
         let is_retry = self.failed_at > 0 && since < self.journaling.log_bytes_max / 16;
-        since > limit || (rows.is_due() && !is_retry)
+        since > limit || ((rows.is_due() || self.logs.count > LOGS_MAX) && !is_retry)
     }
 
     /// Takes the next step of a checkpoint in the background, if one is due. Never waits.
@@ -138,7 +150,8 @@ impl Checkpoints {
         let (spare, number) = spare;
         if log.rotate(spare).is_ok() {
             self.begun = Some(state.lsn);
-            let (capture, covers) = (rows.capture(), self.log_bytes);
+            let (capture, covers) = (rows.capture(), self.logs);
+            self.logs.count += 1;
             // The thread waits for this; if it is gone, its result says why.
             let _ = switched.send(Taken { capture, state, log: number, covers });
         }
@@ -162,12 +175,13 @@ impl Checkpoints {
         match done.result {
             Ok(()) => {
                 self.count += 1;
-                self.log_bytes -= done.covers;
+                self.logs.bytes -= done.covers.bytes;
+                self.logs.count -= done.covers.count;
                 self.failed_at = 0;
                 self.failure = None;
             }
             Err(error) => {
-                self.failed_at = self.log_bytes;
+                self.failed_at = self.logs.bytes;
                 self.failure = Some(error.to_string());
             }
         }
@@ -212,7 +226,7 @@ impl Checkpoints {
 
     /// Steps 1 and 2 inside this call.
     fn take(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<Taken, Error> {
-        let covers = self.log_bytes;
+        let covers = self.logs;
         let number = self.rotate(log, state)?;
         Ok(Taken { capture: rows.capture(), state, log: number, covers })
     }
@@ -222,6 +236,7 @@ impl Checkpoints {
         let (spare, number) = self.keeper.prepare(state)?;
         log.rotate(spare)?;
         self.begun = Some(state.lsn);
+        self.logs.count += 1;
         Ok(number)
     }
 
@@ -261,7 +276,7 @@ impl Checkpoints {
         let merged = self.keeper.merged();
         JournalStats {
             lsn,
-            log_bytes: self.log_bytes,
+            log_bytes: self.logs.bytes,
             log_bytes_written: self.log_written,
             base_bytes_written: self.keeper.written(),
             checkpoints: self.count,

@@ -54,20 +54,20 @@ impl Directory {
     }
 
     /// Makes and locks a directory. Errors: `Unavailable` if it is open already, `Io`.
-    pub(crate) fn create(path: &Path) -> Result<Directory, Error> {
-        let store = FileStore::create_dir(path, Syncing::Full)?;
+    pub(crate) fn create(path: &Path, syncing: Syncing) -> Result<Directory, Error> {
+        let store = FileStore::create_dir(path, syncing)?;
         Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
     /// Locks a directory that is there. Errors: `Unavailable` if it is open already, `Io`.
-    pub(crate) fn open(path: &Path) -> Result<Directory, Error> {
+    pub(crate) fn open(path: &Path, syncing: Syncing) -> Result<Directory, Error> {
         if !path.join(COLLECTION).is_file() {
             return Err(Error::invalid(format!(
                 "{} holds no collection: create one there",
                 path.display()
             )));
         }
-        let store = FileStore::open_dir(path, Syncing::Full)?;
+        let store = FileStore::open_dir(path, syncing)?;
         Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 

@@ -70,7 +70,7 @@ pub(crate) struct Journal {
     begun: Option<MergeBegun>,
     /// Checkpoints after which it was asked whether a compaction pays.
     looked: u64,
-    /// A group was handed over since the last step.
+    /// A group was handed over since the last step, or memory is full.
     is_step_due: bool,
     closed: bool,
 }
@@ -196,6 +196,11 @@ impl Journal {
         Ok(commit)
     }
 
+    /// Says that a step of what is done beside the writer is worth taking.
+    pub(crate) fn want_step(&mut self) {
+        self.is_step_due = true;
+    }
+
     /// Takes a step of what is done beside the writer, if groups were handed over without a commit.
     pub(crate) fn step(&mut self, rows: &dyn Rows) {
         if std::mem::take(&mut self.is_step_due) {
@@ -273,6 +278,8 @@ impl Journal {
     pub(crate) fn share(&mut self, rows: &dyn Rows) -> Result<SharedState, Error> {
         self.hand_over();
         self.log.check()?;
+        // Whoever shares need not commit: what is due is begun here too.
+        self.advance(rows);
         self.checkpoints.share(&self.log, self.state, rows)
     }
 

@@ -302,20 +302,18 @@ impl Places {
 
     /// Holds the writer up for a moment if memory is full and what was frozen is still being
     /// written: so memory grows slowly then, and no write waits long. False if it has grown to
-    /// twice the whole limit.
+    /// twice the whole limit, so that it must not grow any more.
     pub(crate) fn wait_for_room(&self) -> bool {
         let mut writing = self.lock();
         if writing.frozen.is_none() || writing.look() < self.freeze_at() {
             return true;
         }
-        if self.settings.memory.is_some_and(|limit| writing.memory_bytes / 2 > limit) {
-            return false;
-        }
+        let may_grow = self.settings.memory.is_none_or(|limit| writing.memory_bytes / 2 <= limit);
         let begun = Instant::now();
         drop(self.settled.wait_timeout(writing, WAIT));
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-        true
+        may_grow
     }
 
     /// Merges segments as planned into segment `name`; see [`Merged`].

@@ -1,6 +1,6 @@
 //! All living rows of a moment, as files: one per shard, and a manifest that is written last.
 //!
-//! A full copy, for backups and to look into. What checkpoints hold is in `capture/`.
+//! A full copy, for backups and to look into. What checkpoints hold is in `journal/`.
 
 mod format;
 mod read;
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 
 pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element, RowFileWriter};
 pub use self::read::inspect;
-pub(crate) use self::read::{inspect_in, read, read_file, SnapshotRows};
+pub(crate) use self::read::{inspect_in, read, SnapshotRows};
 
 /// Name of the manifest in a snapshot directory.
 pub(crate) const MANIFEST: &str = "MANIFEST";

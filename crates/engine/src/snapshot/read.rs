@@ -74,7 +74,7 @@ pub(crate) fn inspect_in(store: &dyn Store, prefix: &str) -> Result<SnapshotSumm
 
 /// Shows every row of one file to `apply`, once its checksum, and what is expected of it, are known
 /// to be right.
-pub(crate) fn read_file(
+fn read_file(
     store: &dyn Store,
     name: &str,
     settings: &Settings,

@@ -19,7 +19,7 @@ fn a_job_is_completed_with_defaults() {
         "collection": {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
-            "recall-target": 0.95, "seed": 42
+            "recall-target": 0.95, "seed": 42, "memory": null
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
@@ -58,13 +58,16 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            search: {threads: 0, in-flight: 7}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
-    let job = JobSettings::from_yaml(&text).expect("accepted");
+    let mut document = Document::from_yaml(&text).expect("YAML");
+    document.set("collection.memory=256 mb").expect("sets");
+    let job = JobSettings::from_document(&document).expect("accepted");
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
     assert_eq!(job.merge_deadline, 120_000);
     assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
+    assert_eq!(job.collection.engine().memory, Some(256 << 20));
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }
 

@@ -59,6 +59,10 @@ fn values_out_of_range() {
         "search.in-flight=0",
         "search.in-flight: 0 is out of range. Give a whole number from 1 to 4096.",
     );
+    refuses(
+        "collection.memory=16 kb",
+        "collection.memory: '16 kb' is out of range. Give a size from 64 kb to 1024 tb.",
+    );
     refuses("audit-share=1.5", "audit-share: 1.5 is out of range. Give a number from 0 to 1.");
     refuses("audit-share=.nan", "audit-share: '.nan' is out of range. Give a number from 0 to 1.");
     refuses(
@@ -408,7 +412,7 @@ fn a_collection_from_json_says_the_same() {
         [
             "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
             "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
-             recall-target, seed."
+             recall-target, seed, memory."
         ]
     );
 }

@@ -64,3 +64,22 @@ fn links_are_not_files_of_the_store() {
     std::os::unix::fs::symlink("/etc/hostname", dir.path().join("linked")).expect("a link");
     assert!(store.list("").expect("a list").is_empty());
 }
+
+#[test]
+fn a_list_is_made_while_files_come_and_go() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = FileStore::create_dir(dir.path(), Syncing::Off).expect("a store");
+    (0..40).for_each(|n| store.put(&format!("stays-{n}"), b"x").expect("a file"));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                (0..40).for_each(|n| store.put(&format!("goes-{n}"), b"x").expect("a file"));
+                (0..40).for_each(|n| store.delete(&format!("goes-{n}")).expect("gone"));
+            }
+        });
+        let found: Result<Vec<_>, _> = (0..500).map(|_| store.list("stays-")).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(found.expect("lists").iter().all(|list| list.len() == 40));
+    });
+}

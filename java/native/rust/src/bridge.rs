@@ -8,13 +8,13 @@ use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::{jni_mangle, Env, EnvUnowned};
 use vstream_settings::CollectionSettings;
 
-use crate::capture::Captured;
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Home, Partition, Pinned, Then};
+use crate::partition::{Partition, Pinned, Shards, Then};
 use crate::router::{Limits, Router};
+use crate::state::Held;
 
 /// The engines that Java holds.
 pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
@@ -26,8 +26,8 @@ static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 /// The moments that Java holds.
 static MOMENTS: Handles<Then> = Handles::new("moment", 6);
-/// The captured states that Java holds.
-static CAPTURES: Handles<Captured> = Handles::new("capture", 5);
+/// The shared states that Java holds.
+static STATES: Handles<Held> = Handles::new("state", 5);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -92,30 +92,60 @@ pub extern "system" fn engine_restore<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn engine_assemble<'frame>(
+pub extern "system" fn engine_create_in<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
     json: JString<'frame>,
     path: JString<'frame>,
     first_shard: jint,
     last_shard: jint,
-    states: JString<'frame>,
 ) -> jlong {
     call(env, |env| {
-        let states: Vec<PathBuf> =
-            text(env, &states, "states")?.lines().map(PathBuf::from).collect();
-        let home = Home { dir: directory(env, &path)?, shards: (first_shard, last_shard) };
-        Ok(ENGINES.insert(Partition::assemble(&settings(env, &json)?, &home, &states)?))
+        let (settings, dir) = (settings(env, &json)?, directory(env, &path)?);
+        let shards = Shards::new(first_shard, last_shard)?;
+        Ok(ENGINES.insert(Partition::create_in(&settings, &dir, shards)?))
     })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn engine_capture<'frame>(
+pub extern "system" fn engine_open<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+    path: JString<'frame>,
+    first_shard: jint,
+    last_shard: jint,
+) -> jlong {
+    call(env, |env| {
+        let (settings, dir) = (settings(env, &json)?, directory(env, &path)?);
+        let shards = Shards::new(first_shard, last_shard)?;
+        Ok(ENGINES.insert(Partition::open(&settings, &dir, shards)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_take<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    path: JString<'frame>,
+    first_shard: jint,
+    last_shard: jint,
+) -> jlong {
+    call(env, |env| {
+        let source = directory(env, &path)?;
+        let shards = Shards::new(first_shard, last_shard)?;
+        Ok(ENGINES.get(engine)?.take(&source, &shards)? as jlong)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_share<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
     engine: jlong,
 ) -> jlong {
-    call(env, |_| Ok(CAPTURES.insert(ENGINES.get(engine)?.capture()?)))
+    call(env, |_| Ok(STATES.insert(ENGINES.get(engine)?.share()?)))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -153,36 +183,36 @@ pub extern "system" fn moment_close<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn capture_write<'frame>(
+pub extern "system" fn state_files<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
-    capture: jlong,
+    state: jlong,
 ) -> JString<'frame> {
     call(env, |env| {
-        let files = CAPTURES.get(capture)?.write()?;
+        let files = STATES.get(state)?.files()?;
         Ok(env.new_string(files)?)
     })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn capture_manifest<'frame>(
+pub extern "system" fn state_manifest<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
-    capture: jlong,
+    state: jlong,
 ) -> JByteArray<'frame> {
     call(env, |env| {
-        let bytes = CAPTURES.get(capture)?.manifest()?;
+        let bytes = STATES.get(state)?.manifest()?;
         Ok(env.byte_array_from_slice(&bytes)?)
     })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn capture_close<'frame>(
+pub extern "system" fn state_close<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
-    capture: jlong,
+    state: jlong,
 ) {
-    call(env, |_| CAPTURES.remove(capture).map(drop))
+    call(env, |_| STATES.remove(state).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

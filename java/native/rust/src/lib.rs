@@ -6,12 +6,11 @@
 //! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
 //! 3. [`handles`] turns a number into a living object, or refuses it.
 //! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine.
-//!    [`handover`] is what both need when rows change partition.
+//!    [`handover`] is what both need when rows change partition, [`state`] what a checkpoint gets.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
 mod buffer;
-mod capture;
 mod failure;
 mod fault;
 mod handles;
@@ -20,3 +19,4 @@ mod memory;
 mod partition;
 mod pool;
 mod router;
+mod state;

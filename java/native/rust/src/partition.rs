@@ -1,20 +1,22 @@
 //! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
 
-use std::path::{Path, PathBuf};
+use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
 use vstream_engine::{
-    Awaiting, Engine, Moment, PinnedSnapshot, Query, Reader, Row, Scratch, SearchStats, Syncing,
+    Awaiting, Durability, Engine, Journaling, Moment, PinnedSnapshot, Query, Reader, Row, Scratch,
+    SearchStats, Syncing,
 };
 use vstream_settings::CollectionSettings;
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
-use crate::capture::Captured;
 use crate::failure::{Failure, Kind, Poison};
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
+use crate::state::Held;
 
 /// The rows of one moment, to be written beside the writer.
 pub(crate) struct Pinned {
@@ -41,18 +43,47 @@ impl Pinned {
     }
 }
 
-/// Where an engine keeps the files of its captured states.
-pub(crate) struct Home {
-    /// Its own directory.
-    pub(crate) dir: PathBuf,
-    /// First and last shard that it owns.
-    pub(crate) shards: (i32, i32),
+/// Shards that a partition owns.
+pub(crate) struct Shards(RangeInclusive<u16>);
+
+impl Shards {
+    /// From the first to the last.
+    pub(crate) fn new(first: i32, last: i32) -> Result<Shards, Failure> {
+        let shard = |number: i32| {
+            u16::try_from(number).map_err(|_| {
+                Failure::invalid(format!("Shard {number} is out of range; give 0 to 65535."))
+            })
+        };
+        let shards = shard(first)?..=shard(last)?;
+        if shards.is_empty() {
+            return Err(Failure::invalid("A partition needs at least one shard."));
+        }
+        Ok(Shards(shards))
+    }
+
+    fn check(&self, shard: u16) -> Result<(), Failure> {
+        if self.0.contains(&shard) {
+            return Ok(());
+        }
+        Err(Failure::invalid(format!(
+            "shard {shard} is not among the engine's, {} to {}: send the row to its partition",
+            self.0.start(),
+            self.0.end()
+        )))
+    }
+}
+
+/// What makes a partition outlive its process is the checkpoint that has its files.
+fn scratch() -> Journaling {
+    Journaling { durability: Durability::None, ..Journaling::default() }
 }
 
 /// One partition's engine.
 pub(crate) struct Partition {
     poison: Poison,
     dimension: usize,
+    /// Those that it takes rows of; all if it is not said.
+    shards: Option<Shards>,
     writer: Mutex<Writing>,
     reader: Reader,
     workspaces: Arc<Pool<Workspace>>,
@@ -109,26 +140,41 @@ impl Partition {
         Ok(Partition::of(settings, Engine::restore(settings.engine(), directory)?))
     }
 
-    /// An engine whose state can be captured, with the rows of its shards out of `states`.
-    pub(crate) fn assemble(
+    /// An empty engine that keeps the rows of some shards in `dir`, so that they can be shared.
+    pub(crate) fn create_in(
         settings: &CollectionSettings,
-        home: &Home,
-        states: &[PathBuf],
+        dir: &Path,
+        shards: Shards,
     ) -> Result<Partition, Failure> {
-        let shard = |number: i32| {
-            u16::try_from(number).map_err(|_| {
-                Failure::invalid(format!("Shard {number} is out of range; give 0 to 65535."))
-            })
-        };
-        let shards = shard(home.shards.0)?..=shard(home.shards.1)?;
-        let engine = Engine::assemble(settings.engine(), &home.dir, shards, states)?;
-        Ok(Partition::of(settings, engine))
+        let engine = Engine::create_scratch(dir, settings.engine(), scratch())?;
+        Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
+    }
+
+    /// The engine of the shared state in `dir`, which has rows of these shards alone; it goes on
+    /// there, with these settings.
+    pub(crate) fn open(
+        settings: &CollectionSettings,
+        dir: &Path,
+        shards: Shards,
+    ) -> Result<Partition, Failure> {
+        let engine = Engine::open_scratch(dir, &mut |found, journaling| {
+            (*found, *journaling) = (settings.engine(), scratch());
+        })?;
+        Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
+    }
+
+    /// Adds the rows of some shards out of the shared state in `source`; returns how many.
+    pub(crate) fn take(&self, source: &Path, shards: &Shards) -> Result<u64, Failure> {
+        self.poison.guard(|| {
+            Ok(self.writer()?.engine.take_shared(source, &|shard| shards.0.contains(&shard))?)
+        })
     }
 
     fn of(settings: &CollectionSettings, engine: Engine) -> Partition {
         Partition {
             poison: Poison::default(),
             dimension: settings.dimension,
+            shards: None,
             reader: engine.reader(),
             writer: Mutex::new(Writing {
                 engine,
@@ -146,7 +192,10 @@ impl Partition {
             let place = |at: usize| format!("record {} of {count}", at + 1);
             let mut writer = self.writer()?;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                if let Some(vector) = record?.vector {
+                let record = record?;
+                if let Some(vector) = record.vector {
+                    let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
+                    own.map_err(|failure| failure.at(&place(at)))?;
                     writer.engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
                 }
             }
@@ -186,8 +235,8 @@ impl Partition {
     }
 
     /// The state of this moment.
-    pub(crate) fn capture(&self) -> Result<Captured, Failure> {
-        self.poison.guard(|| Ok(Captured::new(self.writer()?.engine.capture()?)))
+    pub(crate) fn share(&self) -> Result<Held, Failure> {
+        self.poison.guard(|| Ok(Held::new(self.writer()?.engine.share()?)))
     }
 
     /// Counts as one JSON object.

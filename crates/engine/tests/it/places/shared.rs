@@ -1,9 +1,11 @@
 //! States that are copied while the engine goes on, and put together elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use vstream_engine::{verify, Element, Engine, IndexKind, Metric, Settings, SharedState};
+use vstream_engine::{
+    verify, Element, Engine, ErrorKind, IndexKind, Journaling, Metric, Row, Settings, SharedState,
+};
 use vstream_vector::SplitMix;
 
 use super::{journaling, put, rows, tiny, vector_of, Model};
@@ -71,10 +73,9 @@ fn shares(settings: Settings, background: bool) {
         assert_eq!(verify(copied).expect("a collection").findings, vec![]);
     }
     // Twice in a row: nothing new. After a few writes: one new file, as long as they are.
-    let keys = |state: &SharedState| -> BTreeSet<(String, u64)> {
-        state.files().expect("files").into_iter().map(|file| (file.key, file.bytes)).collect()
-    };
     drop(kept);
+    engine.checkpoint().expect("a checkpoint");
+    engine.compact().expect("a compaction");
     let first = engine.share().expect("a state");
     let again = engine.share().expect("a state");
     assert_eq!(keys(&first), keys(&again));
@@ -89,6 +90,11 @@ fn shares(settings: Settings, background: bool) {
     engine.detach().expect("closed");
     let live = verify(&at("live")).expect("a collection");
     assert_eq!((live.findings, live.rows), (vec![], model.len() as u64), "nothing is left over");
+}
+
+/// Key and length of every file of a state.
+fn keys(state: &SharedState) -> BTreeSet<(String, u64)> {
+    state.files().expect("files").into_iter().map(|file| (file.key, file.bytes)).collect()
 }
 
 fn verify_unmade(dir: &Path) -> u64 {
@@ -147,4 +153,123 @@ fn shards_of_several_states_make_one_engine() {
     assert_eq!(rows(&Engine::open(&at("whole")).expect("it opens")), expected);
     let none = Engine::open_shared(&at("none"), journaling(true), &[], &keep);
     assert!(none.map(|_| ()).expect_err("no source").message().contains("no shared state"));
+}
+
+/// Every byte of every file of a directory.
+fn bytes_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries =
+        std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry"));
+    let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().expect("a name");
+    entries.map(|entry| (name(&entry), std::fs::read(entry.path()).expect("bytes"))).collect()
+}
+
+#[test]
+fn a_state_is_taken_from_twice_and_stays_as_it_is() {
+    let root = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| root.path().join(name);
+    for memory in [None, Some(64 << 10)] {
+        let settings = Settings { memory, ..tiny(IndexKind::Cluster, Metric::L2, Element::F32) };
+        let name = |part: &str| at(&format!("{part}-{memory:?}"));
+        let live = Engine::create_scratch(&name("live"), settings.clone(), journaling(false));
+        let (mut live, mut random, mut model) = (live.expect("made"), SplitMix(4), Model::new());
+        work(&mut live, &mut random, &mut model, 4_000);
+        live.share().expect("a state").copy_to(&name("copy")).expect("a copy");
+        std::fs::File::create(name("copy").join("LOCK")).expect("a file");
+        let before = bytes_of(&name("copy"));
+        let mut parts = Model::new();
+        for (part, shards) in [("low", 0..=50u16), ("high", 51..=127)] {
+            let engine = Engine::create_scratch(&name(part), settings.clone(), journaling(true));
+            let mut engine = engine.expect("an engine");
+            let taken = engine.take_shared(&name("copy"), &|shard| shards.contains(&shard));
+            let found = rows(&engine);
+            assert_eq!(taken.expect("rows"), found.len() as u64);
+            assert!(found.keys().all(|&id| shards.contains(&((id % 128) as u16))));
+            parts.extend(found);
+        }
+        assert_eq!(parts, model);
+        assert!(bytes_of(&name("copy")) == before, "taking changes nothing");
+        let other = Settings::new(5, Metric::L2, Element::F32);
+        let mut other =
+            Engine::create_scratch(&name("other"), other, journaling(true)).expect("it");
+        let error = other.take_shared(&name("copy"), &|_| true).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        // The copy itself goes on as an engine with other settings.
+        let opened = Engine::open_scratch(&name("copy"), &mut |settings, _| settings.memory = None);
+        assert_eq!(rows(&opened.expect("it opens")), model);
+    }
+}
+
+#[test]
+fn short_logs_do_not_pile_up() {
+    let root = tempfile::tempdir().expect("a directory");
+    let settings = tiny(IndexKind::Flat, Metric::L2, Element::F32);
+    for (memory, background) in [(None, true), (None, false), (Some(64 << 20), true)] {
+        let settings = Settings { memory, ..settings.clone() };
+        let dir = root.path().join(format!("{memory:?}-{background}"));
+        let mut engine =
+            Engine::create_scratch(&dir, settings, journaling(background)).expect("it");
+        let (mut files, mut model) = (0, Model::new());
+        for id in 0..400 {
+            let vector = vector_of(id);
+            put(&mut engine, id, 1, &vector);
+            model.insert(id, (1, vector));
+            let state = engine.share().expect("a state");
+            files = files.max(state.files().expect("files").len());
+        }
+        // The rows of 128 shards are an image of 129 files. Logs follow while it is written.
+        assert!((100..600).contains(&files), "{files} files of {memory:?}, {background}");
+        drop(engine);
+        assert_eq!(rows(&Engine::open_scratch(&dir, &mut |_, _| {}).expect("it opens")), model);
+    }
+}
+
+/// A hundred states of 20,000 rows, one per cent of which are written again between two of them.
+/// Returns what was new on average, and the largest state, as parts of the rows.
+fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
+    const ROWS: usize = 20_000;
+    const DIMENSION: usize = 64;
+    let settings = Settings {
+        memory,
+        recall_guard: false,
+        index: IndexKind::Flat,
+        ..Settings::new(DIMENSION, Metric::L2, Element::F32)
+    };
+    let journaling = Journaling { log_bytes_max: 1 << 20, ..journaling(false) };
+    let mut engine = Engine::create_scratch(path, settings, journaling).expect("an engine");
+    let mut random = SplitMix(6);
+    let mut write = |engine: &mut Engine, id: usize, version: u64| {
+        let vector: Vec<f32> = (0..DIMENSION).map(|_| random.normal()).collect();
+        let (shard, id) = ((id % 128) as u16, id as u64);
+        engine.upsert(&Row { id, version, code: id, shard, vector: &vector }).expect("a row");
+        random.below(ROWS)
+    };
+    let mut next = 0;
+    for id in 0..ROWS {
+        next = write(&mut engine, id, 1);
+    }
+    let mut known = keys(&engine.share().expect("a state"));
+    let (mut new, mut largest) = (0, 0);
+    for version in 2..102 {
+        for _ in 0..ROWS / 100 {
+            next = write(&mut engine, next, version);
+        }
+        let files = keys(&engine.share().expect("a state"));
+        new += files.difference(&known).map(|(_, bytes)| bytes).sum::<u64>();
+        largest = largest.max(files.iter().map(|(_, bytes)| bytes).sum::<u64>());
+        known = files;
+    }
+    let rows = (ROWS * DIMENSION * size_of::<f32>()) as f64;
+    (new as f64 / 100.0 / rows, largest as f64 / rows)
+}
+
+#[test]
+fn what_is_new_follows_the_change_and_the_size_follows_the_rows() {
+    let root = tempfile::tempdir().expect("a directory");
+    let (part, largest) = churn(None, &root.path().join("image"));
+    // A record is a little longer than a row, and each is written once more in an image.
+    assert!((0.015..0.025).contains(&part), "{part} of the rows are new");
+    assert!(largest < 2.4, "{largest} times the rows");
+    let (part, largest) = churn(Some(2 << 20), &root.path().join("segments"));
+    assert!((0.02..0.05).contains(&part), "{part} of the rows are new");
+    assert!(largest < 2.4, "{largest} times the rows");
 }

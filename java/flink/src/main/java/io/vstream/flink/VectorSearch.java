@@ -82,10 +82,22 @@ public final class VectorSearch {
      * @throws IllegalArgumentException with a sentence for everything that cannot be used
      */
     public static Builder collection(String settings) {
+        return new Builder(normalized(settings));
+    }
+
+    private static String normalized(String collection) {
         try {
-            return new Builder(NativeSettings.normalize(settings));
+            return NativeSettings.normalize(collection);
         } catch (EngineException e) {
             throw new IllegalArgumentException(e.getMessage(), e);
+        }
+    }
+
+    private static ObjectNode tree(String collection) {
+        try {
+            return (ObjectNode) JSON.readTree(collection);
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException("The native side writes JSON.", e);
         }
     }
 
@@ -102,7 +114,7 @@ public final class VectorSearch {
     /** Collects what a search needs; see {@link VectorSearch}. */
     public static final class Builder {
 
-        private final String collection;
+        private String collection;
         private DataStream<VectorChange> vectors;
         private DataStream<VectorQuery> queries;
         private int k = 10;
@@ -136,6 +148,17 @@ public final class VectorSearch {
         /** Partitions of the collection, 1 to 128; the environment's parallelism if not set. */
         public Builder partitions(int count) {
             partitions = within("partitions", count, ShardKeys.SHARDS);
+            return this;
+        }
+
+        /**
+         * Native memory of each partition for its newest rows and for what it reads of others,
+         * which then lie on the task manager's local disk; without a limit all rows are in memory.
+         *
+         * @param bytes 64 KiB or more
+         */
+        public Builder memory(long bytes) {
+            collection = normalized(tree(collection).put("memory", bytes).toString());
             return this;
         }
 
@@ -232,11 +255,7 @@ public final class VectorSearch {
         private JobSettings settings(int parallelism) {
             ObjectNode job = JSON.createObjectNode();
             job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
-            try {
-                job.set("collection", JSON.readTree(collection));
-            } catch (JsonProcessingException e) {
-                throw new IllegalStateException("The native side writes JSON.", e);
-            }
+            job.set("collection", tree(collection));
             job.putObject("vectors")
                     .put("kind", "program")
                     .put("time-to-live", timeToLive.toMillis());

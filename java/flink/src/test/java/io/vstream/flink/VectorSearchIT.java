@@ -41,6 +41,7 @@ class VectorSearchIT {
                         .queries(questions())
                         .k(2)
                         .partitions(3)
+                        .memory(1 << 20)
                         .build();
         assertThat(env.getParallelism()).isEqualTo(2);
         long end = System.nanoTime() + PATIENCE_NANOS;
@@ -78,6 +79,9 @@ class VectorSearchIT {
         assertThatThrownBy(builder::build).hasMessageContaining("call vectors(...)");
         assertThatThrownBy(() -> builder.k(1_001))
                 .hasMessage("k: 1001 is out of range. Give 1 to 1000.");
+        assertThatThrownBy(() -> builder.memory(9))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("memory: 9 is out of range");
         assertThatThrownBy(() -> builder.partitions(0)).hasMessageContaining("partitions: 0");
         Configuration unaligned = VectorSearch.flinkSettings();
         unaligned.set(CheckpointingOptions.ENABLE_UNALIGNED, true);

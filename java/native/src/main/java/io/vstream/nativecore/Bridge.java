@@ -20,10 +20,15 @@ final class Bridge {
 
     static native long engineRestore(String settingsJson, String directory);
 
-    static native long engineAssemble(
-            String settingsJson, String directory, int firstShard, int lastShard, String states);
+    static native long engineCreateIn(
+            String settingsJson, String directory, int firstShard, int lastShard);
 
-    static native long engineCapture(long engine);
+    static native long engineOpen(
+            String settingsJson, String directory, int firstShard, int lastShard);
+
+    static native long engineTake(long engine, String directory, int firstShard, int lastShard);
+
+    static native long engineShare(long engine);
 
     static native long engineMoment(long engine);
 
@@ -31,11 +36,11 @@ final class Bridge {
 
     static native void momentClose(long moment);
 
-    static native String captureWrite(long capture);
+    static native String stateFiles(long state);
 
-    static native byte[] captureManifest(long capture);
+    static native byte[] stateManifest(long state);
 
-    static native void captureClose(long capture);
+    static native void stateClose(long state);
 
     static native void engineWrite(long engine, ByteBuffer records, int count);
 

@@ -2,14 +2,12 @@ package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Objects;
-import java.util.stream.Collectors;
 
 /**
  * One partition's engine: the index of its vectors, in native memory.
  *
- * <p>One thread writes ({@link #write}, {@link #pin}, {@link #capture}); any number of threads may
+ * <p>One thread writes ({@link #write}, {@link #pin}, {@link #share}); any number of threads may
  * search at the same time, each with its own buffers. Every buffer is direct, in native byte order,
  * and read or written from index 0: position and limit are ignored, the capacity bounds it. {@link
  * VectorBatch}, {@link QueryBatch} and {@link AnswerBatch} fill and read them; {@link BufferLayout}
@@ -50,31 +48,53 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
-     * An engine whose state can be captured ({@link #capture}), with the rows of its shards out of
-     * captured states; empty if there are none.
+     * An empty engine that keeps its rows in a directory, so that its state can be shared ({@link
+     * #share}). Nothing there is forced to the disk: it is gone with its owner, who deletes it.
      *
      * @param settingsJson the collection's settings
-     * @param directory made for this engine, which keeps files there; its owner deletes it
+     * @param directory made for this engine
      * @param firstShard of those that the engine owns; it takes rows of no others
      * @param lastShard of those that the engine owns, at least {@code firstShard}
-     * @param states directories, each with the manifest of one captured state as {@link
-     *     NativeCapture#MANIFEST} and the files of it that speak of these shards; they are moved
-     *     from there or may be deleted afterwards
-     * @throws EngineException INVALID if the settings do not fit, CORRUPT naming the file, IO
+     * @throws EngineException INVALID if the settings are, IO
      */
-    public static NativeEngine assemble(
-            String settingsJson, Path directory, int firstShard, int lastShard, List<Path> states) {
+    public static NativeEngine createIn(
+            String settingsJson, Path directory, int firstShard, int lastShard) {
         Objects.requireNonNull(settingsJson, "settingsJson");
         NativeLibrary.load();
-        String lines =
-                states.stream().map(NativeSnapshot::absolute).collect(Collectors.joining("\n"));
-        return new NativeEngine(
-                Bridge.engineAssemble(
-                        settingsJson,
-                        NativeSnapshot.absolute(directory),
-                        firstShard,
-                        lastShard,
-                        lines));
+        String path = NativeSnapshot.absolute(directory);
+        return new NativeEngine(Bridge.engineCreateIn(settingsJson, path, firstShard, lastShard));
+    }
+
+    /**
+     * The engine of a shared state, with every row of it; it goes on in that directory as one of
+     * {@link #createIn} does.
+     *
+     * @param settingsJson the collection's settings, which are used from now on
+     * @param directory holds the manifest as {@link NativeState#MANIFEST} and the files
+     * @param firstShard of those that the engine owns, as the one that shared the state did
+     * @param lastShard of those that the engine owns
+     * @throws EngineException INVALID if the settings do not fit, CORRUPT naming the file, IO
+     */
+    public static NativeEngine open(
+            String settingsJson, Path directory, int firstShard, int lastShard) {
+        Objects.requireNonNull(settingsJson, "settingsJson");
+        NativeLibrary.load();
+        String path = NativeSnapshot.absolute(directory);
+        return new NativeEngine(Bridge.engineOpen(settingsJson, path, firstShard, lastShard));
+    }
+
+    /**
+     * Adds the rows of some shards out of a shared state, which is only read.
+     *
+     * @param directory holds the manifest as {@link NativeState#MANIFEST} and the files
+     * @param firstShard of those that are wanted
+     * @param lastShard of those that are wanted
+     * @return how many they were
+     * @throws EngineException INVALID if the collection is another, CORRUPT naming the file, IO
+     */
+    public long take(Path directory, int firstShard, int lastShard) {
+        String path = NativeSnapshot.absolute(directory);
+        return Bridge.engineTake(handle.number(), path, firstShard, lastShard);
     }
 
     /**
@@ -129,14 +149,14 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
-     * The state of this moment, whose files are written by {@link NativeCapture#write} while this
-     * engine goes on; costs the end of one file.
+     * The state of this moment, as files to be copied while this engine goes on; costs the
+     * beginning of one file.
      *
-     * @throws EngineException INVALID unless the engine was made by {@link #assemble}; IO; CLOSED
-     *     after {@link #close}
+     * @throws EngineException INVALID for an engine without a directory; IO; CLOSED after {@link
+     *     #close}
      */
-    public NativeCapture capture() {
-        return new NativeCapture(Bridge.engineCapture(handle.number()));
+    public NativeState share() {
+        return new NativeState(Bridge.engineShare(handle.number()));
     }
 
     /**
@@ -152,7 +172,7 @@ public final class NativeEngine implements AutoCloseable {
     /**
      * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
      * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
-     * {@code memory-bytes}, {@code segment-bytes} and {@code cache-bytes} of rows on disk, {@code
+     * {@code memory-bytes}, {@code cache-bytes} among them, {@code segment-bytes} on disk, {@code
      * splits}, {@code merges}, {@code rewrites} and {@code moved-rows}. Visits every leaf and waits
      * for the writer: not for every record.
      */

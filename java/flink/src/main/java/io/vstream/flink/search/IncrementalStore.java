@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.nativecore.NativeCapture;
+import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -14,6 +14,7 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.RunnableFuture;
+import java.util.regex.Pattern;
 import org.apache.flink.runtime.checkpoint.SnapshotType.SharingFilesStrategy;
 import org.apache.flink.runtime.state.IncrementalKeyedStateHandle.HandleAndLocalPath;
 import org.apache.flink.runtime.state.IncrementalRemoteKeyedStateHandle;
@@ -26,9 +27,8 @@ import org.apache.flink.runtime.state.StreamStateHandle;
  * Names the files that an earlier checkpoint has and uploads the others. The JobManager counts who
  * names a file and deletes it after the last.
  *
- * <p>Each file is a shared state of an incremental handle under the path {@code FIRST-LAST/NAME},
- * the shards that it speaks of: a subtask of another parallelism takes only what it needs. The
- * manifest is the handle's metadata.
+ * <p>Each file is a shared state of an incremental handle; its path there is the key of its content
+ * ({@link NativeState.File#key}), in which its name is. The manifest is the handle's metadata.
  *
  * <ul>
  *   <li><b>Only files of a checkpoint that is known to be complete are named.</b> Those of any
@@ -44,10 +44,13 @@ import org.apache.flink.runtime.state.StreamStateHandle;
  */
 final class IncrementalStore implements SegmentSnapshotStore {
 
+    private static final Pattern KEY =
+            Pattern.compile("[0-9a-f]{16}\\.([a-z]+-\\d{10}(?:\\.[A-Za-z0-9-]+)*)\\.[0-9a-f]{16}");
+
     private final UUID engine = UUID.randomUUID();
     private final KeyGroupRange shards;
 
-    /** Files by name, for each checkpoint that is complete or may become it. */
+    /** Files by key, for each checkpoint that is complete or may become it. */
     private final SortedMap<Long, Map<String, StreamStateHandle>> uploaded = new TreeMap<>();
 
     private long newestComplete = -1;
@@ -60,8 +63,8 @@ final class IncrementalStore implements SegmentSnapshotStore {
     }
 
     @Override
-    public RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(
-            Target target, NativeCapture state) throws IOException {
+    public RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(Target target, NativeState state)
+            throws IOException {
         SharingFilesStrategy sharing =
                 target.options().getCheckpointType().getSharingFilesStrategy();
         Map<String, StreamStateHandle> known =
@@ -90,8 +93,9 @@ final class IncrementalStore implements SegmentSnapshotStore {
     }
 
     @Override
-    public List<Path> download(Collection<KeyedStateHandle> handles, Path into) throws IOException {
+    public Restored download(Collection<KeyedStateHandle> handles, Path into) throws IOException {
         List<Path> states = new ArrayList<>();
+        boolean whole = false;
         for (KeyedStateHandle handle : handles) {
             if (!(handle instanceof IncrementalRemoteKeyedStateHandle state)) {
                 throw new IOException(
@@ -102,12 +106,13 @@ final class IncrementalStore implements SegmentSnapshotStore {
             Path folder = Files.createDirectories(into.resolve("state-" + states.size()));
             download(state, folder);
             states.add(folder);
+            whole = handles.size() == 1 && state.getKeyGroupRange().equals(shards);
+            if (whole) {
+                // The engine goes on with these files, and its states name them.
+                remember(state);
+            }
         }
-        if (handles.size() == 1) {
-            // The engine takes these files over, and names them in its states.
-            remember((IncrementalRemoteKeyedStateHandle) handles.iterator().next());
-        }
-        return states;
+        return new Restored(states, whole);
     }
 
     /** Called when everything is uploaded; the checkpoint may be named once it is complete. */
@@ -155,7 +160,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
     private void remember(IncrementalRemoteKeyedStateHandle state) {
         Map<String, StreamStateHandle> files = new HashMap<>();
         for (HandleAndLocalPath file : state.getSharedState()) {
-            files.put(SharedPath.of(file.getLocalPath()).name(), file.getHandle());
+            files.put(file.getLocalPath(), file.getHandle());
         }
         synchronized (uploaded) {
             uploaded.put(state.getCheckpointId(), files);
@@ -164,14 +169,11 @@ final class IncrementalStore implements SegmentSnapshotStore {
     }
 
     private void download(IncrementalRemoteKeyedStateHandle state, Path folder) throws IOException {
-        copy(state.getMetaDataStateHandle(), folder.resolve(NativeCapture.MANIFEST));
+        copy(state.getMetaDataStateHandle(), folder.resolve(NativeState.MANIFEST));
         List<HandleAndLocalPath> files = new ArrayList<>(state.getSharedState());
         files.addAll(state.getPrivateState());
         for (HandleAndLocalPath file : files) {
-            SharedPath path = SharedPath.of(file.getLocalPath());
-            if (path.concerns(shards)) {
-                copy(file.getHandle(), folder.resolve(path.name()));
-            }
+            copy(file.getHandle(), folder.resolve(nameIn(file.getLocalPath())));
         }
     }
 
@@ -181,42 +183,16 @@ final class IncrementalStore implements SegmentSnapshotStore {
         }
     }
 
-    /**
-     * The path of a file in a checkpoint.
-     *
-     * @param first shard that it speaks of
-     * @param last shard that it speaks of
-     * @param name of the file
-     */
-    record SharedPath(int first, int last, String name) {
-
-        private static final java.util.regex.Pattern FORM =
-                java.util.regex.Pattern.compile("(\\d{3})-(\\d{3})/([A-Za-z0-9_-][A-Za-z0-9._-]*)");
-
-        /** Reads a path, which may come from anywhere: the name has no folder in it. */
-        static SharedPath of(String path) throws IllegalArgumentException {
-            var parts = FORM.matcher(path);
-            if (!parts.matches()) {
-                throw new IllegalArgumentException(
-                        "'"
-                                + path
-                                + "' is no path of search state; the checkpoint was not written by"
-                                + " VStream, or is damaged.");
-            }
-            return new SharedPath(
-                    Integer.parseInt(parts.group(1)),
-                    Integer.parseInt(parts.group(2)),
-                    parts.group(3));
+    /** The name in a key, which may come from anywhere: there is no folder in it. */
+    private static String nameIn(String key) throws IOException {
+        var parts = KEY.matcher(key);
+        if (!parts.matches()) {
+            throw new IOException(
+                    "'"
+                            + key
+                            + "' is no file of search state as this version keeps it; restore the"
+                            + " checkpoint with the version that wrote it, if it is not damaged.");
         }
-
-        /** The path of a file. */
-        static String of(NativeCapture.File file) {
-            return String.format("%03d-%03d/%s", file.firstShard(), file.lastShard(), file.name());
-        }
-
-        /** True if a subtask with these shards needs the file. */
-        boolean concerns(KeyGroupRange shards) {
-            return first <= shards.getEndKeyGroup() && last >= shards.getStartKeyGroup();
-        }
+        return parts.group(1);
     }
 }

@@ -43,8 +43,8 @@ final class PartitionGauges {
         rows.set(stats.path("live-rows").asLong());
         deleted.set(stats.path("deleted-rows").asLong());
         long inMemory = stats.path("memory-bytes").asLong();
-        memory.set(inMemory + stats.path("cache-bytes").asLong());
-        memoryTier.set(inMemory);
+        memory.set(inMemory);
+        memoryTier.set(inMemory - stats.path("cache-bytes").asLong());
         diskTier.set(stats.path("segment-bytes").asLong());
         JsonNode estimate = stats.path("recall");
         recall.set(estimate.path("mean").asDouble(Double.NaN));

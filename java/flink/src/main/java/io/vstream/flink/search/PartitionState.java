@@ -1,20 +1,19 @@
 package io.vstream.flink.search;
 
 import io.vstream.flink.job.Fault;
-import io.vstream.nativecore.NativeCapture;
 import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collection;
-import java.util.List;
 import java.util.concurrent.RunnableFuture;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyedStateHandle;
 import org.apache.flink.runtime.state.SnapshotResult;
 
 /**
- * The engine of one partition and its files: restored when the subtask begins, captured at every
+ * The engine of one partition and its files: restored when the subtask begins, shared at every
  * barrier, gone with the subtask. The folder's name is new for every attempt, so nothing that an
  * attempt leaves is ever read.
  */
@@ -41,14 +40,33 @@ final class PartitionState implements AutoCloseable {
 
     /** Opens the engine with what the handles hold; empty if there are none. */
     void restore(Collection<KeyedStateHandle> handles) throws IOException {
-        Path restored = folder.resolve("restore");
-        List<Path> states = store.download(handles, restored);
-        Path home = folder.resolve("engine");
-        if (!states.isEmpty() && settings.faults().contains(Fault.FORGET_SHARDS_ON_RESTORE)) {
-            states = List.of(withoutLowerShards(states));
+        Path into = folder.resolve("restored");
+        SegmentSnapshotStore.Restored restored = store.download(handles, into);
+        boolean forget = settings.faults().contains(Fault.FORGET_SHARDS_ON_RESTORE);
+        if (restored.whole() && !forget) {
+            engine = open(settings.collection(), shards, restored.states().get(0));
+            return;
         }
-        engine = assemble(home, shards.getStartKeyGroup(), states);
-        Folders.delete(restored);
+        int first = shards.getStartKeyGroup();
+        int wanted = forget ? (first + shards.getEndKeyGroup()) / 2 + 1 : first;
+        engine = create(settings.collection(), shards, folder.resolve("engine"));
+        for (Path state : restored.states()) {
+            engine.take(state, wanted, shards.getEndKeyGroup());
+            // The rows of several states need not lie here twice.
+            Folders.delete(state);
+        }
+    }
+
+    /** An engine of these shards in the folder of a state that is exactly theirs. */
+    static NativeEngine open(String collection, KeyGroupRange shards, Path state) {
+        return NativeEngine.open(
+                collection, state, shards.getStartKeyGroup(), shards.getEndKeyGroup());
+    }
+
+    /** An empty engine of these shards in a folder. */
+    static NativeEngine create(String collection, KeyGroupRange shards, Path home) {
+        return NativeEngine.createIn(
+                collection, home, shards.getStartKeyGroup(), shards.getEndKeyGroup());
     }
 
     /** The engine; null before {@link #restore}. */
@@ -64,7 +82,7 @@ final class PartitionState implements AutoCloseable {
     /** The state of this moment, to be uploaded beside the task. */
     RunnableFuture<SnapshotResult<KeyedStateHandle>> snapshot(SegmentSnapshotStore.Target target)
             throws IOException {
-        NativeCapture state = engine.capture();
+        NativeState state = engine.share();
         try {
             return store.upload(target, state);
         } catch (IOException | RuntimeException e) {
@@ -89,25 +107,5 @@ final class PartitionState implements AutoCloseable {
             engine.close();
         }
         Folders.delete(folder);
-    }
-
-    private NativeEngine assemble(Path home, int firstShard, List<Path> states) {
-        return NativeEngine.assemble(
-                settings.collection(), home, firstShard, shards.getEndKeyGroup(), states);
-    }
-
-    /** A state that lacks rows, for the tests. */
-    private Path withoutLowerShards(List<Path> states) throws IOException {
-        Path folderOfState = Files.createDirectory(folder.resolve("restore").resolve("damaged"));
-        Path home = folder.resolve("damaged");
-        int middle = (shards.getStartKeyGroup() + shards.getEndKeyGroup()) / 2;
-        try (NativeEngine damaged = assemble(home, middle + 1, states);
-                NativeCapture state = damaged.capture()) {
-            for (NativeCapture.File file : state.write()) {
-                Files.copy(file.path(), folderOfState.resolve(file.name()));
-            }
-            Files.write(folderOfState.resolve(NativeCapture.MANIFEST), state.manifest());
-        }
-        return folderOfState;
     }
 }

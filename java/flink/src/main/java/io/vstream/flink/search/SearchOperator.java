@@ -48,9 +48,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
  *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
  *       a slow read delays neither the stream nor other queries: see {@link Searches}.
- *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's state is
- *       captured at the barrier; new files are uploaded while the task goes on, and those of
- *       earlier checkpoints are named: see {@link IncrementalStore}.
+ *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's files are
+ *       pinned at the barrier; new ones are uploaded while the task goes on, and those of earlier
+ *       checkpoints are named: see {@link IncrementalStore}.
  * </ul>
  */
 public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>

@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.nativecore.NativeCapture;
+import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Collection;
@@ -33,13 +33,13 @@ interface SegmentSnapshotStore {
             CloseableRegistry cancel) {}
 
     /**
-     * Writes what is missing of the state and uploads what the checkpoint may not name, later, in
-     * Flink's thread for that, while the task goes on.
+     * Uploads the files of the state that the checkpoint may not name, later, in Flink's thread for
+     * that, while the task goes on.
      *
      * <p>The returned future owns {@code state}: it closes it when it has run, failed or was
      * cancelled. What a failed or cancelled upload wrote, it deletes.
      */
-    RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(Target target, NativeCapture state)
+    RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(Target target, NativeState state)
             throws IOException;
 
     /** The JobManager has the checkpoint: its files may be named by later ones. */
@@ -49,12 +49,19 @@ interface SegmentSnapshotStore {
     void aborted(long checkpointId);
 
     /**
-     * Copies the states that a checkpoint holds, as far as they concern this subtask.
+     * What there is to restore.
+     *
+     * @param states folders, each with a state as {@link io.vstream.nativecore.NativeEngine#open}
+     *     and {@link io.vstream.nativecore.NativeEngine#take} want it
+     * @param whole there is one, of exactly this subtask's shards: the engine may go on with it
+     */
+    record Restored(List<Path> states, boolean whole) {}
+
+    /**
+     * Copies the states that a checkpoint holds of this subtask's shards, and maybe of others.
      *
      * @param handles what Flink restores here
-     * @param into an empty folder; receives a folder per state, as {@link
-     *     io.vstream.nativecore.NativeEngine#assemble} takes them
-     * @return those folders
+     * @param into an empty folder; receives a folder per state
      */
-    List<Path> download(Collection<KeyedStateHandle> handles, Path into) throws IOException;
+    Restored download(Collection<KeyedStateHandle> handles, Path into) throws IOException;
 }

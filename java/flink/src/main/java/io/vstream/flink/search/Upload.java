@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.nativecore.NativeCapture;
+import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -28,7 +28,7 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
 
     private final IncrementalStore store;
     private final SegmentSnapshotStore.Target target;
-    private final NativeCapture state;
+    private final NativeState state;
     private final Map<String, StreamStateHandle> known;
     private final List<StreamStateHandle> written = new ArrayList<>();
     private final byte[] buffer = new byte[COPY_BYTES];
@@ -40,7 +40,7 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
     Upload(
             IncrementalStore store,
             SegmentSnapshotStore.Target target,
-            NativeCapture state,
+            NativeState state,
             Map<String, StreamStateHandle> known) {
         this.store = store;
         this.target = target;
@@ -78,8 +78,8 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
                 own ? CheckpointedStateScope.EXCLUSIVE : CheckpointedStateScope.SHARED;
         Map<String, StreamStateHandle> files = new HashMap<>();
         List<HandleAndLocalPath> paths = new ArrayList<>();
-        for (NativeCapture.File file : state.write()) {
-            StreamStateHandle there = known.get(file.name());
+        for (NativeState.File file : state.files()) {
+            StreamStateHandle there = known.get(file.key());
             StreamStateHandle handle = there;
             if (there == null) {
                 there = upload(file, scope);
@@ -89,8 +89,8 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
                         new PlaceholderStreamStateHandle(
                                 there.getStreamStateHandleID(), there.getStateSize(), false);
             }
-            files.put(file.name(), there);
-            paths.add(HandleAndLocalPath.of(handle, IncrementalStore.SharedPath.of(file)));
+            files.put(file.key(), there);
+            paths.add(HandleAndLocalPath.of(handle, file.key()));
         }
         StreamStateHandle manifest = upload(state.manifest());
         store.note(target, files);
@@ -104,7 +104,7 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
                 bytes);
     }
 
-    private StreamStateHandle upload(NativeCapture.File file, CheckpointedStateScope scope)
+    private StreamStateHandle upload(NativeState.File file, CheckpointedStateScope scope)
             throws IOException {
         CheckpointStateOutputStream out = open(scope);
         try (InputStream in = Files.newInputStream(file.path())) {

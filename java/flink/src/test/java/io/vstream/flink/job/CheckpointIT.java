@@ -25,6 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Checkpoints and savepoints of the whole job, on two task managers. */
 class CheckpointIT {
@@ -32,16 +33,21 @@ class CheckpointIT {
     private static final long SEED = 20260111;
     private static final int WRITES = 6_000;
 
+    /** The least memory that a partition may have. */
+    private static final long LITTLE = 1 << 16;
+
     @TempDir private Path folder;
 
-    @Test
-    void rescalesUpAndDownOneAfterTheOtherLoseNothing() throws Exception {
+    @ParameterizedTest
+    @ValueSource(longs = {0, LITTLE})
+    void rescalesUpAndDownOneAfterTheOtherLoseNothing(long memory) throws Exception {
         WriteScript script =
                 new WriteScript(SEED, 600, WRITES, 40, 50_000, 1_000, 2_000, 3_000, 4_000, WRITES);
-        String at = new Scenario(script, folder).stopAt(1, 2);
-        at = new Scenario(script, folder).from(at).stopAt(2, 4);
-        at = new Scenario(script, folder).from(at).stopAt(3, 1);
-        assertThat(new Scenario(script, folder).from(at).differences(3))
+        String at = new Scenario(script, folder).withMemory(memory).stopAt(1, 2);
+        at = new Scenario(script, folder).withMemory(memory).from(at).stopAt(2, 4);
+        at = new Scenario(script, folder).withMemory(memory).from(at).stopAt(3, 1);
+        // With a limit and without: either goes on from the other.
+        assertThat(new Scenario(script, folder).withMemory(LITTLE - memory).from(at).differences(3))
                 .as("seed %d", script.seed())
                 .isEmpty();
     }
@@ -67,10 +73,11 @@ class CheckpointIT {
                 .isEmpty();
     }
 
-    @Test
-    void whatCheckpointsUploadFollowsTheChange() throws Exception {
+    @ParameterizedTest
+    @ValueSource(longs = {0, 2 << 20})
+    void whatCheckpointsUploadFollowsTheChange(long memory) throws Exception {
         UpdateScript script = new UpdateScript(128, 30_000, 300, 20);
-        List<CompletedCheckpointStats> checkpoints = checkpointEveryRound(script);
+        List<CompletedCheckpointStats> checkpoints = checkpointEveryRound(script, memory);
         CompletedCheckpointStats last = checkpoints.get(checkpoints.size() - 1);
         assertThat(checkpoints).hasSize(21);
         double uploaded =
@@ -91,13 +98,13 @@ class CheckpointIT {
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
-        assertThatThrownBy(() -> VStreamJob.add(env, settings(), null))
+        assertThatThrownBy(() -> VStreamJob.add(env, settings(0), null))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("Set execution.checkpointing.unaligned to false.");
     }
 
     /** A checkpoint before each round and after the last, when everything is applied. */
-    private List<CompletedCheckpointStats> checkpointEveryRound(UpdateScript script)
+    private List<CompletedCheckpointStats> checkpointEveryRound(UpdateScript script, long memory)
             throws Exception {
         String name = UUID.randomUUID().toString();
         Gate gate = Gate.install(name);
@@ -114,7 +121,7 @@ class CheckpointIT {
                                 "script",
                                 Incoming.TYPE)
                         .setParallelism(1);
-        VStreamJob.add(env, settings(), new Sources.Streams(records, null))
+        VStreamJob.add(env, settings(memory), new Sources.Streams(records, null))
                 .answers()
                 .sinkTo(new Answers(name));
         List<CompletedCheckpointStats> checkpoints = new ArrayList<>();
@@ -140,14 +147,16 @@ class CheckpointIT {
         return checkpoints;
     }
 
-    private static JobSettings settings() {
+    private static JobSettings settings(long memory) {
         return JobSettings.fromJson(
                 """
                 {"parallelism": 2,
                  "collection": {"dimension": 128, "metric": "l2", "element": "f32",
-                                "index": "flat", "seed": 7, "encoder": {"kind": "id"}},
+                                "index": "flat", "seed": 7, "encoder": {"kind": "id"},
+                                "memory": %s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5}}
-                """);
+                """
+                        .formatted(memory == 0 ? "null" : memory));
     }
 }

@@ -29,6 +29,18 @@ class HandOverIT {
     }
 
     @Test
+    void rowsInSegmentsChangePartitionToo() throws Exception {
+        WriteScript script = script(SEED + 3);
+        Scenario scenario =
+                new Scenario(script, folder)
+                        .withMemory(1 << 16)
+                        .rebalancing("cells")
+                        .with(Fault.FAIL_IN_ADOPT);
+        assertThat(scenario.differences(3)).as("seed %d", script.seed()).isEmpty();
+        assertThat(scenario.adopted()).isPositive();
+    }
+
+    @Test
     void boundariesMoveUnderLoad() throws Exception {
         WriteScript script = script(SEED + 1);
         Scenario scenario = new Scenario(script, folder).rebalancing("boundary");

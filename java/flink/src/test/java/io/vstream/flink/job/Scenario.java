@@ -39,6 +39,7 @@ final class Scenario {
     private String fault;
     private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
     private String rebalance = "{\"policy\": \"none\"}";
+    private long memory;
     private boolean severalCopies;
     private long adopted;
     private int attempts;
@@ -67,6 +68,12 @@ final class Scenario {
                 """
                         .formatted(families);
         severalCopies = true;
+        return this;
+    }
+
+    /** Gives partitions so much memory in bytes: what does not fit lies in segments. */
+    Scenario withMemory(long bytes) {
+        memory = bytes;
         return this;
     }
 
@@ -227,7 +234,7 @@ final class Scenario {
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
                                 "index": "cluster", "seed": 7,
-                                "encoder": %s},
+                                "encoder": %s, "memory": %s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
@@ -238,6 +245,7 @@ final class Scenario {
                                 parallelism,
                                 WriteScript.DIMENSION,
                                 encoder,
+                                memory == 0 ? "null" : memory,
                                 SAMPLE,
                                 rebalance,
                                 fault == null ? "" : '"' + fault + "\": true"));

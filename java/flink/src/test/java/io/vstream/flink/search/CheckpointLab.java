@@ -2,8 +2,8 @@ package io.vstream.flink.search;
 
 import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
-import io.vstream.nativecore.NativeCapture;
 import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.NativeState;
 import io.vstream.nativecore.QueryBatch;
 import io.vstream.nativecore.VectorBatch;
 import java.io.IOException;
@@ -40,6 +40,9 @@ final class CheckpointLab implements AutoCloseable {
     static final String SETTINGS =
             "{\"dimension\":4,\"metric\":\"l2\",\"encoder\":{\"kind\":\"id\"}}";
 
+    /** Files that {@link #fill} makes. */
+    static final int FILES = 20;
+
     /** Where the JobManager keeps files; shared by all labs of one folder. */
     private final Path checkpoints;
 
@@ -52,13 +55,14 @@ final class CheckpointLab implements AutoCloseable {
 
     CheckpointLab(Path folder, String name, KeyGroupRange shards, KeyedStateHandle... restored)
             throws IOException {
-        this(folder, name, shards, 0, restored);
+        this(folder, name, shards, SETTINGS, 0, restored);
     }
 
     CheckpointLab(
             Path folder,
             String name,
             KeyGroupRange shards,
+            String settings,
             int inlineBytes,
             KeyedStateHandle... restored)
             throws IOException {
@@ -66,17 +70,27 @@ final class CheckpointLab implements AutoCloseable {
         checkpoints = Files.createDirectories(folder.resolve("checkpoints"));
         Files.createDirectories(checkpoints.resolve("shared"));
         store = new IncrementalStore(shards);
-        List<Path> states =
+        var found =
                 store.download(
                         List.of(restored),
                         Files.createDirectories(folder.resolve(name + "-restore")));
-        engine =
-                NativeEngine.assemble(
-                        SETTINGS,
-                        folder.resolve(name),
-                        shards.getStartKeyGroup(),
-                        shards.getEndKeyGroup(),
-                        states);
+        if (found.whole()) {
+            engine = PartitionState.open(settings, shards, found.states().get(0));
+            return;
+        }
+        engine = PartitionState.create(settings, shards, folder.resolve(name));
+        for (Path state : found.states()) {
+            engine.take(state, shards.getStartKeyGroup(), shards.getEndKeyGroup());
+        }
+    }
+
+    /** Writes rows 0 to 599 to several files. */
+    void fill() {
+        int rows = 600 / FILES;
+        for (int file = 0; file < FILES; file++) {
+            upsert(file * rows, (file + 1) * rows, 1);
+            engine.share().close();
+        }
     }
 
     /** Writes rows with these ids; the shard of a row is its id modulo 128. */
@@ -116,11 +130,11 @@ final class CheckpointLab implements AutoCloseable {
     /** The part that the task does at the barrier. */
     RunnableFuture<SnapshotResult<KeyedStateHandle>> begin(
             long id, SnapshotType type, CheckpointStreamFactory streams) throws IOException {
-        return begin(id, type, streams, engine.capture());
+        return begin(id, type, streams, engine.share());
     }
 
     RunnableFuture<SnapshotResult<KeyedStateHandle>> begin(
-            long id, SnapshotType type, CheckpointStreamFactory streams, NativeCapture state)
+            long id, SnapshotType type, CheckpointStreamFactory streams, NativeState state)
             throws IOException {
         CheckpointOptions options =
                 CheckpointOptions.alignedNoTimeout(

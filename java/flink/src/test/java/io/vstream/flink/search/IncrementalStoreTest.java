@@ -1,5 +1,7 @@
 package io.vstream.flink.search;
 
+import static io.vstream.flink.search.CheckpointLab.FILES;
+import static io.vstream.flink.search.CheckpointLab.SETTINGS;
 import static io.vstream.flink.search.CheckpointLab.all;
 import static io.vstream.flink.search.CheckpointLab.placeholders;
 import static io.vstream.flink.search.CheckpointLab.restored;
@@ -8,12 +10,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import io.vstream.nativecore.EngineException;
-import io.vstream.nativecore.NativeCapture;
+import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CountDownLatch;
@@ -43,12 +44,12 @@ class IncrementalStoreTest {
     @Test
     void aReusedFileIsAPlaceholderSoThatAFailedCheckpointDeletesOnlyItsOwn() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             var first = lab.completed(lab.take(1, CHECKPOINT));
             List<String> before = lab.files();
             lab.upsert(0, 1, 2);
             var second = lab.take(2, CHECKPOINT);
-            assertThat(placeholders(second)).isGreaterThan(100);
+            assertThat(placeholders(second)).isEqualTo(FILES);
             assertThat(lab.files()).hasSizeGreaterThan(before.size());
             second.discardState();
             lab.store.aborted(2);
@@ -62,17 +63,17 @@ class IncrementalStoreTest {
     @Test
     void theKindOfSnapshotSaysWhatMayBeNamed() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             lab.completed(lab.take(1, CHECKPOINT));
             var full = lab.take(2, CheckpointType.FULL_CHECKPOINT);
-            assertThat(full.getSharedState()).hasSizeGreaterThan(100);
+            assertThat(full.getSharedState()).hasSize(FILES);
             assertThat(placeholders(full)).isZero();
             full.discardState();
             lab.store.aborted(2);
             for (SavepointFormatType format : SavepointFormatType.values()) {
                 var savepoint = lab.take(3, SavepointType.savepoint(format));
                 assertThat(savepoint.getSharedState()).isEmpty();
-                assertThat(savepoint.getPrivateState()).hasSizeGreaterThan(100);
+                assertThat(savepoint.getPrivateState()).hasSize(FILES);
                 assertThat(restored(folder, savepoint)).hasSize(600);
                 assertThat(savepoint.getPrivateState())
                         .allSatisfy(
@@ -80,14 +81,14 @@ class IncrementalStoreTest {
             }
             // A savepoint that completes is no checkpoint whose files may be named.
             lab.store.completed(3);
-            assertThat(placeholders(lab.take(4, CHECKPOINT))).isGreaterThan(100);
+            assertThat(placeholders(lab.take(4, CHECKPOINT))).isEqualTo(FILES);
         }
     }
 
     @Test
     void filesOfACheckpointThatIsNotKnownToBeCompleteAreUploadedAgain() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             var first = lab.take(1, CHECKPOINT);
             var second = lab.take(2, CHECKPOINT);
             assertThat(placeholders(second)).isZero();
@@ -95,14 +96,14 @@ class IncrementalStoreTest {
             lab.store.aborted(1);
             lab.completed(second);
             assertThat(restored(folder, second)).hasSize(600);
-            assertThat(placeholders(lab.take(3, CHECKPOINT))).isGreaterThan(100);
+            assertThat(placeholders(lab.take(3, CHECKPOINT))).isEqualTo(FILES);
         }
     }
 
     @Test
     void aFileThatWasUploadedAgainIsNotNamedByItsFirstCopy() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             var first = lab.take(1, CHECKPOINT);
             var second = lab.take(2, CHECKPOINT);
             // The JobManager completes both and keeps one; the word of the second is on its way.
@@ -117,7 +118,7 @@ class IncrementalStoreTest {
             lab.store.completed(2);
             lab.upsert(0, 1, 2);
             var fourth = lab.take(4, CHECKPOINT);
-            assertThat(placeholders(fourth)).isGreaterThan(100);
+            assertThat(placeholders(fourth)).isEqualTo(FILES);
             lab.complete(fourth, 1);
             assertThat(restored(folder, fourth)).containsEntry(0L, 2L);
         }
@@ -127,7 +128,7 @@ class IncrementalStoreTest {
     void aCompleteCheckpointReplacesWhatWasKnownBefore() throws Exception {
         IncrementalRemoteKeyedStateHandle old;
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             old = lab.take(7, CHECKPOINT);
         }
         try (CheckpointLab lab = new CheckpointLab(folder, "next", all(), old)) {
@@ -145,13 +146,13 @@ class IncrementalStoreTest {
     @Test
     void aRestoredCheckpointThatIsClaimedIsNamed() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             var old = lab.take(7, CHECKPOINT);
             CheckpointLab heir = new CheckpointLab(folder, "heir", all(), old);
             heir.complete(old, 2);
             heir.upsert(600, 601, 1);
             var next = heir.take(8, CHECKPOINT);
-            assertThat(placeholders(next)).isGreaterThan(100);
+            assertThat(placeholders(next)).isEqualTo(FILES);
             heir.completed(next);
             assertThat(restored(folder, next)).hasSize(601);
             heir.close();
@@ -159,7 +160,7 @@ class IncrementalStoreTest {
     }
 
     @Test
-    void aSubtaskTakesOnlyTheFilesOfItsShards() throws Exception {
+    void aSubtaskTakesOnlyTheRowsOfItsShards() throws Exception {
         KeyGroupRange low = KeyGroupRange.of(0, 31);
         KeyGroupRange high = KeyGroupRange.of(32, 127);
         try (CheckpointLab lab = lab()) {
@@ -171,35 +172,60 @@ class IncrementalStoreTest {
             CheckpointLab second = new CheckpointLab(folder, "second", high, state);
             assertThat(first.rows()).hasSize(160).containsEntry(0L, 2L);
             assertThat(second.rows()).hasSize(480).doesNotContainKey(0L);
-            Path restored = folder.resolve("low-again");
-            new IncrementalStore(low).download(List.of(state), restored);
-            try (var files = Files.list(restored.resolve("state-0"))) {
-                // A row file for each shard, changes, and the manifest.
-                assertThat(files.count()).isBetween(33L, 36L);
-            }
-            var a = first.take(3, CHECKPOINT);
-            var b = second.take(3, CHECKPOINT);
-            first.complete(resolve(a, state), 2);
-            second.complete(resolve(b, state), 2);
+            var a = first.completed(first.take(3, CHECKPOINT));
+            var b = second.completed(second.take(3, CHECKPOINT));
+            assertThat(placeholders(a)).as("files of two are files of nobody").isZero();
             assertThat(restored(folder, a, b)).hasSize(640).containsEntry(0L, 2L);
+            first.upsert(128, 129, 3);
+            assertThat(placeholders(first.take(4, CHECKPOINT))).isPositive();
             first.close();
             second.close();
         }
     }
 
     @Test
+    void segmentsAreFilesLikeOthers() throws Exception {
+        String limited = SETTINGS.replaceFirst("\\{", "{\"memory\":65536,");
+        try (CheckpointLab lab = new CheckpointLab(folder, "engine", all(), limited, 0)) {
+            IncrementalRemoteKeyedStateHandle last = null;
+            int rounds = 0;
+            do {
+                rounds++;
+                lab.upsert(0, 600, rounds);
+                last = lab.completed(lab.take(rounds, CHECKPOINT));
+            } while (rounds < 500 && segments(last) == 0);
+            assertThat(segments(last)).as("after %d checkpoints", rounds).isPositive();
+            assertThat(restored(folder, last)).isEqualTo(lab.rows());
+            CheckpointLab heir = new CheckpointLab(folder, "heir", all(), limited, 0, last);
+            heir.complete(last, 2);
+            heir.upsert(0, 1, rounds + 1);
+            var next = heir.take(rounds + 1, CHECKPOINT);
+            assertThat(placeholders(next)).isPositive();
+            heir.completed(next);
+            assertThat(restored(folder, next)).isEqualTo(heir.rows());
+            heir.close();
+        }
+    }
+
+    private static long segments(IncrementalRemoteKeyedStateHandle handle) {
+        return handle.getSharedState().stream()
+                .filter(file -> file.getLocalPath().contains(".segment-"))
+                .count();
+    }
+
+    @Test
     void theStateIsLetGoWhateverBecomesOfTheUpload() throws Exception {
         try (CheckpointLab lab = lab()) {
-            lab.upsert(0, 600, 1);
+            lab.fill();
             List<String> before = lab.files();
-            NativeCapture failing = lab.engine.capture();
-            var failed = lab.begin(1, CHECKPOINT, new Failing(lab.streams(1), 50), failing);
+            NativeState failing = lab.engine.share();
+            var failed = lab.begin(1, CHECKPOINT, new Failing(lab.streams(1), FILES / 2), failing);
             failed.run();
             assertThatThrownBy(failed::get)
                     .isInstanceOf(ExecutionException.class)
                     .hasRootCauseMessage("The disk is full.");
             assertClosed(failing);
-            NativeCapture never = lab.engine.capture();
+            NativeState never = lab.engine.share();
             var cancelled = lab.begin(2, CHECKPOINT, lab.streams(2), never);
             cancelled.cancel(true);
             cancelled.run();
@@ -212,8 +238,8 @@ class IncrementalStoreTest {
     }
 
     private static void cancelInTheMiddle(CheckpointLab lab) throws Exception {
-        NativeCapture state = lab.engine.capture();
-        Stuck stuck = new Stuck(lab.streams(3), 50);
+        NativeState state = lab.engine.share();
+        Stuck stuck = new Stuck(lab.streams(3), FILES / 2);
         var future = lab.begin(3, CHECKPOINT, stuck, state);
         Thread upload = new Thread(future, "upload");
         upload.start();
@@ -226,8 +252,8 @@ class IncrementalStoreTest {
 
     @Test
     void smallFilesMayStandInTheMetadata() throws Exception {
-        try (CheckpointLab lab = new CheckpointLab(folder, "engine", all(), 1 << 20)) {
-            lab.upsert(0, 600, 1);
+        try (CheckpointLab lab = new CheckpointLab(folder, "engine", all(), SETTINGS, 1 << 20)) {
+            lab.fill();
             var first = lab.completed(lab.take(1, CHECKPOINT));
             assertThat(first.getSharedState())
                     .allSatisfy(
@@ -236,7 +262,7 @@ class IncrementalStoreTest {
                                             .isInstanceOf(ByteStreamStateHandle.class));
             lab.upsert(0, 1, 2);
             var second = lab.take(2, CHECKPOINT);
-            assertThat(placeholders(second)).isGreaterThan(100);
+            assertThat(placeholders(second)).isEqualTo(FILES);
             lab.completed(second);
             assertThat(restored(folder, second)).hasSize(600).containsEntry(0L, 2L);
             assertThat(lab.files()).isEmpty();
@@ -283,7 +309,14 @@ class IncrementalStoreTest {
     void pathsThatAreNotOursAreRefused() throws Exception {
         StreamStateHandle file = new ByteStreamStateHandle("file", new byte[] {1});
         for (String path :
-                List.of("../../etc/passwd", "000-127/..", "rows", "0-1/rows", "000-127/a/b")) {
+                List.of(
+                        "../../etc/passwd",
+                        "000-127/rows-0000000001-007",
+                        "log-0000000001",
+                        "0123456789abcdef.log-0000000001",
+                        "0123456789abcdef.log-0000000001/../x.0123456789abcdef",
+                        "0123456789abcdef.log-0000000001..0123456789abcdef",
+                        "0123456789abcdef.COLLECTION.0123456789abcdef")) {
             var handle =
                     new IncrementalRemoteKeyedStateHandle(
                             UUID.randomUUID(),
@@ -294,8 +327,8 @@ class IncrementalStoreTest {
                             file);
             Path into = Files.createTempDirectory(folder, "refused");
             assertThatThrownBy(() -> new IncrementalStore(all()).download(List.of(handle), into))
-                    .isInstanceOf(IllegalArgumentException.class)
-                    .hasMessageContaining("is no path of search state");
+                    .isInstanceOf(IOException.class)
+                    .hasMessageContaining("is no file of search state");
         }
     }
 
@@ -303,29 +336,11 @@ class IncrementalStoreTest {
         return new CheckpointLab(folder, "engine", all());
     }
 
-    private static void assertClosed(NativeCapture capture) {
-        assertThatThrownBy(capture::manifest)
+    private static void assertClosed(NativeState state) {
+        assertThatThrownBy(state::manifest)
                 .isInstanceOfSatisfying(
                         EngineException.class,
                         e -> assertThat(e.kind()).isEqualTo(EngineException.Kind.CLOSED));
-    }
-
-    /** Puts real handles where a registry that knows {@code known} would. */
-    private static IncrementalRemoteKeyedStateHandle resolve(
-            IncrementalRemoteKeyedStateHandle handle, IncrementalRemoteKeyedStateHandle known) {
-        Map<Object, StreamStateHandle> files =
-                known.getSharedState().stream()
-                        .collect(
-                                java.util.stream.Collectors.toMap(
-                                        file -> file.getHandle().getStreamStateHandleID(),
-                                        HandleAndLocalPath::getHandle));
-        for (HandleAndLocalPath file : handle.getSharedState()) {
-            StreamStateHandle real = files.get(file.getHandle().getStreamStateHandleID());
-            if (real != null) {
-                file.replaceHandle(real);
-            }
-        }
-        return handle;
     }
 
     /** Lets some files through and fails then. */

@@ -26,7 +26,7 @@ class PartitionGaugesTest {
         gauges.show(
                 JSON.readTree(
                         """
-                        {"live-rows": 10, "deleted-rows": 2, "memory-bytes": 300,
+                        {"live-rows": 10, "deleted-rows": 2, "memory-bytes": 350,
                          "segment-bytes": 4000, "cache-bytes": 50,
                          "recall": {"mean": 0.96, "margin": 0.01, "audits": 40}}
                         """),

@@ -1,0 +1,38 @@
+//! The state of one moment as Java sees it: files to upload, a manifest, and a pin on both.
+
+use std::fmt::Write;
+
+use vstream_engine::SharedState;
+
+use crate::failure::{Failure, Poison};
+
+/// A shared state that Java holds.
+pub(crate) struct Held {
+    poison: Poison,
+    state: SharedState,
+}
+
+impl Held {
+    pub(crate) fn new(state: SharedState) -> Held {
+        Held { poison: Poison::default(), state }
+    }
+
+    /// Waits until the files are whole; returns a line per file, its parts separated by tabs: name,
+    /// key, length, path.
+    pub(crate) fn files(&self) -> Result<String, Failure> {
+        self.poison.guard(|| {
+            let mut lines = String::new();
+            for file in self.state.files()? {
+                let (name, key, bytes, path) = (file.name, file.key, file.bytes, file.path);
+                writeln!(lines, "{name}\t{key}\t{bytes}\t{path}")
+                    .expect("a string takes every line");
+            }
+            Ok(lines)
+        })
+    }
+
+    /// The manifest of the state.
+    pub(crate) fn manifest(&self) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| Ok(self.state.manifest().to_vec()))
+    }
+}
