@@ -29,8 +29,8 @@ pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
-    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, SharedFile,
-    SharedState, Verified,
+    inspect_collection, verify, verify_store, CollectionSummary, Commit, Durability, Finding,
+    JournalStats, Journaling, SegmentInfo, SharedFile, SharedState, Verified,
 };
 pub use places::PlacesStats;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
