@@ -1,4 +1,5 @@
-//! `vstream inspect`: what a snapshot holds, from its manifests alone.
+//! `vstream inspect`: what a snapshot holds, from its manifests alone; segments and collections are
+//! described beside this file.
 
 use std::path::Path;
 
@@ -7,13 +8,14 @@ use vstream_engine::segment::Segment;
 use vstream_store::remote::Location;
 
 use crate::arguments::InspectArguments;
+use crate::collection;
 use crate::failure::Failure;
 use crate::pushed;
 use crate::segment;
 use crate::snapshot::{self, Part};
 use crate::text;
 
-/// Describes the snapshot's partitions.
+/// Describes a segment, a collection, a place that was pushed to, or a snapshot's partitions.
 pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let location = Location::parse(&arguments.snapshot)?;
     let path = match location.folder() {
@@ -24,6 +26,9 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         Some(path) if path.is_dir() && !pushed::is_place(&location)? => path,
         _ => return pushed::inspect(&location, arguments),
     };
+    if let Some(summary) = vstream_engine::inspect_collection(path)? {
+        return collection::inspect(path, &summary, arguments);
+    }
     let parts = snapshot::open(path)?;
     if arguments.json {
         let description = serde_json::to_string_pretty(&as_json(&parts)).expect("plain numbers");

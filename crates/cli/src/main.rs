@@ -4,6 +4,7 @@
 
 mod arguments;
 mod check;
+mod collection;
 mod demo;
 mod failure;
 mod inspect;

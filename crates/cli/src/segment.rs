@@ -11,12 +11,24 @@ use crate::text;
 
 /// Blocks that one codec won.
 #[derive(Clone, Copy, Default)]
-struct Won {
-    blocks: u64,
-    rows: u64,
-    coded: u64,
-    raw: u64,
+pub(crate) struct Won {
+    pub(crate) blocks: u64,
+    pub(crate) rows: u64,
+    pub(crate) coded: u64,
+    pub(crate) raw: u64,
 }
+
+impl Won {
+    fn add(&mut self, block: &BlockReport) {
+        self.blocks += 1;
+        self.rows += block.rows as u64;
+        self.coded += block.coded_bytes;
+        self.raw += block.raw_bytes;
+    }
+}
+
+/// What each codec won, by its name.
+pub(crate) type ByCodec = BTreeMap<String, Won>;
 
 /// How a segment is opened to be described.
 pub(crate) fn options() -> OpenOptions {
@@ -40,16 +52,25 @@ pub(crate) fn inspect(segment: &Segment, arguments: &InspectArguments) -> Result
     text::print(&table)
 }
 
-fn by_codec(blocks: &[BlockReport]) -> BTreeMap<String, Won> {
-    let mut codecs: BTreeMap<String, Won> = BTreeMap::new();
+fn by_codec<'a>(blocks: impl IntoIterator<Item = &'a BlockReport>) -> ByCodec {
+    let mut codecs = ByCodec::new();
     for block in blocks {
-        let won = codecs.entry(block.codec.to_string()).or_default();
-        won.blocks += 1;
-        won.rows += block.rows as u64;
-        won.coded += block.coded_bytes;
-        won.raw += block.raw_bytes;
+        codecs.entry(block.codec.to_string()).or_default().add(block);
     }
     codecs
+}
+
+/// What each codec won of a segment. Cost: its vector area is read.
+pub(crate) fn codecs(segment: &Segment) -> Result<ByCodec, Failure> {
+    let mut codecs = ByCodec::new();
+    segment.report(&mut |block| codecs.entry(block.codec.to_string()).or_default().add(&block))?;
+    Ok(codecs)
+}
+
+/// As JSON.
+pub(crate) fn codecs_json(codecs: ByCodec) -> Value {
+    let won = |Won { blocks, rows, coded, raw }| json!({ "blocks": blocks, "rows": rows, "coded-bytes": coded, "raw-bytes": raw });
+    codecs.into_iter().map(|(codec, of)| (codec, won(of))).collect()
 }
 
 fn kind(segment: &Segment) -> &'static str {
@@ -60,14 +81,6 @@ fn kind(segment: &Segment) -> &'static str {
 }
 
 fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
-    let codecs: BTreeMap<String, Value> = by_codec(blocks)
-        .into_iter()
-        .map(|(codec, Won { blocks, rows, coded, raw })| {
-            let won =
-                json!({ "blocks": blocks, "rows": rows, "coded-bytes": coded, "raw-bytes": raw });
-            (codec, won)
-        })
-        .collect();
     json!({
         "segment": path,
         "kind": kind(segment),
@@ -78,7 +91,7 @@ fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
         "leaves": segment.leaves(),
         "bytes": segment.bytes(),
         "digest": format!("{:032x}", segment.digest()),
-        "codecs": codecs,
+        "codecs": codecs_json(by_codec(blocks)),
     })
 }
 

@@ -170,6 +170,13 @@ impl Engine {
         self.journal.as_mut().map_or(Ok(()), Journal::compact)
     }
 
+    /// Moves the codes that are visited most into memory and others out of it, as `code_memory`
+    /// calls for; otherwise that happens in the background. Returns the bytes that were read.
+    /// Errors: `Corrupt`, `Io`; what was not moved yet stays where it is.
+    pub fn place_codes(&self) -> Result<u64, Error> {
+        self.places.place_codes()
+    }
+
     /// The rows of this moment as files that stay as long as the returned state, with what was not
     /// committed yet; see [`SharedState`].
     ///

@@ -84,6 +84,7 @@ impl Engine {
     pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
         let places = Arc::new(Places::new(&settings));
+        places.keep_hot();
         let guard = Guard::start(&settings, &places);
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));

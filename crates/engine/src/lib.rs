@@ -27,12 +27,12 @@ pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
-    verify, verify_store, Commit, Durability, Finding, JournalStats, Journaling, SharedFile,
-    SharedState, Verified,
+    inspect_collection, verify, verify_store, CollectionSummary, Commit, Durability, Finding,
+    JournalStats, Journaling, SegmentInfo, SharedFile, SharedState, Verified,
 };
 pub use places::PlacesStats;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
-pub use settings::{IndexKind, Settings, DIMENSION_MAX, K_MAX};
+pub use settings::{IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_store::Syncing;

@@ -44,13 +44,51 @@ pub struct Settings {
     /// Sizes of the cluster index.
     pub cluster: ClusterSettings,
     /// Bytes of memory for rows that are in no segment yet and for blocks of segments that were
-    /// read; what does not fit is kept in segments on the disk, whose codes and ids are in memory
-    /// besides (some 40 bytes per row at 128 dimensions). 64 KiB or more; `None`: all rows stay in
-    /// memory. Needs an engine that keeps its rows in a directory.
+    /// read; what does not fit is kept in segments on the disk, whose codes, as `code_memory` says,
+    /// and ids are in memory besides (some 20 and 15 bytes per row at 128 dimensions). 64 KiB or
+    /// more; `None`: all rows stay in memory. Needs an engine that keeps its rows in a directory.
     pub memory: Option<u64>,
+    /// Bytes of memory for the codes of segments: those that are visited most are held, the others
+    /// are read when a query needs them. `None`: all are held. Not kept with the collection: to be
+    /// set again when it is opened.
+    pub code_memory: Option<u64>,
+    /// What is left out, to measure what it is worth. Not kept with the collection.
+    pub without: Without,
     /// Read segments past the page cache of the operating system: for measurements, and where the
     /// page cache counts as memory of the process.
     pub direct_io: bool,
+}
+
+/// Parts of the engine that are left out, for ablations: `true` leaves one out. Answers stay what
+/// they are; only their cost changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Segments in the order of their rows, the codes of the first of them in memory, instead of
+    /// by heat.
+    pub hot_cold: bool,
+    /// Vectors in new segments as they are, instead of in the codec that is shortest.
+    pub compression: bool,
+    /// Every leaf is scanned against its own segment's candidates alone, none is passed over
+    /// because better rows are known already.
+    pub threshold_stop: bool,
+}
+
+impl Without {
+    /// Leaves out the part of this name too. Errors: `Invalid` for a name that there is not.
+    pub fn and(mut self, name: &str) -> Result<Without, Error> {
+        match name {
+            "hot-cold" => self.hot_cold = true,
+            "compression" => self.compression = true,
+            "threshold-stop" => self.threshold_stop = true,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "there is no '{name}' to leave out: choose from hot-cold, compression and \
+                     threshold-stop"
+                )))
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// A memory setting at least.
@@ -72,6 +110,8 @@ impl Settings {
                 ..ClusterSettings::default()
             },
             memory: None,
+            code_memory: None,
+            without: Without::default(),
             direct_io: false,
         }
     }

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use vstream_bench::runbook::{Matrix, RunbookError};
 use vstream_bench::storage::{
-    codec_table, far, leaf_order, seal, search, tiers, truth, FarEffort, Larger,
+    ablation, codec_table, far, leaf_order, seal, search, tiers, truth, FarEffort, Larger,
 };
 use vstream_engine::segment::Codes;
-use vstream_engine::{Element, Engine};
+use vstream_engine::{Element, Engine, Settings, Without};
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::Location;
 use vstream_store::{FileStore, Store, Syncing};
@@ -28,6 +28,42 @@ enum Arguments {
     Far(Far),
     /// Streams rows into an engine with a limit to memory, and searches it past the page cache.
     Engine(WholeEngine),
+    /// Prints what compression, hot-cold and the threshold stop are worth in such an engine.
+    Ablation(Parts),
+}
+
+#[derive(Args)]
+struct Parts {
+    /// Matrix file with the rows.
+    #[arg(long, value_name = "FILE.fbin")]
+    data: PathBuf,
+    /// Matrix file with the queries that streams are drawn from.
+    #[arg(long, value_name = "FILE.fbin")]
+    queries: PathBuf,
+    /// Folder for the collections, on the disk to be measured.
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Queries that are measured of each stream; as many before fill caches.
+    #[arg(long, default_value_t = 1000)]
+    count: usize,
+    /// Element type of the collection.
+    #[arg(long, default_value = "f32")]
+    element: Element,
+    /// Memory for rows in no segment and for blocks that were read, in MiB.
+    #[arg(long, default_value_t = 8)]
+    memory_mib: u64,
+    /// Memory for codes, in KiB.
+    #[arg(long, default_value_t = 2048)]
+    code_memory_kib: u64,
+    /// Leaves visited and exact distances, such as 32x100.
+    #[arg(long, value_name = "PROBESxREFINE", value_parser = effort, default_value = "96x150")]
+    effort: (usize, usize),
+    /// Merge the segments first.
+    #[arg(long)]
+    merged: bool,
 }
 
 #[derive(Args)]
@@ -81,6 +117,15 @@ struct WholeEngine {
     /// Memory for rows in no segment and for blocks that were read, in MiB.
     #[arg(long, default_value_t = 32)]
     memory_mib: u64,
+    /// Memory for codes of segments, in KiB; without it all are in memory.
+    #[arg(long)]
+    code_memory_kib: Option<u64>,
+    /// Leave out a part: hot-cold, compression or threshold-stop; may be given several times.
+    #[arg(long, value_name = "PART")]
+    without: Vec<String>,
+    /// Also ask at the first effort while rows come, and right after the last one.
+    #[arg(long)]
+    beside: bool,
     /// Also measure an engine that holds all rows in memory.
     #[arg(long)]
     compare: bool,
@@ -151,6 +196,7 @@ fn main() -> ExitCode {
         Arguments::Search(arguments) => larger(&arguments),
         Arguments::Far(arguments) => far_away(&arguments),
         Arguments::Engine(arguments) => engine(&arguments),
+        Arguments::Ablation(arguments) => parts(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -305,15 +351,40 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     if dir.exists() {
         std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())?;
     }
-    let limited = settings(Some(arguments.memory_mib << 20));
+    let without = arguments.without.iter().try_fold(Without::default(), |all, part| all.and(part));
+    let without = without.map_err(refused)?;
+    let code_memory = arguments.code_memory_kib.map(|kib| kib << 10);
+    let limited = Settings { without, code_memory, ..settings(Some(arguments.memory_mib << 20)) };
     let mut engine = Engine::create_in(&dir, limited, tiers::journaling()).map_err(refused)?;
-    let row = tiers::ingest(&mut engine, &matrix).map_err(refused)?;
+    let mut beside = None;
+    let row = if arguments.beside {
+        let (row, times) =
+            tiers::ingest_and_ask(&mut engine, &matrix, &queries, arguments.efforts[0])
+                .map_err(refused)?;
+        beside = Some(times);
+        row
+    } else {
+        tiers::ingest(&mut engine, &matrix).map_err(refused)?
+    };
     print_ingest("with segments", &row, &matrix);
     println!("\nwhen the last row is in: {:?}", row.stats.places);
+    let truth = truth(&matrix, &queries.picked(&second_half(&queries)));
+    if let Some(times) = beside {
+        print_times("while rows came", &times);
+        let times = tiers::ask_idle(&engine, &queries, arguments.efforts[0]).map_err(refused)?;
+        print_times("after the last row, merges under way", &times);
+    }
     engine.flush().map_err(refused)?;
     let copy = arguments.dir.join("copy");
     let (seconds, log) = tiers::open_copy(&dir, &copy)?;
     println!("opened as after a crash in {seconds:.2} s, of which {log} bytes of log");
+    if arguments.beside {
+        engine = unmerged(engine, &dir, (without, code_memory)).map_err(refused)?;
+        println!("{} segments, not merged:", engine.stats().places.segments);
+        print_asked(&engine, &queries, &truth, &arguments.efforts).map_err(refused)?;
+        let times = tiers::ask_idle(&engine, &queries, arguments.efforts[0]).map_err(refused)?;
+        print_times("idle, not merged", &times);
+    }
     let settled = tiers::settle(&mut engine).map_err(refused)?;
     let stats = engine.stats();
     let amplification = tiers::write_amplification(&stats, &matrix);
@@ -322,29 +393,16 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
         settled.as_secs_f64()
     );
     println!("{:?}\n{:?}", stats.places, stats.journal);
-    let truth = truth(&matrix, &queries);
     let rows = matrix.rows() as f64;
     drop(matrix);
-    println!("| probes | refine | recall@10 | p50 ms | p99 ms | reads | KiB read |");
-    println!("|---|---|---|---|---|---|---|");
-    for &effort in &arguments.efforts {
-        let row = tiers::ask(&engine, &queries, &truth, effort).map_err(refused)?;
-        println!(
-            "| {} | {} | {:.4} | {:.2} | {:.2} | {:.1} | {:.1} |",
-            row.probes,
-            row.refine,
-            row.recall,
-            row.p50_ms,
-            row.p99_ms,
-            row.reads,
-            row.bytes / 1024.0
-        );
-    }
+    engine.place_codes().map_err(refused)?;
+    print_asked(&engine, &queries, &truth, &arguments.efforts).map_err(refused)?;
     let places = engine.stats().places;
     let per_row = |bytes: u64| bytes as f64 / rows;
     println!(
-        "memory per row: codes {:.1} B, ids {:.1} B, cache {:.1} B, not sealed {:.1} B, together \
-         {:.1} B",
+        "memory per row: directory {:.1} B, codes {:.1} B, ids {:.1} B, cache {:.1} B, not sealed \
+         {:.1} B, together {:.1} B",
+        per_row(places.directory_bytes),
         per_row(places.code_bytes),
         per_row(places.id_bytes),
         per_row(places.cache_bytes),
@@ -353,6 +411,106 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     );
     engine.close().map_err(refused)?;
     std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())
+}
+
+fn second_half(queries: &Matrix) -> Vec<u32> {
+    (queries.rows() as u32 / 2..queries.rows() as u32).collect()
+}
+
+/// The engine opened anew, without threads that merge.
+fn unmerged(
+    engine: Engine,
+    dir: &Path,
+    (without, code_memory): (Without, Option<u64>),
+) -> Result<Engine, vstream_engine::Error> {
+    engine.close()?;
+    Engine::open_with(dir, &mut |settings, kept| {
+        settings.without = without;
+        settings.code_memory = code_memory;
+        settings.direct_io = true;
+        settings.recall_guard = false;
+        kept.background = false;
+    })
+}
+
+fn print_asked(
+    engine: &Engine,
+    queries: &Matrix,
+    truth: &[Vec<u64>],
+    efforts: &[(usize, usize)],
+) -> Result<(), vstream_engine::Error> {
+    println!("| probes | refine | recall@10 | p50 ms | p99 ms | CPU ms | reads | KiB read |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for &effort in efforts {
+        let row = tiers::ask(engine, queries, truth, effort)?;
+        println!(
+            "| {} | {} | {:.4} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} |",
+            effort.0,
+            effort.1,
+            row.recall,
+            row.p50_ms,
+            row.p99_ms,
+            row.cpu_ms,
+            row.reads,
+            row.bytes / 1024.0
+        );
+    }
+    Ok(())
+}
+
+fn print_times(when: &str, times: &[f64]) {
+    if let Some(last) = times.last() {
+        let at = |share: usize| times[times.len() * share / 100];
+        let count = times.len();
+        println!("{count} queries {when}: p50 {:.2} ms, p99 {:.2}, {last:.2}", at(50), at(99));
+    }
+}
+
+fn parts(arguments: &Parts) -> Result<(), String> {
+    let sentence = |error: RunbookError| error.to_string();
+    let matrix = Matrix::read(&arguments.data, arguments.rows).map_err(sentence)?;
+    let queries = Matrix::read(&arguments.queries, None).map_err(sentence)?;
+    if queries.dimension != matrix.dimension || arguments.count == 0 {
+        return Err("the queries are not of the rows' dimension, or none is measured".to_owned());
+    }
+    let ablation = ablation::Ablation {
+        matrix: &matrix,
+        queries: &queries,
+        element: arguments.element,
+        dir: &arguments.dir,
+        memory: arguments.memory_mib << 20,
+        code_memory: arguments.code_memory_kib << 10,
+        count: arguments.count,
+        effort: arguments.effort,
+        merged: arguments.merged,
+    };
+    println!(
+        "| compression | hot-cold | threshold-stop | stream | p50 ms | p99 ms | CPU ms | reads | \
+         KiB read | disk MB | recall@10 |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut last = String::new();
+    let with = |is_out: bool| if is_out { "without" } else { "with" };
+    ablation::run(&ablation, &mut |row| {
+        println!(
+            "| {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} | {:.1} | {:.4} |",
+            with(row.without.compression),
+            with(row.without.hot_cold),
+            with(row.without.threshold_stop),
+            row.stream,
+            row.asked.p50_ms,
+            row.asked.p99_ms,
+            row.asked.cpu_ms,
+            row.asked.reads,
+            row.asked.bytes / 1024.0,
+            row.disk_bytes as f64 / 1e6,
+            row.asked.recall
+        );
+        let (held, all) = row.code_bytes;
+        last = format!("{} segments, {held} of {all} bytes of codes in memory", row.segments);
+    })?;
+    println!("{last}");
+    Ok(())
 }
 
 fn print_ingest(name: &str, row: &tiers::IngestRow, matrix: &Matrix) {

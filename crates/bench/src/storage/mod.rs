@@ -1,8 +1,10 @@
 //! What vectors cost at rest, and what a search costs that reads them from there.
 
+pub mod ablation;
 mod codecs;
 mod far;
 mod larger;
+pub mod streams;
 pub mod tiers;
 
 use vstream_index::{Cluster, ClusterSettings, IndexSettings, Insert, RowKey, VectorRef};

@@ -1,18 +1,22 @@
 //! An engine whose rows do not fit in the memory that it may use: ingest, search, recovery.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vstream_engine::{
-    Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, PlacesStats, Query,
-    Row, Scratch, Settings, Stats,
+    Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, Query, Row, Scratch,
+    Settings, Stats,
 };
 
-use super::larger::{LargerRow, K};
+use super::larger::K;
 use crate::runbook::Matrix;
+use crate::times::process_cpu_seconds;
 
 /// Writes that are committed together.
 const COMMITTED: usize = 100;
+/// Between two queries beside the writer.
+const BETWEEN: Duration = Duration::from_millis(2);
 /// A write that takes longer is a stall.
 const STALL_MS: f64 = 50.0;
 
@@ -44,10 +48,20 @@ pub fn journaling() -> Journaling {
 
 /// Inserts all rows, in their order, into an empty engine. Errors: those of the engine.
 pub fn ingest(engine: &mut Engine, matrix: &Matrix) -> Result<IngestRow, Error> {
+    ingest_noting(engine, matrix, &AtomicBool::new(false))
+}
+
+/// As [`ingest`]; `half` is set when half of the rows are in.
+fn ingest_noting(
+    engine: &mut Engine,
+    matrix: &Matrix,
+    half: &AtomicBool,
+) -> Result<IngestRow, Error> {
     let begun = Instant::now();
     let mut times = Vec::with_capacity(matrix.rows().div_ceil(COMMITTED));
     let mut last = begun;
     for id in 0..matrix.rows() {
+        half.store(2 * id >= matrix.rows(), Ordering::Relaxed);
         let vector = matrix.row(id);
         engine.upsert(&Row { id: id as u64, version: 1, code: 0, shard: 0, vector })?;
         if id % COMMITTED == COMMITTED - 1 || id + 1 == matrix.rows() {
@@ -83,47 +97,124 @@ pub fn settle(engine: &mut Engine) -> Result<Duration, Error> {
     Ok(begun.elapsed())
 }
 
-/// Asks all queries at an effort, one at a time: the first half fills the cache, the second half is
-/// measured. Errors: those of the engine.
+/// What queries found and cost, each.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedRow {
+    /// Mean share of the true ten.
+    pub recall: f64,
+    /// Milliseconds of one query at a time.
+    pub p50_ms: f64,
+    /// See `p50_ms`.
+    pub p99_ms: f64,
+    /// Milliseconds that all threads computed together, those that read among them.
+    pub cpu_ms: f64,
+    /// Reads of segments, after the cache.
+    pub reads: f64,
+    /// Bytes of them.
+    pub bytes: f64,
+}
+
+/// Asks all queries at an effort (leaves visited, exact distances), one at a time. The last ones
+/// are measured, as many as `truth` has; those before fill the cache. Errors: those of the engine.
 pub fn ask(
     engine: &Engine,
     queries: &Matrix,
     truth: &[Vec<u64>],
     effort: (usize, usize),
-) -> Result<LargerRow, Error> {
+) -> Result<AskedRow, Error> {
     let (probes, refine) = effort;
     let effort = Effort::Chosen { probes, refine: Some(refine) };
     let reader = engine.reader();
     let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
-    let half = queries.rows() / 2;
-    let mut times = Vec::with_capacity(half);
-    let (mut found, mut before) = (0, PlacesStats::default());
-    for (at, truth) in truth.iter().enumerate().take(2 * half) {
-        if at == half {
-            before = engine.stats().places;
+    let (count, first) = (truth.len(), queries.rows() - truth.len());
+    let mut times = Vec::with_capacity(count);
+    let mut found = 0;
+    let (mut before, mut cpu) = (engine.stats().places, process_cpu_seconds());
+    for at in 0..queries.rows() {
+        if at == first {
+            (before, cpu) = (engine.stats().places, process_cpu_seconds());
         }
         let begun = Instant::now();
         let query = Query { vector: queries.row(at), k: K, effort };
         reader.search(&query, &mut scratch, &mut out)?;
-        if at >= half {
+        if at >= first {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
+            let truth = &truth[at - first];
             found += out.iter().filter(|row| truth.contains(&row.id)).count();
         }
     }
+    let cpu = process_cpu_seconds() - cpu;
     times.sort_by(f64::total_cmp);
     let after = engine.stats().places;
-    let per_query = |from: u64, to: u64| (to - from) as f64 / half as f64;
-    Ok(LargerRow {
-        probes,
-        refine,
-        recall: found as f64 / (K * half) as f64,
-        p50_ms: times[half / 2],
-        p99_ms: times[half * 99 / 100],
+    let per_query = |from: u64, to: u64| (to - from) as f64 / count as f64;
+    Ok(AskedRow {
+        recall: found as f64 / (K * count) as f64,
+        p50_ms: times[count / 2],
+        p99_ms: times[count * 99 / 100],
+        cpu_ms: cpu * 1e3 / count as f64,
         reads: per_query(before.reads, after.reads),
         bytes: per_query(before.read_bytes, after.read_bytes),
-        rounds: f64::NAN,
-        hits: f64::NAN,
     })
+}
+
+/// Queries beside the writer: one thread asks, one query at a time, with a pause of 2 ms between
+/// them, from when half of the rows are in until the last one is; its times, in milliseconds,
+/// sorted. Errors: those of the engine.
+pub fn ingest_and_ask(
+    engine: &mut Engine,
+    matrix: &Matrix,
+    queries: &Matrix,
+    effort: (usize, usize),
+) -> Result<(IngestRow, Vec<f64>), Error> {
+    let (probes, refine) = effort;
+    let effort = Effort::Chosen { probes, refine: Some(refine) };
+    let reader = engine.reader();
+    let (done, begun) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| -> Result<Vec<f64>, Error> {
+            let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
+            let mut times = Vec::new();
+            for at in (0..queries.rows()).cycle() {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                std::thread::sleep(BETWEEN);
+                if begun.load(Ordering::Relaxed) {
+                    let now = Instant::now();
+                    let query = Query { vector: queries.row(at), k: K, effort };
+                    reader.search(&query, &mut scratch, &mut out)?;
+                    times.push(now.elapsed().as_secs_f64() * 1e3);
+                }
+            }
+            times.sort_by(f64::total_cmp);
+            Ok(times)
+        });
+        let row = ingest_noting(engine, matrix, &begun);
+        done.store(true, Ordering::Relaxed);
+        Ok((row?, asker.join().expect("a thread that asks")?))
+    })
+}
+
+/// As [`ask`] with pauses, as beside the writer; times in milliseconds, sorted.
+pub fn ask_idle(
+    engine: &Engine,
+    queries: &Matrix,
+    effort: (usize, usize),
+) -> Result<Vec<f64>, Error> {
+    let (probes, refine) = effort;
+    let effort = Effort::Chosen { probes, refine: Some(refine) };
+    let reader = engine.reader();
+    let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
+    let mut times = Vec::with_capacity(queries.rows());
+    for at in 0..queries.rows() {
+        std::thread::sleep(BETWEEN);
+        let now = Instant::now();
+        let query = Query { vector: queries.row(at), k: K, effort };
+        reader.search(&query, &mut scratch, &mut out)?;
+        times.push(now.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
 }
 
 /// Opens a copy of `dir`, as a crash would leave it; seconds, and bytes of log that were replayed.

@@ -136,6 +136,39 @@ fn what_cannot_be_searched_is_refused_in_a_sentence() {
     assert!(says(&["inspect", "snapshot"], 1).contains("MANIFEST"));
 }
 
+#[test]
+fn inspect_names_the_files_of_a_collection() {
+    let stage = stage_with_snapshot();
+    let place = stage.path("kept");
+    let settings = Settings { memory: Some(1 << 16), ..Settings::new(2, Metric::L2, Element::F32) };
+    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    for id in 0..50 {
+        let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+        engine.upsert(&row).expect("accepted");
+    }
+    engine.checkpoint().expect("a segment");
+    engine.delete(7, 1).expect("a delete");
+    engine.upsert(&Row { id: 60, version: 1, code: 0, shard: 0, vector: &[1.0, 1.0] }).expect("ok");
+    engine.checkpoint().expect("another");
+    engine.close().expect("closes");
+    let said = stage.run(&["inspect", "kept"]);
+    assert!(said.out.starts_with("50 vectors after write 52, 2 dimensions"), "{}", said.out);
+    assert!(said.out.contains("integer pack 0."), "{}", said.out);
+    let said = stage.run(&["inspect", "kept", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let first = &json["segments"][0];
+    assert_eq!(first["name"], "segment-0000000001");
+    assert_eq!((&first["rows"], &first["gone"]), (&50.into(), &1.into()));
+    let codecs = first["codecs"].as_object().expect("codecs");
+    let raw = codecs.values().map(|of| of["raw-bytes"].as_u64().expect("a number"));
+    assert_eq!(raw.sum::<u64>(), 50 * 2 * 4);
+    assert_eq!(json["segments"].as_array().expect("a list").len(), 2);
+    assert_eq!(json["logs"].as_array().expect("a list").len(), 1);
+    std::fs::write(place.join("segment-0000000001"), b"torn").expect("writes");
+    let said = stage.run(&["inspect", "kept"]);
+    assert!(said.code != Some(0) && said.err.contains("segment-0000000001"), "{}", said.err);
+}
+
 /// One bit anywhere in a snapshot or a collection is found, and its file is named.
 #[test]
 fn verify_finds_a_flipped_bit() {

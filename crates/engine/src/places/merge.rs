@@ -108,6 +108,14 @@ impl Merged {
         });
     }
 
+    /// Makes the new segment as warm as its sources were.
+    pub(super) fn warm(&self, sealed: &Sealed) {
+        let rows: u64 = self.sources.iter().map(|source| source.segment.rows()).sum();
+        let share = |source: &Arc<Sealed>| source.segment.rows() as f64 / rows.max(1) as f64;
+        let of: Vec<_> = self.sources.iter().map(|of| (&of.heat, share(of))).collect();
+        sealed.heat.inherit(&of, sealed.segment.parts());
+    }
+
     fn for_each_death(&self, visit: &mut dyn FnMut(u32, u64)) {
         for (sealed, moved) in self.sources.iter().zip(&self.moved) {
             sealed.deletes.for_each_mark(&mut |row, sequence| {

@@ -13,12 +13,14 @@
 //!
 //! The index in memory gives the sequences; the one after it goes on where it ended.
 
+mod heat;
 mod ids;
 mod merge;
 mod pinned;
 mod plan;
 mod sealed;
 mod search;
+mod tiers;
 mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +35,7 @@ pub(crate) use self::pinned::Pinned;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::sealed::{is_marked, open_segment, Reading, Sealed};
 pub(crate) use self::search::PlacesScratch;
+pub(crate) use self::tiers::Tiers;
 use self::write::Writing;
 pub(crate) use self::write::{Frozen, Retired};
 use crate::error::Error;
@@ -56,8 +59,12 @@ pub struct PlacesStats {
     pub segment_dead: u64,
     /// Length of their files.
     pub segment_bytes: u64,
-    /// Bytes of memory for leaf directories and codes.
+    /// Bytes of memory for leaf directories.
+    pub directory_bytes: u64,
+    /// Bytes of memory for codes.
     pub code_bytes: u64,
+    /// Bytes of codes that are not in memory.
+    pub code_bytes_away: u64,
     /// Bytes of memory to find rows by id and to tell which are gone.
     pub id_bytes: u64,
     /// Bytes in the block cache.
@@ -87,6 +94,7 @@ pub(crate) struct Places {
     settings: Settings,
     reading: Reading,
     view: ArcSwap<View>,
+    tiers: Arc<Tiers>,
     writing: Mutex<Writing>,
     /// Signalled when what was frozen has become a segment.
     settled: Condvar,
@@ -102,9 +110,13 @@ impl Places {
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.direct_io { Access::Direct } else { Access::Cached };
+        let tiers = Arc::new(Tiers::new(settings));
+        // With a limit they come one by one.
+        let codes = if tiers.is_limited() { Codes::OnDemand } else { Codes::Resident };
         Places {
             settings: settings.clone(),
-            reading: Reading { cache, access, codes: Codes::Resident },
+            reading: Reading { cache, access, codes },
+            tiers,
             writing: Mutex::new(Writing::new(memory, view.memory.clone())),
             view: ArcSwap::from_pointee(view),
             settled: Condvar::new(),
@@ -163,6 +175,10 @@ impl Places {
             IndexKind::Flat => SegmentKind::Flat,
             IndexKind::Cluster => SegmentKind::Cluster,
         };
+        let policy = match self.settings.without.compression {
+            true => Policy::Raw,
+            false => Policy::Best(Tier::Hot),
+        };
         SegmentSettings {
             dimension: index.dimension,
             metric: index.metric,
@@ -170,7 +186,7 @@ impl Places {
             kind,
             seed: index.seed,
             identity,
-            policy: Policy::Best(Tier::Hot),
+            policy,
         }
     }
 
@@ -193,7 +209,9 @@ impl Places {
             stats.segment_rows += sealed.live();
             stats.segment_dead += sealed.deletes.marked();
             stats.segment_bytes += sealed.segment.bytes();
-            stats.code_bytes += memory.directory + memory.codes;
+            stats.directory_bytes += memory.directory;
+            stats.code_bytes += memory.codes;
+            stats.code_bytes_away += sealed.segment.code_bytes().1;
             stats.id_bytes += sealed.ids.memory_bytes() + sealed.deletes.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;

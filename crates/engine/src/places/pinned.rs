@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vstream_index::{RowKey, Staged, VectorRef};
 
-use super::{Places, View};
+use super::{Places, Tiers, View};
 use crate::error::Error;
 
 /// A view, and the sequence as of which its places are searched.
@@ -13,6 +13,7 @@ pub(crate) struct Pinned {
     pub(super) memory: Box<dyn Staged>,
     pub(super) frozen: Option<Box<dyn Staged>>,
     pub(super) sequence: u64,
+    pub(super) tiers: Arc<Tiers>,
 }
 
 impl Places {
@@ -28,7 +29,8 @@ impl Places {
             if Arc::ptr_eq(&view, &again) {
                 let sequence = memory.sequence();
                 let frozen = view.frozen.as_ref().map(|of| of.rows().stage(Some(sequence)));
-                return Pinned { view, memory, frozen, sequence };
+                let tiers = self.tiers.clone();
+                return Pinned { view, memory, frozen, sequence, tiers };
             }
             view = again;
         }

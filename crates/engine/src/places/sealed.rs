@@ -6,6 +6,7 @@ use std::sync::Arc;
 use vstream_store::blocks::Block;
 use vstream_store::{Access, Cache, FileStore, Store};
 
+use super::heat::Heat;
 use super::ids::IdTable;
 use crate::error::Error;
 use crate::journal::{segment_name, SegmentEntry};
@@ -27,6 +28,7 @@ pub(crate) struct Sealed {
     pub(crate) ids: IdTable,
     /// Marks carry the sequences of the engine; those that were there when it was opened carry 0.
     pub(crate) deletes: Deletes,
+    pub(crate) heat: Heat,
 }
 
 impl Sealed {
@@ -47,7 +49,8 @@ impl Sealed {
         (0..segment.rows() as u32).filter(|&row| is_marked(marks, row)).for_each(|row| {
             deletes.mark(row, 0);
         });
-        Ok(Sealed { number: entry.number, ids: IdTable::of(&segment)?, segment, deletes })
+        let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
+        Ok(Sealed { number, ids, segment, deletes, heat })
     }
 
     /// Rows that live, and their digest. Cost: the id table is walked.

@@ -1,33 +1,83 @@
 //! One query over all places: one ranking of leaves, one set of candidates, one list of answers.
 //!
 //! 1. Rank the leaves of each place, and visit the `probes` nearest of all.
-//! 2. Scan their codes, and refine the `refine` best estimates of all.
-//! 3. Read what lies in segments for them in one round.
+//! 2. Scan memory, and take the exact distances of what is good there: that costs no read. The
+//!    worst of the `k` best rows so far says which leaves of segments cannot hold a better one.
+//! 3. Read the codes that are not in memory in one round, and scan them, the hottest segment
+//!    first: only what is among the `refine` best estimates so far is noted.
+//! 4. Read the rows of the `refine` best estimates of all in one round.
 //!
-//! Memory alone is searched by its index directly: an engine without segments pays nothing here.
+//! What steps 2 and 3 pass over could not have become part of the answer: the threshold stop is
+//! exact. Memory alone is searched by its index directly: an engine without segments pays nothing
+//! here.
+
+use std::cmp::Reverse;
 
 use vstream_index::{CodeRanks, Coded, Effort, Probe, Reach, Scratch, SearchStats};
 use vstream_store::blocks::{read_together, Address, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
+use super::heat::nearness;
 use super::{Pinned, Places};
 use crate::error::Error;
-use crate::segment::{SegmentKind, SegmentScratch, SegmentView};
+use crate::segment::{RotatedQuery, SegmentKind, SegmentView, Visit};
 
 /// Rows that an audit over segments measures exactly: each costs a read.
 const AUDITED: usize = 1024;
+/// Places in memory.
+const UNSEALED: usize = 2;
 
 /// Buffers of one searching thread.
 #[derive(Default)]
 pub(crate) struct PlacesScratch {
     /// Of memory, and of frozen memory.
-    unsealed: [Scratch; 2],
-    sealed: Vec<SegmentScratch>,
+    unsealed: [Scratch; UNSEALED],
+    sealed: Vec<Visit>,
+    /// The query for each seed of a rotation, and which of them each segment takes.
+    queries: Vec<(u64, RotatedQuery)>,
+    query_of: Vec<usize>,
+    /// Segments, the hottest first.
+    order: Vec<usize>,
     /// Per place: costs of its leaves, ascending.
     costs: Vec<Vec<f32>>,
     /// Per place: its candidates, best first.
     found: Vec<Vec<Coded>>,
+    best: Best,
     merged: Vec<f32>,
+    /// Id and segment of each row whose exact distance was taken.
+    origins: Vec<(u64, usize)>,
+}
+
+/// The `keep` least estimates of all places so far.
+#[derive(Default)]
+struct Best {
+    keep: usize,
+    /// Off: nothing is known of other places.
+    is_shared: bool,
+    estimates: Vec<f32>,
+}
+
+impl Best {
+    fn reset(&mut self, keep: usize, is_shared: bool) {
+        (self.keep, self.is_shared) = (keep, is_shared);
+        self.estimates.clear();
+    }
+
+    fn take(&mut self, found: &[Coded]) {
+        self.estimates.extend(found.iter().map(|row| row.estimate));
+        if self.estimates.len() > self.keep {
+            self.estimates.select_nth_unstable_by(self.keep - 1, f32::total_cmp);
+            self.estimates.truncate(self.keep);
+        }
+    }
+
+    /// Only estimates below are among the `keep` least.
+    fn bound(&self) -> f32 {
+        if !self.is_shared || self.estimates.len() < self.keep {
+            return f32::INFINITY;
+        }
+        self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+    }
 }
 
 impl Places {
@@ -105,23 +155,40 @@ impl Pinned {
         stats.exact = stats.rows;
         self.rank(probe.vector, probes, scratch);
         let bound = nth(&scratch.costs, probes, &mut scratch.merged, |&cost| cost);
-        let leaves: Vec<usize> = scratch
+        let mut leaves: Vec<usize> = scratch
             .costs
             .iter()
             .map(|costs| costs.partition_point(|cost| cost.total_cmp(&bound).is_le()))
             .collect();
-        stats.leaves = leaves.iter().sum();
         let refine = refine.max(probe.k);
-        stats.rows += self.scan(&leaves, refine, scratch)?;
+        let stops = !self.tiers.without.threshold_stop;
+        scratch.best.reset(refine, stops);
+        stats.rows += self.scan_unsealed(&leaves, refine, scratch);
+        let best = scratch.found[..UNSEALED].iter().map(|found| found.len().min(refine));
+        let most: Vec<usize> = best.collect();
+        stats.exact += most.iter().sum::<usize>();
+        self.refine_unsealed(probe.vector, &most, scratch, out, &mut |_, _, _| {});
+        let radius = if stops { out.bound() } else { f32::INFINITY };
+        self.cut(&mut leaves, radius, scratch);
+        stats.leaves = leaves.iter().sum();
+        self.order(scratch);
+        let order = std::mem::take(&mut scratch.order);
+        let scanned = self.scan_sealed(&order, refine, |view| view.blocks(), scratch);
+        scratch.order = order;
+        stats.rows += scanned?;
         let bound = nth(&scratch.found, refine, &mut scratch.merged, |row| row.estimate);
-        let most: Vec<usize> = scratch
-            .found
+        let most: Vec<usize> = scratch.found[UNSEALED..]
             .iter()
             .map(|found| found.partition_point(|row| row.estimate.total_cmp(&bound).is_le()))
             .collect();
         stats.exact += most.iter().sum::<usize>();
-        self.refine(probe.vector, &most, scratch, out, &mut |_, _, _| {})?;
-        Ok(stats)
+        let mut origins = std::mem::take(&mut scratch.origins);
+        origins.clear();
+        let noted = &mut |place: usize, _, id| origins.push((id, place - UNSEALED));
+        let refined = self.refine_sealed(probe.vector, &most, scratch, out, noted);
+        self.note(&leaves[UNSEALED..], &mut origins, out);
+        scratch.origins = origins;
+        refined.map(|()| stats)
     }
 
     fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
@@ -141,51 +208,157 @@ impl Pinned {
         self.view.sealed.iter().map(|sealed| sealed.at(self.sequence))
     }
 
-    /// Fills `scratch.costs` with the `probes` nearest leaves of each place.
-    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
-        let PlacesScratch { unsealed, sealed, costs, .. } = scratch;
-        let count = 2 + self.view.sealed.len();
-        costs.resize_with(count, Vec::new);
-        costs.iter_mut().for_each(Vec::clear);
-        sealed.resize_with(count - 2, SegmentScratch::default);
-        let (memory, segments) = costs.split_at_mut(2);
-        for ((staged, scratch), costs) in self.unsealed().zip(unsealed).zip(memory) {
-            staged.rank(vector, probes, scratch, costs);
-        }
-        for ((view, scratch), costs) in self.segments().zip(sealed).zip(segments) {
-            view.rank_leaves(vector, probes, scratch, costs);
+    fn segment(&self, at: usize) -> SegmentView<'_> {
+        self.view.sealed[at].at(self.sequence)
+    }
+
+    /// Rotates the query once for each seed among the segments.
+    fn rotate(&self, vector: &[f32], scratch: &mut PlacesScratch) {
+        let PlacesScratch { queries, query_of, .. } = scratch;
+        query_of.clear();
+        let mut rotated = 0;
+        for sealed in &self.view.sealed {
+            let seed = sealed.segment.rotation_seed();
+            let known = queries[..rotated].iter().position(|(known, _)| *known == seed);
+            query_of.push(known.unwrap_or(rotated));
+            if known.is_none() {
+                if rotated == queries.len() {
+                    queries.push(Default::default());
+                }
+                queries[rotated].0 = seed;
+                queries[rotated].1.rotate(&sealed.segment, vector);
+                rotated += 1;
+            }
         }
     }
 
-    /// Fills `scratch.found` with the `keep` best of each place in its nearest `leaves`; returns
-    /// how many codes it looked at.
-    fn scan(
-        &self,
-        leaves: &[usize],
-        keep: usize,
-        scratch: &mut PlacesScratch,
-    ) -> Result<usize, Error> {
-        let PlacesScratch { unsealed, sealed, found, .. } = scratch;
+    /// Fills `scratch.costs` with the nearest leaves of each place, the `probes` nearest of all
+    /// among them.
+    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
+        self.rotate(vector, scratch);
+        let PlacesScratch { unsealed, sealed, queries, query_of, costs, merged, .. } = scratch;
+        let count = self.view.sealed.len();
+        costs.resize_with(UNSEALED + count, Vec::new);
+        costs.iter_mut().for_each(Vec::clear);
+        sealed.resize_with(count, Visit::default);
+        let (memory, segments) = costs.split_at_mut(UNSEALED);
+        for ((staged, scratch), costs) in self.unsealed().zip(unsealed).zip(memory) {
+            staged.rank(vector, probes, scratch, costs);
+        }
+        for ((view, visit), (of, costs)) in
+            self.segments().zip(&mut *sealed).zip(query_of.iter().zip(&mut *segments))
+        {
+            view.estimate(&queries[*of].1, visit, costs);
+        }
+        // By estimates from centroids in bytes; by what they really cost, the order may be another.
+        let near = probes.saturating_add(probes / 4 + 8);
+        let bound = nth(segments, near, merged, |&cost| cost);
+        for ((view, visit), (of, costs)) in
+            self.segments().zip(sealed).zip(query_of.iter().zip(segments))
+        {
+            costs.clear();
+            view.rank(&queries[*of].1, bound, visit, costs);
+        }
+    }
+
+    /// Fills `scratch.found` with the `keep` best of each place in memory in its nearest `leaves`;
+    /// returns how many codes it looked at.
+    fn scan_unsealed(&self, leaves: &[usize], keep: usize, scratch: &mut PlacesScratch) -> usize {
+        let PlacesScratch { unsealed, found, best, .. } = scratch;
         found.resize_with(leaves.len(), Vec::new);
         found.iter_mut().for_each(Vec::clear);
-        let (memory, segments) = found.split_at_mut(2);
         let mut rows = 0;
-        for (((staged, scratch), found), &n) in
-            self.unsealed().zip(unsealed).zip(memory).zip(leaves)
+        for (((staged, scratch), found), &n) in self.unsealed().zip(unsealed).zip(found).zip(leaves)
         {
             rows += staged.scan(n, keep, scratch, found);
+            best.take(found);
         }
-        for (((view, scratch), found), &n) in
-            self.segments().zip(sealed).zip(segments).zip(&leaves[2..])
+        rows
+    }
+
+    /// Keeps the first `leaves` of each segment, without those that hold no row within `radius`;
+    /// changes `leaves` to how many these are.
+    fn cut(&self, leaves: &mut [usize], radius: f32, scratch: &mut PlacesScratch) {
+        for ((view, visit), n) in
+            self.segments().zip(&mut scratch.sealed).zip(&mut leaves[UNSEALED..])
         {
-            rows += view.scan_leaves(n, keep, scratch, found)?;
+            *n = view.cut(*n, radius, visit);
+        }
+    }
+
+    /// Fills `scratch.order`.
+    fn order(&self, scratch: &mut PlacesScratch) {
+        let PlacesScratch { order, .. } = scratch;
+        order.clear();
+        order.extend(0..self.view.sealed.len());
+        if !self.tiers.without.hot_cold {
+            // Read once each: they may change meanwhile. Bits of what is not negative are in order.
+            let heat = |&at: &usize| Reverse(self.view.sealed[at].heat.heat().to_bits());
+            order.sort_by_cached_key(heat);
+        }
+    }
+
+    /// Adds to `scratch.found` the best of each segment of `order` in the leaves that were kept, as
+    /// far as they are among the `keep` best of all; returns how many codes it looked at. One round
+    /// of reads, through what `blocks` gives, or none.
+    fn scan_sealed(
+        &self,
+        order: &[usize],
+        keep: usize,
+        blocks: for<'a> fn(&'a SegmentView<'_>) -> &'a BlockReader,
+        scratch: &mut PlacesScratch,
+    ) -> Result<usize, Error> {
+        let PlacesScratch { sealed, queries, query_of, found, best, .. } = scratch;
+        let views: Vec<SegmentView<'_>> = order.iter().map(|&at| self.segment(at)).collect();
+        for (view, &at) in views.iter().zip(order) {
+            view.begin(&mut sealed[at]);
+        }
+        let mut rows = 0;
+        loop {
+            let asked: Vec<Option<Vec<Address>>> =
+                views.iter().zip(order).map(|(view, &at)| view.ask(&mut sealed[at])).collect();
+            if asked.iter().all(Option::is_none) {
+                break;
+            }
+            let wanted: Vec<(&BlockReader, &[Address])> = views
+                .iter()
+                .zip(&asked)
+                .map(|(view, asked)| (blocks(view), asked.as_deref().unwrap_or(&[])))
+                .collect();
+            let read = read_together(&wanted)?;
+            for (((view, &at), asked), read) in views.iter().zip(order).zip(&asked).zip(&read) {
+                if asked.is_none() {
+                    continue;
+                }
+                let (query, visit) = (&queries[query_of[at]].1, &mut sealed[at]);
+                rows += view.scan(query, read, (keep, best.bound()), visit);
+                let found = &mut found[UNSEALED + at];
+                found.clear();
+                found.extend(view.found(visit));
+                best.take(found);
+            }
         }
         Ok(rows)
     }
 
-    /// Offers the exact distances of the `most` best of each place; `seen` is told place, position
-    /// and id of each. One round of reads.
-    fn refine(
+    /// Offers the exact distances of the `most` best of each place in memory; `seen` is told place,
+    /// position and id of each.
+    fn refine_unsealed(
+        &self,
+        vector: &[f32],
+        most: &[usize],
+        scratch: &mut PlacesScratch,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, usize, u64),
+    ) {
+        let unsealed = self.unsealed().zip(&mut scratch.unsealed);
+        for (place, (staged, scratch)) in unsealed.enumerate() {
+            staged.refine(vector, most[place], scratch, out, &mut |at, id| seen(place, at, id));
+        }
+    }
+
+    /// As [`Pinned::refine_unsealed`], of each segment. One round of reads.
+    fn refine_sealed(
         &self,
         vector: &[f32],
         most: &[usize],
@@ -193,26 +366,39 @@ impl Pinned {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, usize, u64),
     ) -> Result<(), Error> {
-        let PlacesScratch { unsealed, sealed, .. } = scratch;
-        for (place, (staged, scratch)) in self.unsealed().zip(unsealed).enumerate() {
-            staged.refine(vector, most[place], scratch, out, &mut |at, id| seen(place, at, id));
-        }
+        let sealed = &mut scratch.sealed;
         let views: Vec<SegmentView<'_>> = self.segments().collect();
         let wanted: Vec<Vec<Address>> = views
             .iter()
             .zip(sealed.iter_mut())
-            .zip(&most[2..])
-            .map(|((view, scratch), &most)| view.wanted(most, scratch))
+            .zip(most)
+            .map(|((view, visit), &most)| view.wanted(most, visit))
             .collect();
         let asked: Vec<(&BlockReader, &[Address])> =
             views.iter().map(SegmentView::blocks).zip(wanted.iter().map(Vec::as_slice)).collect();
         let read = read_together(&asked)?;
-        for (at, ((view, scratch), read)) in views.iter().zip(sealed).zip(&read).enumerate() {
-            view.refine(vector, read, scratch, out, &mut |position, id| {
-                seen(2 + at, position, id);
+        for (at, ((view, visit), read)) in views.iter().zip(sealed).zip(&read).enumerate() {
+            view.refine(vector, read, visit, out, &mut |position, id| {
+                seen(UNSEALED + at, position, id);
             })?;
         }
         Ok(())
+    }
+
+    /// Notes for the heat of segments which of them a query visited, and whose rows it found.
+    fn note(&self, leaves: &[usize], origins: &mut [(u64, usize)], out: &TopK) {
+        let sealed = &self.view.sealed;
+        self.tiers.note_query(sealed);
+        let visited = sealed.iter().zip(leaves).filter(|(_, &leaves)| leaves > 0);
+        visited.for_each(|(sealed, _)| sealed.heat.note_query());
+        origins.sort_unstable();
+        let mut rows: Vec<Neighbor> = out.rows().to_vec();
+        rows.sort_unstable_by(Neighbor::order);
+        for (rank, row) in rows.iter().enumerate() {
+            if let Ok(at) = origins.binary_search_by_key(&row.id, |&(id, _)| id) {
+                sealed[origins[at].1].heat.note_hits(1, nearness(rank, rows.len()));
+            }
+        }
     }
 
     fn audit(
@@ -227,7 +413,12 @@ impl Pinned {
         self.rank(probe.vector, usize::MAX, scratch);
         let ranks = ranks(&scratch.costs);
         let leaves: Vec<usize> = scratch.costs.iter().map(Vec::len).collect();
-        self.scan(&leaves, AUDITED, scratch)?;
+        scratch.best.reset(AUDITED, true);
+        self.scan_unsealed(&leaves, AUDITED, scratch);
+        // One after the other, and past the cache: an audit looks at all codes there are.
+        for at in 0..self.view.sealed.len() {
+            self.scan_sealed(&[at], AUDITED, |view| view.passing(), scratch)?;
+        }
         let mut candidates: Vec<Candidate> = Vec::new();
         for (place, found) in scratch.found.iter().enumerate() {
             candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {
@@ -243,7 +434,9 @@ impl Pinned {
         let mut most = vec![0; leaves.len()];
         candidates.iter().for_each(|candidate| most[candidate.place] += 1);
         let mut ids: Vec<Vec<u64>> = most.iter().map(|&n| vec![0; n]).collect();
-        self.refine(probe.vector, &most, scratch, out, &mut |place, at, id| ids[place][at] = id)?;
+        let seen = &mut |place: usize, at: usize, id| ids[place][at] = id;
+        self.refine_unsealed(probe.vector, &most[..UNSEALED], scratch, out, seen);
+        self.refine_sealed(probe.vector, &most[UNSEALED..], scratch, out, seen)?;
         for candidate in &mut candidates {
             candidate.id = ids[candidate.place].get(candidate.position).copied();
         }

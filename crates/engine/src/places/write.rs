@@ -288,6 +288,7 @@ impl Places {
         let mut writing = self.lock();
         if let Some(sealed) = &sealed {
             merged.mark_deaths(&sealed.deletes);
+            merged.warm(sealed);
         }
         let is_source = |sealed: &Arc<Sealed>| merged.is_source(sealed.number);
         let at = writing.sealed.iter().position(is_source).expect("a source among the places");

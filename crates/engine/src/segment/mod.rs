@@ -3,17 +3,19 @@
 //! 1. [`SegmentWriter`] takes leaves of rows and streams a file to a `Store`; [`write_pinned`] feeds
 //!    it from a pinned index.
 //! 2. [`Segment::open`] checks what the file says of itself and keeps its directory in memory:
-//!    centroids as bytes, lengths of blocks; and the codes if asked to. Everything else is read
-//!    when a query needs it, through a cache.
+//!    centroids as bytes, lengths of blocks. Codes are in memory part by part, all of them if asked
+//!    to. Everything else is read when a query needs it, through a cache.
 //! 3. A search makes two rounds of reads: the codes of the nearest leaves unless they are in
 //!    memory, then the blocks with the rows that are worth an exact distance.
 //! 4. Rows of a segment never change; [`Deletes`] says from which sequence on they are gone.
 //!
 //! The bytes are described in docs/design/format.md; `format.rs` is their home.
 
+mod codes;
 mod column;
 mod deletes;
 mod format;
+mod rank;
 mod read;
 mod rows;
 mod scan;
@@ -22,8 +24,10 @@ mod take;
 mod write;
 
 pub use deletes::Deletes;
+pub(crate) use rank::RotatedQuery;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use scan::BlockReport;
+pub(crate) use search::Visit;
 pub use search::{SegmentScratch, SegmentView};
 pub use write::{write_pinned, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};

@@ -13,6 +13,7 @@ use vstream_store::{
 };
 use vstream_vector::{kernels, Element, Metric};
 
+use super::codes::Part;
 use super::format::{
     Footer, Header, HeaderError, IdBlock, IdRow, Meta, FOOTER, FOOTER_NUMBER, HEADER, ID_ROWS,
     VERSION,
@@ -58,7 +59,7 @@ pub struct IoCounts {
 pub struct SegmentMemory {
     /// Leaf directory and block offsets.
     pub directory: u64,
-    /// Codes and their factors, if resident.
+    /// Codes and their factors, as far as they are in memory.
     pub codes: u64,
 }
 
@@ -135,8 +136,8 @@ pub struct Segment {
     rows: u64,
     digest: u128,
     codes: (u64, u64),
-    /// Codes and factors of the whole segment, block by block as the row blocks are.
-    pub(super) resident: Option<Vec<u8>>,
+    /// Codes and factors, part by part.
+    pub(super) parts: Vec<Part>,
     /// Through the cache.
     pub(super) blocks: BlockReader,
     /// Past the cache, for walks over everything.
@@ -148,7 +149,7 @@ impl Segment {
     /// Opens a segment: reads and checks header, footer and meta, and the codes if they are to be
     /// resident. Every other block is checked when it is read.
     ///
-    /// Cost: two rounds of reads; three with resident codes. Errors: `Corrupt` with file and
+    /// Cost: two rounds of reads; with resident codes one more per 128 leaves. Errors: `Corrupt` with file and
     /// offset, `Unsupported` if it was written by a newer version, those of the store.
     pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {
         let counted = Arc::new(Counted {
@@ -172,7 +173,7 @@ impl Segment {
             rows: meta.rows,
             digest: meta.digest,
             codes: meta.codes,
-            resident: None,
+            parts: Vec::new(),
             blocks,
             passing,
             counted,
@@ -181,8 +182,9 @@ impl Segment {
         if end != meta_offset {
             return Err(segment.corrupt(meta_offset, "the areas do not fill the file"));
         }
-        if options.codes == Codes::Resident && header.kind == SegmentKind::Cluster {
-            segment.resident = Some(segment.read_codes()?);
+        segment.parts = segment.make_parts();
+        if options.codes == Codes::Resident {
+            segment.hold_all()?;
         }
         Ok(segment)
     }
@@ -244,19 +246,6 @@ impl Segment {
         }
         self.ids.push((u64::MAX, offset));
         offset
-    }
-
-    /// All postings, in one walk over the index area.
-    fn read_codes(&self) -> Result<Vec<u8>, Error> {
-        let mut codes = Vec::with_capacity(self.row_blocks() * self.header.posting_block_bytes());
-        let all: Vec<u32> = (0..self.leaves.len() as u32).collect();
-        for leaves in all.chunks(BLOCKS_AHEAD) {
-            let addresses: Vec<Address> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();
-            for posting in self.passing.read_many(&addresses)? {
-                codes.extend_from_slice(&posting);
-            }
-        }
-        Ok(codes)
     }
 
     /// Rows, dead ones included.
@@ -329,8 +318,8 @@ impl Segment {
             + ranked
             + size_of_val(&*self.row_blocks)
             + size_of_val(&*self.ids);
-        let codes = self.resident.as_ref().map_or(0, |codes| codes.capacity());
-        SegmentMemory { directory: directory as u64, codes: codes as u64 }
+        let parts = size_of_val(&*self.parts);
+        SegmentMemory { directory: (directory + parts) as u64, codes: self.code_bytes().0 }
     }
 
     /// Row number and version of an id, whether it is deleted or not. Cost: one block.

@@ -227,18 +227,11 @@ impl SegmentView<'_> {
         Ok(stats)
     }
 
-    /// Leaves that may hold a row within `radius`: `|q - x| >= |q - c| - |x - c|`, with a margin
-    /// for the rounding of the rotation and the sums.
+    /// Leaves that may hold a row within `radius`.
     fn near_leaves(&self, query: &[f32], radius: f32) -> Vec<u32> {
         let segment = self.segment;
         let all = segment.all_leaves();
-        let radius = match segment.metric() {
-            Metric::L2 => radius,
-            // Of two directions: |a - b|^2 = 2 (1 - cos).
-            Metric::Cosine => 2.0 * radius,
-            Metric::InnerProduct => return all.collect(),
-        };
-        if segment.centroids.is_none() {
+        if segment.centroids.is_none() || segment.metric() == Metric::InnerProduct {
             return all.collect();
         }
         let padded = segment.rotation.padded();
@@ -247,10 +240,7 @@ impl SegmentView<'_> {
         let near = |&leaf: &u32| {
             segment.centroid(leaf, &mut centroid);
             let gap = vstream_vector::kernels::l2_squared(&rotated, &centroid).sqrt();
-            let reach = segment.leaves[leaf as usize].reach;
-            let least = gap - reach - 1e-3 * (gap + reach);
-            // Not a number if something overflowed: nothing is proved then.
-            least.is_nan() || reach == f32::MAX || least <= radius.max(0.0).sqrt()
+            segment.may_hold(leaf, gap, radius)
         };
         all.filter(near).collect()
     }

@@ -1,7 +1,7 @@
 //! One approximate query through a segment.
 //!
-//! 1. Rank the leaves by their centroids, which are in memory.
-//! 2. Scan the codes of the nearest; if they are not in memory, read their postings together.
+//! 1. Rank the leaves by their centroids, which are in memory (`rank.rs`).
+//! 2. Scan the codes of the nearest; those that are not in memory are read together.
 //! 3. Read the blocks of the `refine` best estimates together, each block once.
 //! 4. Decode those rows and take their exact distances.
 
@@ -10,35 +10,26 @@ use std::sync::Arc;
 use vstream_index::{distance, CodeRanks, Coded, Effort, Probe, Reach, SearchStats, CODE_RANK_MAX};
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
-use vstream_quantize::Form;
 use vstream_store::blocks::{Address, Block, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
-use vstream_vector::{kernels, Neighbor, TopK};
+use vstream_vector::{Neighbor, TopK};
 
+use super::codes::HeldCodes;
 use super::deletes::Deletes;
 use super::format::RowBlock;
+use super::rank::{Ranked, RotatedQuery};
 use super::read::{Segment, BLOCKS_AHEAD};
 use super::rows::Numbers;
-use super::write::form_of;
 use crate::error::Error;
 
-/// Share of a leaf's spread that ranking by inner product credits to it, as in `vstream-index`.
-const INNER_PRODUCT_SPREAD: f32 = 0.25;
+/// Leaves whose codes are asked for together.
+const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
 
 /// Buffers of one searching thread.
 #[derive(Default)]
 pub struct SegmentScratch {
-    rotated: Vec<f32>,
-    centroid: Vec<f32>,
-    table: QueryTable,
-    scan: ScanScratch,
-    estimates: Vec<f32>,
-    ranked: Vec<Ranked>,
-    candidates: Vec<Candidate>,
-    /// Candidates to be refined and their positions, block by block.
-    wanted: Vec<(Candidate, u32)>,
-    decoder: Decoder,
-    numbers: Option<Numbers>,
+    query: RotatedQuery,
+    visit: Visit,
 }
 
 impl SegmentScratch {
@@ -48,12 +39,29 @@ impl SegmentScratch {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Ranked {
-    cost: f32,
-    /// Distance of the query to the centroid, the constant of the leaf's estimates.
-    base: f32,
-    leaf: u32,
+/// What a query knows of one segment, stage by stage.
+#[derive(Default)]
+pub(crate) struct Visit {
+    pub(super) centroid: Vec<f32>,
+    pub(super) scan: ScanScratch,
+    pub(super) estimates: Vec<f32>,
+    pub(super) ranked: Vec<Ranked>,
+    /// Leaves that were asked for and not scanned yet, and where their codes are.
+    asked: Vec<(u32, Source)>,
+    /// Leaves that were asked for.
+    begun: usize,
+    candidates: Vec<Candidate>,
+    /// Candidates to be refined and their positions, block by block.
+    wanted: Vec<(Candidate, u32)>,
+    decoder: Decoder,
+    numbers: Option<Numbers>,
+}
+
+/// Where the codes of a leaf are that is to be scanned.
+enum Source {
+    Held(HeldCodes),
+    /// Position among the blocks that are being read.
+    Read(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -104,46 +112,14 @@ impl SegmentView<'_> {
         if self.segment.centroids.is_none() {
             return self.exact(probe.vector, out);
         }
-        let mut stats = SearchStats::default();
-        self.rank(probe.vector, probes, scratch);
-        self.scan(refine.max(probe.k), scratch, &mut stats)?;
-        stats.exact = scratch.candidates.len();
-        self.read_and_refine(probe.vector, scratch, out, &mut |_, _| {})?;
+        let SegmentScratch { query, visit } = scratch;
+        query.rotate(self.segment, probe.vector);
+        self.rank_nearest(query, probes, visit);
+        let mut stats = SearchStats { leaves: visit.ranked.len(), ..SearchStats::default() };
+        stats.rows = self.scan_all(query, refine.max(probe.k), visit)?;
+        stats.exact = visit.candidates.len();
+        self.read_and_refine(probe.vector, visit, out, &mut |_, _| {})?;
         Ok(stats)
-    }
-
-    /// Ranks the `probes` nearest leaves and adds what they are ordered by to `costs`, ascending;
-    /// none in a flat segment.
-    pub(crate) fn rank_leaves(
-        &self,
-        query: &[f32],
-        probes: usize,
-        scratch: &mut SegmentScratch,
-        costs: &mut Vec<f32>,
-    ) {
-        scratch.ranked.clear();
-        if self.segment.centroids.is_some() {
-            self.rank(query, probes, scratch);
-            costs.extend(scratch.ranked.iter().map(|leaf| leaf.cost));
-        }
-    }
-
-    /// Scans the codes of the first `leaves` that were ranked, and adds the `keep` best visible rows
-    /// to `found`, best first; returns how many codes it looked at. Errors: as
-    /// [`SegmentView::search`].
-    pub(crate) fn scan_leaves(
-        &self,
-        leaves: usize,
-        keep: usize,
-        scratch: &mut SegmentScratch,
-        found: &mut Vec<Coded>,
-    ) -> Result<usize, Error> {
-        let mut stats = SearchStats::default();
-        scratch.ranked.truncate(leaves);
-        self.scan(keep, scratch, &mut stats)?;
-        let coded = |row: &Candidate| Coded { estimate: row.estimate, leaf: row.rank };
-        found.extend(scratch.candidates.iter().map(coded));
-        Ok(stats.rows)
     }
 
     /// The answer of a search through every code, and for each row of it how far a search must go
@@ -162,11 +138,13 @@ impl SegmentView<'_> {
             reach.extend(out.rows().iter().map(unranked));
             return Ok(());
         }
-        self.rank(probe.vector, usize::MAX, scratch);
-        self.scan(CODE_RANK_MAX, scratch, &mut SearchStats::default())?;
+        let SegmentScratch { query, visit } = scratch;
+        query.rotate(self.segment, probe.vector);
+        self.rank_nearest(query, usize::MAX, visit);
+        self.scan_all(query, CODE_RANK_MAX, visit)?;
         let mut ranks: Vec<(u64, usize)> = Vec::new();
-        self.read_and_refine(probe.vector, scratch, out, &mut |at, id| ranks.push((id, at)))?;
-        let candidates = &scratch.candidates;
+        self.read_and_refine(probe.vector, visit, out, &mut |at, id| ranks.push((id, at)))?;
+        let candidates = &visit.candidates;
         let ranks: Vec<(u64, Candidate)> =
             ranks.into_iter().map(|(id, at)| (id, candidates[at])).collect();
         let probes = match probe.effort {
@@ -191,109 +169,119 @@ impl SegmentView<'_> {
         Ok(())
     }
 
-    /// Fills `scratch.ranked` with the `probes` nearest leaves, nearest first.
-    fn rank(&self, query: &[f32], probes: usize, scratch: &mut SegmentScratch) {
-        let segment = self.segment;
-        let SegmentScratch { rotated, centroid, table, scan, estimates, ranked, .. } = scratch;
-        rotated.resize(segment.rotation.padded(), 0.0);
-        centroid.resize(segment.rotation.padded(), 0.0);
-        segment.rotation.apply(query, rotated);
-        table.build(rotated);
-        let form = form_of(segment.metric());
-        let length = kernels::norm_squared(rotated).sqrt();
-        let cost = |distance: f32, leaf: u32| match form {
-            Form::L2 => distance,
-            Form::InnerProduct => {
-                let spread = length * segment.leaves[leaf as usize].length;
-                distance - INNER_PRODUCT_SPREAD * spread
-            }
-        };
-        let centroids = segment.centroids.as_ref().expect("a cluster segment");
-        centroids.scan(form, rotated, scan, estimates);
-        ranked.clear();
-        let leaves = estimates.iter().zip(0..);
-        ranked.extend(leaves.map(|(&estimate, leaf)| Ranked {
-            cost: cost(estimate, leaf),
-            base: 0.0,
-            leaf,
-        }));
-        let probes = probes.clamp(1, ranked.len().max(1));
-        if probes < ranked.len() {
-            ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
-            ranked.truncate(probes);
+    /// Scans every ranked leaf of this segment alone; returns how many codes it looked at.
+    fn scan_all(
+        &self,
+        query: &RotatedQuery,
+        keep: usize,
+        visit: &mut Visit,
+    ) -> Result<usize, Error> {
+        self.begin(visit);
+        let mut rows = 0;
+        while let Some(addresses) = self.ask(visit) {
+            let read = self.segment.blocks.read_many(&addresses)?;
+            rows += self.scan(query, &read, (keep, f32::INFINITY), visit);
         }
-        for leaf in ranked.iter_mut() {
-            segment.centroid(leaf.leaf, centroid);
-            leaf.base = form.base(rotated, centroid);
-            leaf.cost = cost(leaf.base, leaf.leaf);
-        }
-        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        Ok(rows)
     }
 
-    /// Fills `scratch.candidates` with the `keep` best estimates of visible rows, best first.
-    fn scan(
-        &self,
-        keep: usize,
-        scratch: &mut SegmentScratch,
-        stats: &mut SearchStats,
-    ) -> Result<(), Error> {
-        let segment = self.segment;
-        let SegmentScratch { table, ranked, candidates, .. } = scratch;
-        candidates.clear();
-        let mut best = Best { keep, threshold: f32::INFINITY, candidates };
-        let block_bytes = segment.header.posting_block_bytes();
-        let ahead = BLOCKS_AHEAD.max(ranked.len().min(8 * BLOCKS_AHEAD));
-        for (group, leaves) in ranked.chunks(ahead).enumerate() {
-            let postings = match segment.resident {
-                Some(_) => Vec::new(),
+    /// Begins the scan of the ranked leaves.
+    pub(crate) fn begin(&self, visit: &mut Visit) {
+        visit.asked.clear();
+        visit.begun = 0;
+        visit.candidates.clear();
+    }
+
+    /// The postings of the next leaves that are not in memory, in the order of the file; `None` if
+    /// all leaves were asked for. What is in memory stays there until it is scanned.
+    pub(crate) fn ask(&self, visit: &mut Visit) -> Option<Vec<Address>> {
+        let from = visit.begun;
+        let to = visit.ranked.len().min(from + LEAVES_AHEAD);
+        if from == to {
+            return None;
+        }
+        let mut away: Vec<(u32, usize)> = Vec::new();
+        for (at, leaf) in visit.ranked[from..to].iter().enumerate() {
+            let source = match self.segment.visit_codes(leaf.leaf) {
+                Some(held) => Source::Held(held),
                 None => {
-                    let addresses: Vec<_> =
-                        leaves.iter().map(|leaf| segment.posting(leaf.leaf)).collect();
-                    segment.blocks.read_many(&addresses)?
+                    away.push((leaf.leaf, at));
+                    Source::Read(0)
                 }
             };
-            for (at, leaf) in leaves.iter().enumerate() {
-                let place = &segment.leaves[leaf.leaf as usize];
-                stats.leaves += 1;
-                stats.rows += place.rows as usize;
-                let rank = (group * ahead + at) as u32;
-                let blocks = (place.rows as usize).div_ceil(BLOCK);
-                for block in 0..blocks {
-                    let number = place.first_block + block as u32;
-                    let first_row = place.first_row + (block * BLOCK) as u32;
-                    let rows = (place.rows as usize - block * BLOCK).min(BLOCK) as u32;
-                    let from = Scanned { rank, base: leaf.base, block: number, first_row, rows };
-                    let codes = match &segment.resident {
-                        Some(codes) => &codes[number as usize * block_bytes..],
-                        None => &postings[at][block * block_bytes..],
-                    };
-                    best.take(table, &codes[..block_bytes], from, self);
-                }
+            visit.asked.push(((from + at) as u32, source));
+        }
+        away.sort_unstable();
+        for (position, &(_, at)) in away.iter().enumerate() {
+            visit.asked[at].1 = Source::Read(position);
+        }
+        visit.begun = to;
+        Some(away.iter().map(|&(leaf, _)| self.segment.posting(leaf)).collect())
+    }
+
+    /// Scans the codes of the leaves that were asked for; returns how many it looked at.
+    ///
+    /// * `read`: the postings that [`SegmentView::ask`] named.
+    /// * `(keep, below)`: the best `keep` visible rows with estimates below `below` are kept.
+    pub(crate) fn scan(
+        &self,
+        query: &RotatedQuery,
+        read: &[Arc<Block>],
+        (keep, below): (usize, f32),
+        visit: &mut Visit,
+    ) -> usize {
+        let segment = self.segment;
+        let block_bytes = segment.header.posting_block_bytes();
+        let Visit { ranked, asked, candidates, .. } = visit;
+        let last = candidates.get(keep.wrapping_sub(1)).map_or(f32::INFINITY, |row| row.estimate);
+        let mut best = Best { keep, threshold: below.min(last), candidates };
+        let mut scanned = 0;
+        for (rank, source) in asked.drain(..) {
+            let codes: &[u8] = match &source {
+                Source::Held(held) => held.bytes(),
+                Source::Read(at) => &read[*at],
+            };
+            let leaf = ranked[rank as usize];
+            let place = &segment.leaves[leaf.leaf as usize];
+            scanned += place.rows as usize;
+            let blocks = (place.rows as usize).div_ceil(BLOCK);
+            for (block, codes) in codes.chunks_exact(block_bytes).take(blocks).enumerate() {
+                let number = place.first_block + block as u32;
+                let first_row = place.first_row + (block * BLOCK) as u32;
+                let rows = (place.rows as usize - block * BLOCK).min(BLOCK) as u32;
+                let from = Scanned { rank, base: leaf.base, block: number, first_row, rows };
+                best.take(&query.table, codes, from, self);
             }
         }
         if candidates.len() > keep {
             keep_nearest(candidates, keep);
         }
         candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
-        Ok(())
+        scanned
+    }
+
+    /// The rows that were kept, best first.
+    pub(crate) fn found<'a>(&self, visit: &'a Visit) -> impl Iterator<Item = Coded> + 'a {
+        let coded = |row: &Candidate| Coded { estimate: row.estimate, leaf: row.rank };
+        visit.candidates.iter().map(coded)
     }
 
     /// Offers the exact distances of all candidates; shows the position and id of each to `seen`.
     fn read_and_refine(
         &self,
         query: &[f32],
-        scratch: &mut SegmentScratch,
+        visit: &mut Visit,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, u64),
     ) -> Result<(), Error> {
-        let addresses = self.wanted(usize::MAX, scratch);
+        let addresses = self.wanted(usize::MAX, visit);
         let read = self.segment.blocks.read_many(&addresses)?;
-        self.refine(query, &read, scratch, out, seen)
+        self.refine(query, &read, visit, out, seen)
     }
 
     /// The blocks with the first `most` candidates, each once.
-    pub(crate) fn wanted(&self, most: usize, scratch: &mut SegmentScratch) -> Vec<Address> {
-        let SegmentScratch { candidates, wanted, .. } = scratch;
+    pub(crate) fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<Address> {
+        let Visit { candidates, wanted, .. } = visit;
         wanted.clear();
         wanted.extend(candidates.iter().copied().zip(0..).take(most));
         wanted.sort_unstable_by_key(|(candidate, _)| (candidate.block, candidate.lane));
@@ -306,6 +294,11 @@ impl SegmentView<'_> {
         &self.segment.blocks
     }
 
+    /// The blocks of the segment, past the cache.
+    pub(crate) fn passing(&self) -> &BlockReader {
+        &self.segment.passing
+    }
+
     /// Offers the exact distances of the candidates that are wanted; shows the position and id of
     /// each to `seen`.
     ///
@@ -314,12 +307,12 @@ impl SegmentView<'_> {
         &self,
         query: &[f32],
         read: &[Arc<Block>],
-        scratch: &mut SegmentScratch,
+        visit: &mut Visit,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, u64),
     ) -> Result<(), Error> {
         let segment = self.segment;
-        let SegmentScratch { wanted, decoder, numbers, .. } = scratch;
+        let Visit { wanted, decoder, numbers, .. } = visit;
         let numbers = match numbers {
             Some(numbers) if numbers.element() == segment.element() => numbers,
             other => other.insert(Numbers::new(segment.element())),

@@ -2,6 +2,7 @@
 
 mod beside;
 mod failing;
+mod hot;
 mod model;
 mod recall;
 mod shared;

@@ -1,6 +1,6 @@
 //! Random writes, flushes, compactions and restarts against a map and brute force.
 
-use vstream_engine::{verify, Applied, Effort, Element, Engine, IndexKind, Metric, Row};
+use vstream_engine::{verify, Applied, Effort, Element, Engine, IndexKind, Metric, Row, Settings};
 use vstream_vector::SplitMix;
 
 use super::{journaling, rows, tiny, truth, vector_of, Model};
@@ -16,6 +16,8 @@ struct Run {
     model: Model,
     random: SplitMix,
     background: bool,
+    /// Of the codes of segments.
+    code_memory: Option<u64>,
 }
 
 impl Run {
@@ -67,9 +69,10 @@ impl Run {
 
     fn restart(&mut self) {
         self.engine.detach().expect("closed");
-        let background = self.background;
+        let (background, code_memory) = (self.background, self.code_memory);
         let opened = Engine::open_with(self.dir.path(), &mut |settings, journaling| {
             settings.recall_guard = false;
+            settings.code_memory = code_memory;
             journaling.background = background;
         });
         self.engine = opened.expect("it opens");
@@ -77,11 +80,16 @@ impl Run {
 }
 
 fn run(index: IndexKind, element: Element, background: bool, seed: u64) {
+    run_with(tiny(index, Metric::L2, element), background, seed);
+}
+
+fn run_with(settings: Settings, background: bool, seed: u64) {
     let dir = tempfile::tempdir().expect("a directory");
-    let settings = tiny(index, Metric::L2, element);
+    let code_memory = settings.code_memory;
     let engine = Engine::create_in(dir.path(), settings, journaling(background));
     let engine = engine.expect("an engine");
-    let mut run = Run { dir, engine, model: Model::new(), random: SplitMix(seed), background };
+    let (model, random) = (Model::new(), SplitMix(seed));
+    let mut run = Run { dir, engine, model, random, background, code_memory };
     let (mut checkpoints, mut compactions) = (0, 0);
     for step in 1..=WRITES {
         run.write(step);
@@ -89,6 +97,9 @@ fn run(index: IndexKind, element: Element, background: bool, seed: u64) {
             0..8 => run.engine.commit().expect("a commit"),
             8 => run.engine.checkpoint().expect("a checkpoint"),
             9 => run.engine.compact().expect("a compaction"),
+            40..44 => {
+                run.engine.place_codes().expect("codes that can be read");
+            }
             10 => {
                 let journal = run.engine.stats().journal.expect("a journal");
                 checkpoints += journal.checkpoints;
@@ -125,6 +136,16 @@ fn a_tiered_cluster_is_a_map() {
 fn a_tiered_cluster_with_threads_is_a_map() {
     run(IndexKind::Cluster, Element::F32, true, 3);
     run(IndexKind::Cluster, Element::F16, true, 4);
+}
+
+#[test]
+fn a_tiered_cluster_with_little_memory_for_codes_is_a_map() {
+    let limited = Settings {
+        code_memory: Some(20_000),
+        ..tiny(IndexKind::Cluster, Metric::L2, Element::F32)
+    };
+    run_with(limited.clone(), true, 7);
+    run_with(Settings { code_memory: Some(0), ..limited }, false, 8);
 }
 
 #[test]

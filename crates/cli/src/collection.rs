@@ -1,0 +1,99 @@
+//! `vstream inspect` of a collection that is kept in a directory: its files, and how the vectors of
+//! its segments are stored.
+
+use std::path::Path;
+
+use serde_json::{json, Value};
+use vstream_engine::segment::Segment;
+use vstream_engine::CollectionSummary;
+
+use crate::arguments::InspectArguments;
+use crate::failure::Failure;
+use crate::segment::{self, ByCodec, Won};
+use crate::text;
+
+/// Describes the collection in `folder`, open or not. Cost: the vectors of its segments are read.
+pub(crate) fn inspect(
+    folder: &Path,
+    summary: &CollectionSummary,
+    arguments: &InspectArguments,
+) -> Result<(), Failure> {
+    let codecs: Vec<ByCodec> = summary
+        .segments
+        .iter()
+        .map(|of| {
+            let opened = Segment::open_file(&folder.join(&of.name), segment::options())?;
+            segment::codecs(&opened)
+        })
+        .collect::<Result<_, Failure>>()?;
+    if arguments.json {
+        let description = serde_json::to_string_pretty(&as_json(summary, codecs));
+        return text::print_line(&description.expect("plain numbers"));
+    }
+    text::print(&as_table(summary, &codecs))
+}
+
+fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
+    let segments = summary.segments.iter().zip(codecs).map(|(segment, codecs)| {
+        json!({
+            "name": segment.name,
+            "rows": segment.rows,
+            "gone": segment.gone,
+            "bytes": segment.bytes,
+            "codecs": segment::codecs_json(codecs),
+        })
+    });
+    let logs = summary.logs.iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes }));
+    json!({
+        "dimension": summary.dimension,
+        "metric": summary.metric.name(),
+        "element": summary.element.name(),
+        "memory": summary.memory,
+        "write": summary.lsn,
+        "rows": summary.rows,
+        "digest": format!("{:032x}", summary.digest),
+        "image-bytes": summary.image_bytes,
+        "segments": segments.collect::<Vec<_>>(),
+        "logs": logs.collect::<Vec<_>>(),
+    })
+}
+
+fn as_table(summary: &CollectionSummary, codecs: &[ByCodec]) -> String {
+    let mut table = format!(
+        "{} vectors after write {}, {} dimensions, {}, {}\n\n  {:<20} {:>12} {:>10} {:>12}   {}\n",
+        text::count(summary.rows),
+        text::count(summary.lsn),
+        summary.dimension,
+        summary.metric,
+        summary.element,
+        "file",
+        "rows",
+        "gone",
+        "size",
+        "codecs, share of raw"
+    );
+    for (segment, codecs) in summary.segments.iter().zip(codecs) {
+        table.push_str(&format!(
+            "  {:<20} {:>12} {:>10} {:>12}   {}\n",
+            segment.name,
+            text::count(segment.rows),
+            text::count(segment.gone),
+            text::bytes(segment.bytes),
+            shares(codecs)
+        ));
+    }
+    let image = (summary.image_bytes > 0).then(|| ("base image".to_owned(), summary.image_bytes));
+    for (name, bytes) in image.iter().chain(&summary.logs) {
+        let size = text::bytes(*bytes);
+        table.push_str(&format!("  {name:<20} {:>12} {:>10} {size:>12}\n", "", ""));
+    }
+    table
+}
+
+/// Which codecs were chosen and what they make of the vectors.
+fn shares(codecs: &ByCodec) -> String {
+    let share = |(codec, Won { coded, raw, .. }): (&String, &Won)| {
+        format!("{codec} {:.3}", *coded as f64 / *raw as f64)
+    };
+    codecs.iter().map(share).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,84 @@
+//! What the manifest of a durable engine says, without a look at the files that it names.
+
+use std::path::Path;
+
+use vstream_store::{FileStore, Store, Syncing};
+use vstream_vector::{Element, Metric};
+
+use super::files::{base_prefix, log_name, segment_name};
+use super::manifest::Manifest;
+use crate::error::Error;
+
+/// A durable engine at rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CollectionSummary {
+    /// Dimensions of the collection.
+    pub dimension: usize,
+    /// Its metric.
+    pub metric: Metric,
+    /// Its element type.
+    pub element: Element,
+    /// Limit to memory in bytes, if there is one.
+    pub memory: Option<u64>,
+    /// Last write that was known to be on the disk when the manifest was published.
+    pub lsn: u64,
+    /// Rows that lived then.
+    pub rows: u64,
+    /// Their digest.
+    pub digest: u128,
+    /// Length of the base image; 0 without one.
+    pub image_bytes: u64,
+    /// Segments, oldest rows first as a rule.
+    pub segments: Vec<SegmentInfo>,
+    /// Names and lengths of the logs.
+    pub logs: Vec<(String, u64)>,
+}
+
+/// A segment as its collection names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Name of its file.
+    pub name: String,
+    /// Length of its file.
+    pub bytes: u64,
+    /// Rows in it.
+    pub rows: u64,
+    /// Rows of them that are gone.
+    pub gone: u64,
+}
+
+/// Reads the manifest of the durable engine in `dir`, open or not; `None` if there is none.
+/// Errors: `Io`, `Corrupt`, `Unsupported`.
+pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error> {
+    let store = FileStore::open_dir(dir, Syncing::Off)?;
+    if !super::files::holds(&store)? {
+        return Ok(None);
+    }
+    let manifest = Manifest::read(&store)?;
+    let bytes_of = |prefix: &str| -> Result<u64, Error> {
+        Ok(store.list(prefix)?.iter().map(|entry| entry.bytes).sum())
+    };
+    let image = manifest.base.image.map(|image| bytes_of(&base_prefix(image.number)));
+    let segments = manifest.base.segments.iter().map(|segment| SegmentInfo {
+        name: segment_name(segment.number),
+        bytes: segment.bytes,
+        rows: segment.rows,
+        gone: segment.marked,
+    });
+    let logs = manifest.logs.iter().map(|&log| {
+        let name = log_name(log);
+        Ok((name.clone(), bytes_of(&name)?))
+    });
+    Ok(Some(CollectionSummary {
+        dimension: manifest.settings.dimension,
+        metric: manifest.settings.metric,
+        element: manifest.settings.element,
+        memory: manifest.settings.memory,
+        lsn: manifest.known.lsn,
+        rows: manifest.known.live,
+        digest: manifest.known.digest,
+        image_bytes: image.unwrap_or(Ok(0))?,
+        segments: segments.collect(),
+        logs: logs.collect::<Result<_, Error>>()?,
+    }))
+}

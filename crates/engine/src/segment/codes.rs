@@ -1,0 +1,138 @@
+//! Codes of a segment in memory, part by part: any of them may come and go while queries run.
+//!
+//! A part is the codes of leaves that follow one another, which are near each other and visited
+//! together. A query that holds a part keeps it until it has scanned it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use vstream_quantize::rabitq::BLOCK;
+use vstream_store::blocks::Address;
+
+use super::read::{LeafPlace, Segment, BLOCKS_AHEAD};
+use crate::error::Error;
+
+/// Leaves of a part: some 40 KiB of codes at 128 dimensions.
+const PART_LEAVES: usize = 8;
+
+/// The codes of some leaves.
+pub(super) struct Part {
+    /// Block by block as the row blocks are; `None` while they are read on demand.
+    codes: ArcSwapOption<Vec<u8>>,
+    /// Their length.
+    bytes: usize,
+    /// Leaves of it that queries visited since it was asked last.
+    visits: AtomicU32,
+}
+
+/// Codes of one leaf in memory.
+pub(super) struct HeldCodes {
+    part: Arc<Vec<u8>>,
+    /// Where those of the leaf begin.
+    from: usize,
+}
+
+impl HeldCodes {
+    /// The codes of the leaf, and those behind it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.part[self.from..]
+    }
+}
+
+/// What is known of a part from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartState {
+    /// Length of its codes.
+    pub(crate) bytes: u64,
+    /// True if they are in memory.
+    pub(crate) is_held: bool,
+}
+
+impl Segment {
+    /// Parts of as many leaves each, none in memory.
+    pub(super) fn make_parts(&self) -> Vec<Part> {
+        if self.centroids.is_none() {
+            return Vec::new();
+        }
+        let block_bytes = self.header.posting_block_bytes();
+        let blocks = |leaf: &LeafPlace| (leaf.rows as usize).div_ceil(BLOCK);
+        let part = |leaves: &[LeafPlace]| Part {
+            codes: ArcSwapOption::empty(),
+            bytes: leaves.iter().map(blocks).sum::<usize>() * block_bytes,
+            visits: AtomicU32::new(0),
+        };
+        self.leaves.chunks(PART_LEAVES).map(part).collect()
+    }
+
+    /// Parts of its codes; 0 for a flat segment.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// A part, below [`Segment::parts`].
+    pub(crate) fn part(&self, part: usize) -> PartState {
+        let Part { codes, bytes, .. } = &self.parts[part];
+        PartState { bytes: *bytes as u64, is_held: codes.load().is_some() }
+    }
+
+    /// Visits of leaves of a part since the last call.
+    pub(crate) fn take_visits(&self, part: usize) -> u32 {
+        self.parts[part].visits.swap(0, Ordering::Relaxed)
+    }
+
+    /// Reads the codes of a part into memory. Errors: `Corrupt`, those of the store; nothing
+    /// changed then.
+    pub(crate) fn hold_codes(&self, part: usize) -> Result<(), Error> {
+        self.hold(part..part + 1)
+    }
+
+    /// Reads all codes into memory. Errors: as [`Segment::hold_codes`].
+    pub(super) fn hold_all(&self) -> Result<(), Error> {
+        let together = BLOCKS_AHEAD / PART_LEAVES;
+        let starts = (0..self.parts()).step_by(together);
+        starts.map(|at| at..self.parts().min(at + together)).try_for_each(|parts| self.hold(parts))
+    }
+
+    /// Reads the codes of some parts, in one walk past the cache.
+    fn hold(&self, parts: Range<usize>) -> Result<(), Error> {
+        let end = self.leaves.len().min(parts.end * PART_LEAVES);
+        let leaves = (parts.start * PART_LEAVES) as u32..end as u32;
+        let addresses: Vec<Address> = leaves.map(|leaf| self.posting(leaf)).collect();
+        let postings = self.passing.read_many(&addresses)?;
+        for (part, postings) in self.parts[parts].iter().zip(postings.chunks(PART_LEAVES)) {
+            let mut codes = Vec::with_capacity(part.bytes);
+            postings.iter().for_each(|posting| codes.extend_from_slice(posting));
+            part.codes.store(Some(Arc::new(codes)));
+        }
+        Ok(())
+    }
+
+    /// Reads the codes of a part on demand from now on.
+    pub(crate) fn release_codes(&self, part: usize) {
+        self.parts[part].codes.store(None);
+    }
+
+    /// The codes of a leaf, if they are in memory. Counts the visit.
+    pub(super) fn visit_codes(&self, leaf: u32) -> Option<HeldCodes> {
+        let at = leaf as usize / PART_LEAVES;
+        let part = &self.parts[at];
+        part.visits.fetch_add(1, Ordering::Relaxed);
+        let held = part.codes.load_full()?;
+        let first = self.leaves[at * PART_LEAVES].first_block;
+        let blocks = (self.leaves[leaf as usize].first_block - first) as usize;
+        Some(HeldCodes { part: held, from: blocks * self.header.posting_block_bytes() })
+    }
+
+    /// Bytes of codes in memory, and of those that are read on demand.
+    pub(crate) fn code_bytes(&self) -> (u64, u64) {
+        (0..self.parts()).map(|part| self.part(part)).fold((0, 0), |(held, away), part| {
+            if part.is_held {
+                (held + part.bytes, away)
+            } else {
+                (held, away + part.bytes)
+            }
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Which leaves of a segment a query visits.
+//!
+//! 1. Estimate the costs of all leaves from their centroids in bytes.
+//! 2. Of those that are near enough by the estimate, take the cost itself.
+//! 3. Leave out leaves of which the triangle inequality proves that they hold no better row than
+//!    those that are known: the threshold stop.
+
+use vstream_quantize::rabitq::QueryTable;
+use vstream_quantize::Form;
+use vstream_vector::{kernels, Metric};
+
+use super::read::Segment;
+use super::search::{SegmentView, Visit};
+use super::write::form_of;
+
+/// Share of a leaf's spread that ranking by inner product credits to it, as in `vstream-index`.
+const INNER_PRODUCT_SPREAD: f32 = 0.25;
+/// Share of gap and reach that a bound concedes to the rounding of the rotation and of the sums.
+const ROUNDING: f32 = 1e-3;
+
+/// A query as the codes of all segments see it that have the same rotation.
+#[derive(Default)]
+pub(crate) struct RotatedQuery {
+    pub(super) rotated: Vec<f32>,
+    pub(super) table: QueryTable,
+    length: f32,
+}
+
+impl RotatedQuery {
+    /// Rotates `query` as the codes of `segment` are.
+    pub(crate) fn rotate(&mut self, segment: &Segment, query: &[f32]) {
+        self.rotated.resize(segment.rotation.padded(), 0.0);
+        segment.rotation.apply(query, &mut self.rotated);
+        self.table.build(&self.rotated);
+        self.length = kernels::norm_squared(&self.rotated).sqrt();
+    }
+}
+
+/// A leaf that may be visited.
+#[derive(Clone, Copy)]
+pub(super) struct Ranked {
+    pub(super) cost: f32,
+    /// Distance of the query to the centroid, the constant of the leaf's estimates.
+    pub(super) base: f32,
+    pub(super) leaf: u32,
+}
+
+impl Segment {
+    /// What rotates its vectors: equal for segments of one seed and dimension.
+    pub(crate) fn rotation_seed(&self) -> u64 {
+        self.header.seed
+    }
+
+    /// What a leaf at `distance` of the query is ordered by.
+    fn cost(&self, query: &RotatedQuery, distance: f32, leaf: u32) -> f32 {
+        match form_of(self.metric()) {
+            Form::L2 => distance,
+            Form::InnerProduct => {
+                let spread = query.length * self.leaves[leaf as usize].length;
+                distance - INNER_PRODUCT_SPREAD * spread
+            }
+        }
+    }
+
+    /// False if no row of a leaf can be at a distance of `radius` or less, by the triangle
+    /// inequality: `|q - x| >= |q - c| - |x - c|`.
+    ///
+    /// * `gap`: distance of the query to the centroid, not squared.
+    pub(super) fn may_hold(&self, leaf: u32, gap: f32, radius: f32) -> bool {
+        let radius = match self.metric() {
+            Metric::L2 => radius,
+            // Of two directions: |a - b|^2 = 2 (1 - cos).
+            Metric::Cosine => 2.0 * radius,
+            Metric::InnerProduct => return true,
+        };
+        let reach = self.leaves[leaf as usize].reach;
+        let least = gap - reach - ROUNDING * (gap + reach);
+        // Not a number if something overflowed: nothing is proved then.
+        least.is_nan() || reach == f32::MAX || least <= radius.max(0.0).sqrt()
+    }
+}
+
+impl SegmentView<'_> {
+    /// Begins a visit: adds what each leaf seems to cost to `costs`, in no order; none of a flat
+    /// segment. [`SegmentView::rank`] goes on.
+    pub(crate) fn estimate(&self, query: &RotatedQuery, visit: &mut Visit, costs: &mut Vec<f32>) {
+        let segment = self.segment;
+        let Visit { scan, estimates, ranked, .. } = visit;
+        ranked.clear();
+        let Some(centroids) = &segment.centroids else { return };
+        centroids.scan(form_of(segment.metric()), &query.rotated, scan, estimates);
+        let leaves = estimates.iter().zip(0..);
+        ranked.extend(leaves.map(|(&estimate, leaf)| Ranked {
+            cost: segment.cost(query, estimate, leaf),
+            base: 0.0,
+            leaf,
+        }));
+        costs.extend(ranked.iter().map(|leaf| leaf.cost));
+    }
+
+    /// Keeps the leaves that seem to cost `bound` at most, the nearest first by what they really
+    /// cost; adds that to `costs`.
+    pub(crate) fn rank(
+        &self,
+        query: &RotatedQuery,
+        bound: f32,
+        visit: &mut Visit,
+        costs: &mut Vec<f32>,
+    ) {
+        let segment = self.segment;
+        let Visit { centroid, ranked, .. } = visit;
+        ranked.retain(|leaf| leaf.cost.total_cmp(&bound).is_le());
+        centroid.resize(segment.rotation.padded(), 0.0);
+        let form = form_of(segment.metric());
+        for leaf in ranked.iter_mut() {
+            segment.centroid(leaf.leaf, centroid);
+            leaf.base = form.base(&query.rotated, centroid);
+            leaf.cost = segment.cost(query, leaf.base, leaf.leaf);
+        }
+        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        costs.extend(ranked.iter().map(|leaf| leaf.cost));
+    }
+
+    /// Ranks the `probes` nearest leaves.
+    pub(super) fn rank_nearest(&self, query: &RotatedQuery, probes: usize, visit: &mut Visit) {
+        let mut costs = Vec::new();
+        self.estimate(query, visit, &mut costs);
+        let probes = probes.max(1);
+        let bound = if probes < costs.len() {
+            *costs.select_nth_unstable_by(probes - 1, f32::total_cmp).1
+        } else {
+            f32::INFINITY
+        };
+        self.rank(query, bound, visit, &mut Vec::new());
+        visit.ranked.truncate(probes);
+    }
+
+    /// Leaves out the leaves that cannot hold a row within `radius`, a distance of the metric, and
+    /// those after the first `leaves`; returns how many of these are left.
+    pub(crate) fn cut(&self, leaves: usize, radius: f32, visit: &mut Visit) -> usize {
+        visit.ranked.truncate(leaves);
+        if radius < f32::INFINITY {
+            // The base of a leaf is the squared distance where the bound holds.
+            visit
+                .ranked
+                .retain(|leaf| self.segment.may_hold(leaf.leaf, leaf.base.max(0.0).sqrt(), radius));
+        }
+        visit.ranked.len()
+    }
+}
