@@ -42,9 +42,9 @@ RATE ?= 800
 AUDITS ?= 500
 
 # Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
-MINUTES ?= 10
-SEED ?= 20251122
-RATE ?= 2000
+chaos: MINUTES = 10
+chaos: SEED = 20251122
+chaos: RATE = 2000
 CHAOS := $(CURDIR)/run/chaos
 
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \

@@ -11,6 +11,8 @@ const TOPIC_MAX: usize = 249;
 
 /// A day, in milliseconds.
 const DAY: u64 = 86_400_000;
+/// Ten years: longer than a stream is kept.
+const LIFE_MAX: u64 = 3_650 * DAY;
 
 /// Properties that other keys decide.
 const OWNED: &[(&str, &str)] = &[
@@ -49,6 +51,10 @@ pub struct KafkaInput {
     pub out_of_orderness: u64,
     /// A partition without records for so long holds back no watermark, in milliseconds.
     pub idle_after: u64,
+    /// A row is deleted when the watermark is so far past its timestamp, in milliseconds; `None`
+    /// keeps rows until they are deleted or replaced. Never of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_to_live: Option<u64>,
     /// Further properties of the Kafka client, such as those of TLS and SASL.
     pub properties: Map<String, Value>,
 }
@@ -152,7 +158,9 @@ const DELIVERIES: &[(&str, Delivery)] =
 impl KafkaInput {
     /// Reads all keys but `kind`; the caller finishes the section.
     pub(crate) fn read_vectors(section: &Section) -> KafkaInput {
-        KafkaInput::read(section, VECTOR_FORMATS, "id")
+        let lives = section.has("time-to-live");
+        let time_to_live = lives.then(|| section.duration_ms("time-to-live", 1..=LIFE_MAX, 1));
+        KafkaInput { time_to_live, ..KafkaInput::read(section, VECTOR_FORMATS, "id") }
     }
 
     /// As [`KafkaInput::read_vectors`], of queries, which nothing changes or deletes.
@@ -178,6 +186,7 @@ impl KafkaInput {
             start: section.choice("start", "a start", STARTS, Some(KafkaStart::Earliest)),
             out_of_orderness: section.duration_ms("out-of-orderness", 0..=DAY, 1_000),
             idle_after: section.duration_ms("idle-after", 1..=DAY, 5_000),
+            time_to_live: None,
             properties: properties(section),
         }
     }

@@ -135,6 +135,25 @@ fn kafka_topics_are_completed_with_defaults() {
 }
 
 #[test]
+fn rows_of_a_topic_may_live_for_a_time() {
+    let text = "collection: {dimension: 3, metric: l2, encoder: {kind: id}}\n\
+                vectors: {kind: kafka, brokers: 'a:1', topic: v, group: g, time-to-live: 2 h}\n\
+                queries: {kind: kafka, brokers: 'a:1', topic: q, group: g}\n\
+                results: {kind: blackhole}\n\
+                checkpoint: {path: /tmp/c}\n";
+    let job = JobSettings::from_yaml(text).expect("accepted");
+    let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
+    assert_eq!(json["vectors"]["time-to-live"], json!(7_200_000));
+    assert_eq!(JobSettings::from_json(&job.to_json()), Ok(job));
+
+    let of_queries = text.replace("topic: q,", "topic: q, time-to-live: 2 h,");
+    let refused = JobSettings::from_yaml(&of_queries).expect_err("queries do not live").to_string();
+    assert!(refused.contains("queries.time-to-live"), "{refused}");
+    let refused = JobSettings::from_yaml(&text.replace("2 h", "0 s")).expect_err("no time");
+    assert!(refused.to_string().contains("vectors.time-to-live"), "{refused}");
+}
+
+#[test]
 fn avro_is_read_by_a_schema_or_a_registry() {
     let schema = r#"{"type": "record", "name": "V", "fields": [{"name": "id", "type": "long"},
         {"name": "vector", "type": {"type": "array", "items": "float"}}]}"#;

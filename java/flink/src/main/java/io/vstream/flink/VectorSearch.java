@@ -121,6 +121,7 @@ public final class VectorSearch {
         private int partitions;
         private int trainingSample = 20_000;
         private Duration deadline = Duration.ofSeconds(5);
+        private Duration timeToLive = Duration.ZERO;
 
         private Builder(String collection) {
             this.collection = collection;
@@ -171,6 +172,20 @@ public final class VectorSearch {
         public Builder deadline(Duration limit) {
             within("deadline in milliseconds", limit.toMillis(), 600_000);
             deadline = limit;
+            return this;
+        }
+
+        /**
+         * How long a row lives: it is deleted when the watermark of the vectors has reached its
+         * event time plus this. Vectors without an event time are refused then. For ever if not
+         * set.
+         */
+        public Builder timeToLive(Duration life) {
+            if (life.toMillis() < 1) {
+                throw new IllegalArgumentException(
+                        "The time to live is " + life + "; set at least a millisecond.");
+            }
+            timeToLive = life;
             return this;
         }
 
@@ -241,7 +256,9 @@ public final class VectorSearch {
             ObjectNode job = JSON.createObjectNode();
             job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
             job.set("collection", tree(collection));
-            job.putObject("vectors").put("kind", "program");
+            job.putObject("vectors")
+                    .put("kind", "program")
+                    .put("time-to-live", timeToLive.toMillis());
             job.putObject("queries").put("kind", "program").put("k", k);
             job.put("training-sample", trainingSample);
             job.put("merge-deadline", deadline.toMillis());

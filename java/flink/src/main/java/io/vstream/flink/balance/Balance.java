@@ -201,6 +201,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         step = Step.ANNOUNCE;
         moves = moves();
         epochLevel.set(epoch);
+        LOG.info("Template {} begins: {} ranges change partition.", epoch, moves.count());
         command();
     }
 

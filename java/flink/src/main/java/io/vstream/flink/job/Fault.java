@@ -1,7 +1,9 @@
 package io.vstream.flink.job;
 
+import java.io.IOException;
 import java.util.EnumSet;
 import java.util.Locale;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Deliberate defects, and failures at a chosen point. Tests switch one on to prove that they would
@@ -25,7 +27,21 @@ public enum Fault {
     /** The first attempt fails when a partition has adopted some rows. */
     FAIL_IN_ADOPT,
     /** The first attempt fails when a partition has dropped some rows. */
-    FAIL_IN_SETTLE;
+    FAIL_IN_SETTLE,
+    /**
+     * Now and then the process is killed, as {@code kill -9} does it, in one of the four moments
+     * above: by chance, since what follows depends on time anyway.
+     */
+    KILL_IN_HAND_OVER;
+
+    /** Ends this process by the kernel's hand: nothing of Java runs any more. */
+    public static void killThisProcess() throws IOException {
+        String pid = Long.toString(ProcessHandle.current().pid());
+        new ProcessBuilder("kill", "-9", pid).start();
+        while (true) {
+            LockSupport.park();
+        }
+    }
 
     /** Name in settings. */
     public String key() {

@@ -68,9 +68,17 @@ public record JobSettings(
      * @param preload rows to insert first; generator only
      * @param limit records after the preload, 0 for no limit; generator only
      * @param k neighbours that queries ask for unless they say otherwise
+     * @param timeToLiveMillis event time that rows live for, 0 for ever
      * @param kafka the topic, or null
      */
-    public record Input(Kind kind, String path, int preload, long limit, int k, KafkaInput kafka) {
+    public record Input(
+            Kind kind,
+            String path,
+            int preload,
+            long limit,
+            int k,
+            long timeToLiveMillis,
+            KafkaInput kafka) {
 
         /** Kinds of sources. */
         public enum Kind {
@@ -186,6 +194,7 @@ public record JobSettings(
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(10),
+                input.path("time-to-live").asLong(0),
                 kafka ? KafkaInput.fromJson(input, queries) : null);
     }
 

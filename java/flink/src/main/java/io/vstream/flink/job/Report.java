@@ -157,6 +157,7 @@ final class Report {
         line.put("partial_answers", metrics.sum(Names.PARTIAL));
         line.put("preloaded", before.upserts);
         line.put("moves", metrics.sum(Names.MOVES));
+        line.put("expired", metrics.sum(Names.ROWS_EXPIRED));
         ArrayNode rows = line.putArray("rows_per_partition");
         for (long count : metrics.bySubtask(Names.ROWS)) {
             rows.add(count);

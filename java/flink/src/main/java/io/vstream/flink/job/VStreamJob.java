@@ -213,6 +213,7 @@ public final class VStreamJob {
                                 job.collection(),
                                 job.rules().dimension(),
                                 job.parallelism(),
+                                job.vectors().timeToLiveMillis(),
                                 job.faults()))
                 .uid("place");
     }

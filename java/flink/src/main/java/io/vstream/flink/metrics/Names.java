@@ -86,6 +86,9 @@ public final class Names {
     /** Rows that changed their partition, in the job's life. */
     public static final String MOVES = "moves";
 
+    /** Rows whose time to live was over, in the job's life. */
+    public static final String ROWS_EXPIRED = "rowsExpired";
+
     // Search.
     /** Writes applied since this attempt began. */
     public static final String APPLIED = "applied";

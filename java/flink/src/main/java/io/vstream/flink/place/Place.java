@@ -32,6 +32,8 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.InternalTimer;
+import org.apache.flink.streaming.api.operators.Triggerable;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
@@ -59,12 +61,16 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       owner is what the template says of the stored code; from "switch" to "done" the old owner
  *       of a range gets every delete as well. Each command that was obeyed is marked to every
  *       partition, behind the writes before it: docs/design/handover.md.
+ *   <li><b>A row's time is over before the watermark says so.</b> With a time to live a row is
+ *       deleted by a timer in event time, and timers run before their watermark goes on. So no
+ *       answer whose watermark has reached the end of a row holds it.
  *   <li><b>A mark follows the writes that it speaks of.</b> Marks of the sources are gathered and
  *       sent on to every partition, at most every {@link MarkOffsets#EVERY_MILLIS}.
  * </ul>
  */
 public final class Place extends AbstractStreamOperator<Write>
-        implements TwoInputStreamOperator<VectorRecord, RouteEvent, Write> {
+        implements TwoInputStreamOperator<VectorRecord, RouteEvent, Write>,
+                Triggerable<Long, VoidNamespace> {
 
     private static final long serialVersionUID = 1L;
 
@@ -74,6 +80,7 @@ public final class Place extends AbstractStreamOperator<Write>
     private static final int COPIES = 3;
     private static final int MOVES_MADE = 4;
     private static final int REFUSED = 5;
+    private static final int EXPIRED = 6;
 
     /** Name of the template in broadcast state. */
     private static final Integer TEMPLATE = 0;
@@ -87,6 +94,7 @@ public final class Place extends AbstractStreamOperator<Write>
     private final String collection;
     private final int dimension;
     private final int partitions;
+    private final long lifeMillis;
     private final EnumSet<Fault> faults;
 
     private transient ValueState<Location> location;
@@ -103,6 +111,9 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient Level epoch;
     private transient Placements placements;
     private transient Holders holders;
+    private transient ValueStateDescriptor<Long> endDescriptor;
+    private transient ValueState<Long> end;
+    private transient Expiry expiry;
     private transient MovedRanges moves;
     private transient StreamRecord<Write> record;
     private transient Write write;
@@ -113,12 +124,19 @@ public final class Place extends AbstractStreamOperator<Write>
      * @param collection normalised settings as JSON
      * @param dimension elements of every vector
      * @param partitions parallelism of search
+     * @param lifeMillis event time that a row lives for, 0 for ever
      * @param faults defects for tests
      */
-    public Place(String collection, int dimension, int partitions, EnumSet<Fault> faults) {
+    public Place(
+            String collection,
+            int dimension,
+            int partitions,
+            long lifeMillis,
+            EnumSet<Fault> faults) {
         this.collection = collection;
         this.dimension = dimension;
         this.partitions = partitions;
+        this.lifeMillis = lifeMillis;
         this.faults = faults;
     }
 
@@ -135,6 +153,8 @@ public final class Place extends AbstractStreamOperator<Write>
         leavingDescriptor =
                 new ValueStateDescriptor<>("leaving", new Location.LocationSerializer());
         leaving = context.getKeyedStateStore().getState(leavingDescriptor);
+        endDescriptor = new ValueStateDescriptor<>("end", LongSerializer.INSTANCE);
+        end = context.getKeyedStateStore().getState(endDescriptor);
         template =
                 context.getOperatorStateStore()
                         .getBroadcastState(
@@ -158,7 +178,8 @@ public final class Place extends AbstractStreamOperator<Write>
                         Names.UNKNOWN_DELETES,
                         Names.COPIES,
                         Names.MOVES,
-                        Names.BAD + BadRecord.Reason.REFUSED.metric());
+                        Names.BAD + BadRecord.Reason.REFUSED.metric(),
+                        Names.ROWS_EXPIRED);
         totals.restore(context.getOperatorStateStore());
         placed = meters.count(Names.PLACED);
         sent = meters.count(Names.SENT);
@@ -184,10 +205,30 @@ public final class Place extends AbstractStreamOperator<Write>
                 known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
         placements = new Placements(dimension, router);
         holders = new Holders(partitions);
+        expiry = expiry();
         byte[] pending = template.get(MOVES);
         moves = pending == null ? null : new MovedRanges(pending);
         // A template that needs no training has no epoch that anyone waits for.
         epoch.set(known == null ? 0 : placements.epoch() - (moves == null ? 0 : 1));
+    }
+
+    /** Null if rows live for ever, also those that were restored. */
+    private Expiry expiry() throws Exception {
+        Expiry made =
+                new Expiry(
+                        lifeMillis,
+                        end,
+                        getInternalTimerService("expiry", VoidNamespaceSerializer.INSTANCE, this));
+        if (lifeMillis > 0) {
+            return made;
+        }
+        getKeyedStateBackend()
+                .applyToAllKeys(
+                        VoidNamespace.INSTANCE,
+                        VoidNamespaceSerializer.INSTANCE,
+                        endDescriptor,
+                        (Object id, ValueState<Long> old) -> made.cancel());
+        return null;
     }
 
     @Override
@@ -208,8 +249,10 @@ public final class Place extends AbstractStreamOperator<Write>
         }
         if (in.delete) {
             delete(in.id);
-        } else {
+        } else if (expiry == null) {
             upsert(in);
+        } else {
+            upsertForATime(element);
         }
         // After everything was sent: the quiet check reads these counts in this order.
         placed.inc();
@@ -283,12 +326,51 @@ public final class Place extends AbstractStreamOperator<Write>
         epoch.set(placements.epoch());
     }
 
+    /** The time to live of a row is over. */
+    @Override
+    public void onEventTime(InternalTimer<Long, VoidNamespace> timer) throws Exception {
+        end.clear();
+        remove(timer.getKey(), location.value());
+        totals.get(EXPIRED).inc();
+    }
+
+    @Override
+    public void onProcessingTime(InternalTimer<Long, VoidNamespace> timer) {
+        throw new IllegalStateException("Rows end in event time.");
+    }
+
+    /** A row whose time is over before it comes replaces the older one by none. */
+    private void upsertForATime(StreamRecord<VectorRecord> element) throws Exception {
+        VectorRecord in = element.getValue();
+        if (!element.hasTimestamp()) {
+            refuse(in.id, "it has no event time, which a time to live counts from");
+            return;
+        }
+        if (expiry.over(element.getTimestamp())) {
+            if (location.value() != null) {
+                expiry.cancel();
+                remove(in.id, location.value());
+            }
+            totals.get(EXPIRED).inc();
+        } else if (upsert(in)) {
+            expiry.begin(element.getTimestamp());
+        }
+    }
+
     private void delete(long id) throws Exception {
         Location old = location.value();
         if (old == null) {
             totals.get(UNKNOWN_DELETES).inc();
             return;
         }
+        if (expiry != null) {
+            expiry.cancel();
+        }
+        remove(id, old);
+        totals.get(DELETES).inc();
+    }
+
+    private void remove(long id, Location old) throws Exception {
         long version = nextVersion(old);
         findHolders(old);
         if (!faults.contains(Fault.DROP_DELETE)) {
@@ -298,12 +380,12 @@ public final class Place extends AbstractStreamOperator<Write>
         if (!placements.placed()) {
             held.clear();
         }
-        totals.get(DELETES).inc();
     }
 
-    private void upsert(VectorRecord in) throws Exception {
+    /** False if the vector was refused, which leaves an older row as it is. */
+    private boolean upsert(VectorRecord in) throws Exception {
         if (!locate(in.id, in.vector)) {
-            return;
+            return false;
         }
         Location old = location.value();
         int copies = send(in.id, in.vector, old);
@@ -319,6 +401,7 @@ public final class Place extends AbstractStreamOperator<Write>
         }
         totals.get(UPSERTS).inc();
         totals.get(COPIES).inc(copies);
+        return true;
     }
 
     /** Re-places a held row, whose old copies stay for now; the current key is {@code id}. */

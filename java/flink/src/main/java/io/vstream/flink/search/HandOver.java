@@ -21,8 +21,11 @@ import java.util.Deque;
 import java.util.List;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 import java.util.function.IntUnaryOperator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A partition's part in hand-overs: it waits for the marks of all place tasks and routers, seals,
@@ -38,6 +41,11 @@ final class HandOver implements AutoCloseable {
     private static final int ROWS_AT_ONCE = 64;
 
     private static final long PAUSE_MILLIS = 1;
+
+    /** Of {@link Fault#KILL_IN_HAND_OVER}: one of so many moments is the last of its process. */
+    private static final int MOMENTS_PER_KILL = 10;
+
+    private static final Logger LOG = LoggerFactory.getLogger(HandOver.class);
 
     /**
      * What a hand-over needs of its operator, all of it in the task's thread but for {@code aside}.
@@ -291,6 +299,14 @@ final class HandOver implements AutoCloseable {
     private void fail(Fault failure, boolean here) throws IOException {
         if (here && firstAttempt && settings.faults().contains(failure)) {
             throw new IOException("Failed on demand: " + failure.key() + ".");
+        }
+        // Only some partitions seal, adopt and settle, and each of them is told of a hand-over.
+        int moments = MOMENTS_PER_KILL * (failure == Fault.FAIL_IN_ANNOUNCE ? partitions : 1);
+        if (here
+                && settings.faults().contains(Fault.KILL_IN_HAND_OVER)
+                && ThreadLocalRandom.current().nextInt(moments) == 0) {
+            LOG.warn("Killed on demand: {}", failure.key());
+            Fault.killThisProcess();
         }
     }
 

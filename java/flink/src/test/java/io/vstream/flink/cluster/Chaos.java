@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -36,13 +37,28 @@ final class Chaos implements AutoCloseable {
         /** The job ends at a savepoint and goes on at another parallelism. */
         RESCALE_FROM_SAVEPOINT,
         /** The job is cancelled and goes on at another parallelism from its newest checkpoint. */
-        RESCALE_FROM_CHECKPOINT
+        RESCALE_FROM_CHECKPOINT,
+        /**
+         * Nothing, until a task manager dies in the middle of a hand-over, or some time has passed:
+         * loads take a while to tell of a better template.
+         */
+        WAIT_FOR_HAND_OVER
     }
 
     private static final int PARALLELISM_MAX = 4;
     private static final int TASK_MANAGERS = 2;
     private static final String RUN = "chaos";
     private static final Duration SETTLE = Duration.ofSeconds(300);
+    private static final Duration HAND_OVER = Duration.ofSeconds(25);
+    private static final long WATCH_MILLIS = 200;
+    private static final int SAVEPOINT_TRIES = 10;
+
+    /**
+     * Cells change partition as loads shift, and some moments of that are the last of a process.
+     */
+    private static final String TEMPLATES =
+            "{\"rebalance\": {\"policy\": \"cells\", \"interval\": 1000, \"trigger\": 1.15},"
+                    + " \"faults\": {\"kill-in-hand-over\": true},";
 
     private final Path folder;
     private final Path jar = Path.of(System.getProperty("vstream.cluster.jar"));
@@ -52,10 +68,11 @@ final class Chaos implements AutoCloseable {
     private final Traffic traffic;
     private String job;
     private int parallelism = 2;
-    private int kills;
+    private final AtomicInteger kills = new AtomicInteger();
     private int bounces;
     private int rescales;
     private volatile boolean enough;
+    private volatile boolean watching;
 
     /** Starts broker, cluster and job in an empty folder, and waits for the first answers. */
     static Chaos start(Path folder, long seed) throws Exception {
@@ -111,10 +128,15 @@ final class Chaos implements AutoCloseable {
     }
 
     /** What came of it; all of the last four are 0 if nothing went wrong. */
-    ObjectNode result() {
+    ObjectNode result() throws IOException {
         ObjectNode result = JsonNodeFactory.instance.objectNode();
         result.put("records", traffic.records());
-        result.put("kills", kills);
+        result.put("kills", kills.get());
+        ObjectNode moments = result.putObject("kills_in_hand_over");
+        cluster.said("Killed on demand: ").forEach(moments::put);
+        result.put(
+                "templates",
+                cluster.said("Template ").values().stream().mapToInt(Integer::intValue).sum());
         result.put("bounces", bounces);
         result.put("rescales", rescales);
         result.put("lost", traffic.lost());
@@ -154,18 +176,37 @@ final class Chaos implements AutoCloseable {
                                 enough = true;
                             }
                         });
-        traffic.write(perSecond, written -> enough);
-        events.get();
-        traffic.settle(SETTLE);
+        watching = true;
+        CompletableFuture<Void> watch = CompletableFuture.runAsync(this::replaceDead);
+        try {
+            traffic.write(perSecond, written -> enough);
+            events.get();
+            traffic.settle(SETTLE);
+        } finally {
+            watching = false;
+            watch.get();
+        }
     }
 
-    /** Kills more often than anything else. */
+    /** Task managers also die by themselves, in the middle of a hand-over. */
+    private void replaceDead() {
+        try {
+            while (watching) {
+                kills.addAndGet(cluster.replaceDead());
+                Thread.sleep(WATCH_MILLIS);
+            }
+        } catch (IOException | InterruptedException e) {
+            throw new CompletionException(e);
+        }
+    }
+
+    /** Kills are more frequent than anything else. */
     private Event next() {
-        int number = random.nextInt(10);
-        if (number < 5) {
+        int number = random.nextInt(12);
+        if (number < 4) {
             return Event.KILL_TASK_MANAGER;
         }
-        return Event.values()[number < 9 ? number - 4 : 1 + random.nextInt(4)];
+        return number < 8 ? Event.WAIT_FOR_HAND_OVER : Event.values()[number - 7];
     }
 
     private void happen(Event event) throws Exception {
@@ -175,11 +216,11 @@ final class Chaos implements AutoCloseable {
             case KILL_TASK_MANAGER -> {
                 cluster.killTaskManager(random.nextInt(cluster.taskManagers()));
                 cluster.startTaskManager();
-                kills++;
+                kills.incrementAndGet();
             }
             case KILL_JOB_MANAGER -> {
                 cluster.killJobManager();
-                kills++;
+                kills.incrementAndGet();
                 cluster.startJobManager();
                 cluster.awaitTaskManagers();
                 submit(newestCheckpoint());
@@ -190,7 +231,7 @@ final class Chaos implements AutoCloseable {
                 bounces++;
             }
             case RESCALE_FROM_SAVEPOINT -> {
-                String savepoint = cluster.stop(job, folder.resolve("savepoints"));
+                String savepoint = savepoint();
                 rescale();
                 submit(savepoint);
             }
@@ -199,7 +240,28 @@ final class Chaos implements AutoCloseable {
                 rescale();
                 submit(newestCheckpoint());
             }
+            case WAIT_FOR_HAND_OVER -> {
+                long end = System.nanoTime() + HAND_OVER.toNanos();
+                int before = kills.get();
+                while (kills.get() == before && System.nanoTime() < end) {
+                    Thread.sleep(WATCH_MILLIS);
+                }
+            }
             default -> throw new IllegalStateException("Unknown event " + event);
+        }
+    }
+
+    /** A task manager may die meanwhile: then there is none, the job recovers, and we ask again. */
+    private String savepoint() throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                return cluster.stop(job, folder.resolve("savepoints"));
+            } catch (IllegalStateException e) {
+                if (tries == SAVEPOINT_TRIES) {
+                    throw e;
+                }
+                cluster.awaitCheckpoints(job, 1);
+            }
         }
     }
 
@@ -211,7 +273,8 @@ final class Chaos implements AutoCloseable {
     private void submit(String restore) throws Exception {
         String json =
                 TopicJob.json(broker.address(), parallelism, true, folder)
-                        .replace("\"topic\": \"", "\"topic\": \"" + RUN + "-");
+                        .replace("\"topic\": \"", "\"topic\": \"" + RUN + "-")
+                        .replaceFirst("\\{", TEMPLATES);
         Path file = Files.writeString(folder.resolve("job.json"), json);
         job = cluster.submit(jar, restore, "--job", file.toString());
     }

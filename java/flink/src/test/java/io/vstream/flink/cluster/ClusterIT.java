@@ -2,6 +2,7 @@ package io.vstream.flink.cluster;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -56,7 +57,7 @@ class ClusterIT {
         return System.getProperty(MINUTES);
     }
 
-    private static void nothingIsWrong(Chaos chaos) {
+    private static void nothingIsWrong(Chaos chaos) throws IOException {
         assertThat(chaos.findings()).as("seed %d, %s", SEED, chaos.result()).isEmpty();
         for (String count : List.of("lost", "duplicates", "ghosts", "unanswered")) {
             assertThat(chaos.result().path(count).asLong()).as(count).isZero();

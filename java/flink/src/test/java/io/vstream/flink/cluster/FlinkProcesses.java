@@ -14,6 +14,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -123,7 +125,7 @@ final class FlinkProcesses implements AutoCloseable {
     }
 
     /** Starts one more task manager; it registers by itself. */
-    void startTaskManager() throws IOException {
+    synchronized void startTaskManager() throws IOException {
         String name = "taskmanager-" + started++;
         List<String> settings = new ArrayList<>(MEMORY);
         settings.add("io.tmp.dirs=" + Files.createDirectories(folder.resolve(name)));
@@ -136,8 +138,34 @@ final class FlinkProcesses implements AutoCloseable {
     }
 
     /** Ends a task manager as {@code kill -9} does. */
-    void killTaskManager(int index) throws InterruptedException {
+    synchronized void killTaskManager(int index) throws InterruptedException {
         taskManagers.remove(index).destroyForcibly().waitFor();
+    }
+
+    /** Starts a task manager for each that died by itself; returns how many. */
+    synchronized int replaceDead() throws IOException {
+        int before = taskManagers.size();
+        taskManagers.removeIf(process -> !process.isAlive());
+        int dead = before - taskManagers.size();
+        for (int i = 0; i < dead; i++) {
+            startTaskManager();
+        }
+        return dead;
+    }
+
+    /** Lines in the logs of all task managers so far that hold {@code words}, by what follows. */
+    Map<String, Integer> said(String words) throws IOException {
+        Map<String, Integer> said = new TreeMap<>();
+        try (Stream<Path> logs = Files.list(folder)) {
+            for (Path log : logs.filter(path -> path.toString().endsWith(".log")).toList()) {
+                try (Stream<String> lines = Files.lines(log)) {
+                    lines.filter(line -> line.contains(words))
+                            .map(line -> line.substring(line.indexOf(words) + words.length()))
+                            .forEach(what -> said.merge(what.strip(), 1, Integer::sum));
+                }
+            }
+        }
+        return said;
     }
 
     /** Ends the JobManager as {@code kill -9} does; its jobs are gone, their checkpoints stay. */
@@ -146,7 +174,7 @@ final class FlinkProcesses implements AutoCloseable {
     }
 
     /** Task managers that run. */
-    int taskManagers() {
+    synchronized int taskManagers() {
         return taskManagers.size();
     }
 
@@ -241,12 +269,15 @@ final class FlinkProcesses implements AutoCloseable {
 
     /** Waits until the cluster has as many task managers as run. */
     void awaitTaskManagers() throws Exception {
-        await("the task managers", () -> registered() == taskManagers.size());
+        await("the task managers", () -> registered() == taskManagers());
     }
 
     @Override
     public void close() throws InterruptedException {
-        List<Process> all = new ArrayList<>(taskManagers);
+        List<Process> all;
+        synchronized (this) {
+            all = new ArrayList<>(taskManagers);
+        }
         if (jobManager != null) {
             all.add(jobManager);
         }

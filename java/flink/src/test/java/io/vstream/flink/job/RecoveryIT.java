@@ -89,7 +89,7 @@ class RecoveryIT {
     }
 
     @ParameterizedTest
-    @EnumSource(value = Fault.class, mode = EnumSource.Mode.MATCH_NONE, names = "FAIL_IN_.*")
+    @EnumSource(value = Fault.class, mode = EnumSource.Mode.MATCH_NONE, names = "(FAIL|KILL)_IN_.*")
     void everyDefectIsNoticed(Fault fault) throws Exception {
         WriteScript script = script(SEED + 100 + fault.ordinal());
         Scenario scenario = new Scenario(script, folder).with(fault);

@@ -39,6 +39,8 @@ final class Ledger {
     private static final int WINDOW = 100;
     private static final int WRITES_PER_ID = 100;
     private static final int CENTERS = 32;
+    private static final int HOT_CENTERS = 3;
+    private static final int WRITES_PER_CENTER = 5_000;
     private static final double TOLERANCE = 1e-4;
 
     private final long seed;
@@ -241,12 +243,20 @@ final class Ledger {
 
     private float[] vector(long number) {
         SplittableRandom random = random(number ^ Long.MIN_VALUE);
-        SplittableRandom center = new SplittableRandom(seed ^ random.nextInt(CENTERS));
+        SplittableRandom center = new SplittableRandom(seed ^ center(random, number));
         float[] vector = new float[DIMENSION];
         for (int i = 0; i < DIMENSION; i++) {
             vector[i] = (float) (center.nextDouble() * 10 + random.nextDouble());
         }
         return vector;
+    }
+
+    /** Three of four near a few centers, others as time goes by, so that loads shift. */
+    private static long center(SplittableRandom random, long number) {
+        if (random.nextInt(4) == 0) {
+            return random.nextInt(CENTERS);
+        }
+        return (number / WRITES_PER_CENTER + random.nextInt(HOT_CENTERS)) % CENTERS;
     }
 
     private SplittableRandom random(long number) {

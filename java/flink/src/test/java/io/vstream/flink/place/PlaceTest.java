@@ -6,7 +6,6 @@ import io.vstream.flink.balance.Step;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.BufferLayout;
@@ -14,7 +13,6 @@ import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -22,23 +20,16 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
-import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
-import org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.Test;
 
 /** Place against a model: what each partition holds after its writes. */
 class PlaceTest {
 
-    private static final int DIMENSION = 4;
-    private static final String COLLECTION =
-            """
-            {"dimension": 4, "metric": "l2", "element": "f32", "index": "cluster", "seed": 3,
-             "encoder": {"kind": "cells", "cells": 8, "recall-target": 0.9}}
-            """;
+    private static final int DIMENSION = PlaceTask.DIMENSION;
+    private static final String COLLECTION = PlaceTask.COLLECTION;
 
     private final SplittableRandom random = new SplittableRandom(17);
 
@@ -84,7 +75,7 @@ class PlaceTest {
     @Test
     void aRowIsInItsNewPlaceBeforeItLeavesTheOldOne() throws Exception {
         byte[] template = template();
-        try (Task task = new Task(2, 0, List.of())) {
+        try (PlaceTask task = new PlaceTask(2, 0, List.of())) {
             for (int i = 0; i < 40; i++) {
                 long id = ownId(i, 2, 0);
                 task.upsert(id, vector());
@@ -109,7 +100,7 @@ class PlaceTest {
     void aRangeInTwoHandsGetsItsDeletesInBoth() throws Exception {
         byte[] first = template();
         byte[] second = skewed(first);
-        try (Task task = new Task(2, 0, List.of());
+        try (PlaceTask task = new PlaceTask(2, 0, List.of());
                 NativeRouter old = NativeRouter.fromBytes(first);
                 NativeRouter next = NativeRouter.fromBytes(second)) {
             MovedRanges moves = next.movesSince(old);
@@ -170,7 +161,7 @@ class PlaceTest {
         }
     }
 
-    private static Write last(Task task) {
+    private static Write last(PlaceTask task) {
         return task.writes().get(task.writes().size() - 1);
     }
 
@@ -186,10 +177,10 @@ class PlaceTest {
         }
     }
 
-    private static void command(List<Task> tasks, long epoch, Step step, byte[] template)
+    private static void command(List<PlaceTask> tasks, long epoch, Step step, byte[] template)
             throws Exception {
         byte[] bytes = step == Step.ANNOUNCE ? template : new byte[0];
-        for (Task task : tasks) {
+        for (PlaceTask task : tasks) {
             // Said twice, as after a restore: the second time changes nothing.
             for (int i = 0; i < 2; i++) {
                 task.harness.processElement2(
@@ -200,7 +191,7 @@ class PlaceTest {
 
     @Test
     void aMarkGoesToEveryPartitionBehindTheWritesBeforeIt() throws Exception {
-        try (Task task = new Task(2, 1, List.of())) {
+        try (PlaceTask task = new PlaceTask(2, 1, List.of())) {
             task.mark(7, -1);
             task.mark(5, 3);
             assertThat(task.writes()).isEmpty();
@@ -217,7 +208,7 @@ class PlaceTest {
 
     @Test
     void anUnknownDeleteHasNoEffect() throws Exception {
-        try (Task task = new Task(1, 0, List.of())) {
+        try (PlaceTask task = new PlaceTask(1, 0, List.of())) {
             VectorRecord delete = new VectorRecord();
             delete.delete(5);
             task.harness.processElement1(new StreamRecord<>(delete));
@@ -228,7 +219,7 @@ class PlaceTest {
     @Test
     void aVectorThatTheEngineRefusesIsABadRecord() throws Exception {
         String cosine = COLLECTION.replace("l2", "cosine");
-        try (Task task = new Task(cosine, 1, 0, List.of())) {
+        try (PlaceTask task = new PlaceTask(cosine, 0, 1, 0, List.of())) {
             byte[] template = trained(cosine);
             for (Step step : Step.values()) {
                 command(List.of(task), 1, step, template);
@@ -239,35 +230,35 @@ class PlaceTest {
     }
 
     private interface Stage {
-        void on(List<Task> tasks) throws Exception;
+        void on(List<PlaceTask> tasks) throws Exception;
     }
 
     /** Runs a step on all subtasks and returns their state at its end. */
     private List<OperatorSubtaskState> run(
             int parallelism, List<OperatorSubtaskState> restored, Stage step) throws Exception {
-        List<Task> tasks = new ArrayList<>();
+        List<PlaceTask> tasks = new ArrayList<>();
         List<OperatorSubtaskState> states = new ArrayList<>();
         try {
             for (int subtask = 0; subtask < parallelism; subtask++) {
-                tasks.add(new Task(parallelism, subtask, restored));
+                tasks.add(new PlaceTask(parallelism, subtask, restored));
             }
             step.on(tasks);
-            for (Task task : tasks) {
+            for (PlaceTask task : tasks) {
                 states.add(task.harness.snapshot(1, 1));
             }
             applyWrites(tasks, parallelism);
         } finally {
-            for (Task task : tasks) {
+            for (PlaceTask task : tasks) {
                 task.close();
             }
         }
         return states;
     }
 
-    private void mix(List<Task> tasks, int records) throws Exception {
+    private void mix(List<PlaceTask> tasks, int records) throws Exception {
         for (int i = 0; i < records; i++) {
             long id = random.nextInt(60) - 30;
-            Task task = owner(tasks, id);
+            PlaceTask task = owner(tasks, id);
             if (random.nextInt(4) == 0) {
                 task.delete(id);
                 live.remove(id);
@@ -279,14 +270,14 @@ class PlaceTest {
         }
     }
 
-    private void deleteEverything(List<Task> tasks) throws Exception {
+    private void deleteEverything(List<PlaceTask> tasks) throws Exception {
         for (long id : new HashSet<>(live.keySet())) {
             owner(tasks, id).delete(id);
             live.remove(id);
         }
     }
 
-    private void applyWrites(List<Task> tasks, int parallelism) {
+    private void applyWrites(List<PlaceTask> tasks, int parallelism) {
         // A rescaled index deals the rows anew by their shard.
         List<Write> rows = partitions.values().stream().flatMap(p -> p.values().stream()).toList();
         partitions.clear();
@@ -298,7 +289,7 @@ class PlaceTest {
                         partitions
                                 .get(ShardKeys.partition(row.shard, parallelism))
                                 .put(row.id, row));
-        for (Task task : tasks) {
+        for (PlaceTask task : tasks) {
             for (Write write : task.writes()) {
                 if (write.obeyed == null) {
                     apply(write, parallelism);
@@ -377,74 +368,9 @@ class PlaceTest {
         return vector;
     }
 
-    private static Task owner(List<Task> tasks, long id) {
+    private static PlaceTask owner(List<PlaceTask> tasks, long id) {
         return tasks.get(
                 KeyGroupRangeAssignment.assignKeyToParallelOperator(
                         id, ShardKeys.SHARDS, tasks.size()));
-    }
-
-    /** One subtask of place. */
-    private static final class Task implements AutoCloseable {
-
-        private final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, RouteEvent, Write>
-                harness;
-
-        Task(int parallelism, int subtask, List<OperatorSubtaskState> restored) throws Exception {
-            this(COLLECTION, parallelism, subtask, restored);
-        }
-
-        Task(String collection, int parallelism, int subtask, List<OperatorSubtaskState> restored)
-                throws Exception {
-            harness =
-                    new KeyedTwoInputStreamOperatorTestHarness<>(
-                            new Place(
-                                    collection,
-                                    DIMENSION,
-                                    parallelism,
-                                    EnumSet.noneOf(Fault.class)),
-                            record -> record.id,
-                            null,
-                            Types.LONG,
-                            ShardKeys.SHARDS,
-                            parallelism,
-                            subtask);
-            harness.setup(Write.TYPE.createSerializer(null));
-            if (!restored.isEmpty()) {
-                OperatorSubtaskState all =
-                        AbstractStreamOperatorTestHarness.repackageState(
-                                restored.toArray(new OperatorSubtaskState[0]));
-                harness.initializeState(
-                        AbstractStreamOperatorTestHarness.repartitionOperatorState(
-                                all, ShardKeys.SHARDS, restored.size(), parallelism, subtask));
-            }
-            harness.open();
-        }
-
-        void upsert(long id, float[] vector) throws Exception {
-            VectorRecord record = new VectorRecord();
-            record.upsert(id, vector);
-            harness.processElement1(new StreamRecord<>(record));
-        }
-
-        void delete(long id) throws Exception {
-            VectorRecord record = new VectorRecord();
-            record.delete(id);
-            harness.processElement1(new StreamRecord<>(record));
-        }
-
-        void mark(long... offsets) throws Exception {
-            VectorRecord record = new VectorRecord();
-            record.mark(ShardKeys.idIn(1, 2), offsets);
-            harness.processElement1(new StreamRecord<>(record));
-        }
-
-        List<Write> writes() {
-            return harness.extractOutputValues();
-        }
-
-        @Override
-        public void close() throws Exception {
-            harness.close();
-        }
     }
 }
