@@ -180,7 +180,8 @@ impl Engine {
     /// The rows of this moment as files that stay as long as the returned state, with what was not
     /// committed yet; see [`SharedState`].
     ///
-    /// Cost: a new log is begun; no row is written. Errors: `Invalid` for an engine that keeps
+    /// Cost: a new log is begun, and a checkpoint if one is due; with [`Journaling::background`] no
+    /// row is written in this call. Errors: `Invalid` for an engine that keeps
     /// nothing, `Io`.
     pub fn share(&mut self) -> Result<SharedState, Error> {
         let rows = RowsOf { settings: &self.settings, places: &self.places };

@@ -48,7 +48,8 @@ impl Durability {
 pub struct Journaling {
     /// When a write outlives a crash.
     pub durability: Durability,
-    /// A checkpoint begins when the log is longer than this and than the base image.
+    /// A checkpoint begins when the log is longer than this and than the base image, or when shared
+    /// states have made 128 logs of it.
     pub log_bytes_max: u64,
     /// The log and checkpoints have threads of their own. Without, every step is taken inside the
     /// call that needs it: for simulations, which must be a function of their seed.

@@ -91,3 +91,19 @@ fn check_moment(
     assert!(most - least <= 1, "rounds {least} and {most} at one moment");
     versions
 }
+
+/// Without a commit the only steps were those of a full group of the log, 1 MiB: memory was far above
+/// its limit by then, and the writer got an error though the disk was well.
+#[test]
+fn a_writer_that_never_commits_waits_for_the_flush_and_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = tiny(IndexKind::Cluster, Metric::L2, Element::F32);
+    let mut engine =
+        Engine::create_scratch(dir.path(), settings, journaling(true)).expect("an engine");
+    for id in 0..20_000 {
+        put(&mut engine, id, 1, &[(id % 97) as f32; DIMENSION]);
+    }
+    let stats = engine.stats();
+    assert!(stats.places.segments > 0, "{stats:?}");
+    assert_eq!(rows(&engine).len(), 20_000);
+}
