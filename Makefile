@@ -58,6 +58,9 @@ STORAGE_DIR ?= run/storage
 CACHE_MIB ?= 16
 # Of bench-storage: memory of the engine beside codes and ids.
 MEMORY_MIB ?= 24
+# Of the ablations of bench-storage: memory for rows and blocks, and for codes (a third of them).
+SMALL_MIB ?= 8
+CODES_KIB ?= 2048
 
 # Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
 JOB_RUNS ?= raw json exactly-once
@@ -254,7 +257,10 @@ bench-storage: data ## codecs on real vectors, a segment and an engine larger th
 			--cache-mib $(CACHE_MIB) $$form; \
 	done
 	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
-		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare
+		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare --beside
+	target/release/storage ablation --data data/sift128/base.fbin \
+		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
+		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB)
 
 bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
 	python3 bench/job/run.py run/job $(JOB_RUNS)

@@ -126,6 +126,9 @@ struct WholeEngine {
     /// Also ask at the first effort while rows come, and right after the last one.
     #[arg(long)]
     beside: bool,
+    /// Rows per second at most, with --beside.
+    #[arg(long, requires = "beside")]
+    rate: Option<f64>,
     /// Also measure an engine that holds all rows in memory.
     #[arg(long)]
     compare: bool,
@@ -358,9 +361,13 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     let mut engine = Engine::create_in(&dir, limited, tiers::journaling()).map_err(refused)?;
     let mut beside = None;
     let row = if arguments.beside {
-        let (row, times) =
-            tiers::ingest_and_ask(&mut engine, &matrix, &queries, arguments.efforts[0])
-                .map_err(refused)?;
+        let (row, times) = tiers::ingest_and_ask(
+            &mut engine,
+            &matrix,
+            &queries,
+            (arguments.efforts[0], arguments.rate),
+        )
+        .map_err(refused)?;
         beside = Some(times);
         row
     } else {
@@ -385,18 +392,29 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
         let times = tiers::ask_idle(&engine, &queries, arguments.efforts[0]).map_err(refused)?;
         print_times("idle, not merged", &times);
     }
-    let settled = tiers::settle(&mut engine).map_err(refused)?;
+    settle(&mut engine, &matrix).map_err(refused)?;
+    let rows = matrix.rows() as f64;
+    drop(matrix);
+    engine.place_codes().map_err(refused)?;
+    print_asked(&engine, &queries, &truth, &arguments.efforts).map_err(refused)?;
+    print_memory(&engine, rows);
+    engine.close().map_err(refused)?;
+    std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())
+}
+
+fn settle(engine: &mut Engine, matrix: &Matrix) -> Result<(), vstream_engine::Error> {
+    let settled = tiers::settle(engine)?;
     let stats = engine.stats();
-    let amplification = tiers::write_amplification(&stats, &matrix);
+    let amplification = tiers::write_amplification(&stats, matrix);
     println!(
         "settled in {:.1} s, {amplification:.2} bytes written per byte",
         settled.as_secs_f64()
     );
     println!("{:?}\n{:?}", stats.places, stats.journal);
-    let rows = matrix.rows() as f64;
-    drop(matrix);
-    engine.place_codes().map_err(refused)?;
-    print_asked(&engine, &queries, &truth, &arguments.efforts).map_err(refused)?;
+    Ok(())
+}
+
+fn print_memory(engine: &Engine, rows: f64) {
     let places = engine.stats().places;
     let per_row = |bytes: u64| bytes as f64 / rows;
     println!(
@@ -409,8 +427,6 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
         per_row(places.unsealed_bytes),
         per_row(engine.stats().index.memory_bytes)
     );
-    engine.close().map_err(refused)?;
-    std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())
 }
 
 fn second_half(queries: &Matrix) -> Vec<u32> {

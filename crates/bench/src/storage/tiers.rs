@@ -48,13 +48,14 @@ pub fn journaling() -> Journaling {
 
 /// Inserts all rows, in their order, into an empty engine. Errors: those of the engine.
 pub fn ingest(engine: &mut Engine, matrix: &Matrix) -> Result<IngestRow, Error> {
-    ingest_noting(engine, matrix, &AtomicBool::new(false))
+    ingest_noting(engine, matrix, None, &AtomicBool::new(false))
 }
 
-/// As [`ingest`]; `half` is set when half of the rows are in.
+/// As [`ingest`], with at most `rate` rows per second; `half` is set when half of the rows are in.
 fn ingest_noting(
     engine: &mut Engine,
     matrix: &Matrix,
+    rate: Option<f64>,
     half: &AtomicBool,
 ) -> Result<IngestRow, Error> {
     let begun = Instant::now();
@@ -68,7 +69,12 @@ fn ingest_noting(
             engine.commit()?;
             let now = Instant::now();
             times.push((now - last).as_secs_f64() * 1e3);
-            last = now;
+            let due = rate.map_or(0.0, |rate| (id + 1) as f64 / rate);
+            let ahead = due - begun.elapsed().as_secs_f64();
+            if ahead > 0.0 {
+                std::thread::sleep(Duration::from_secs_f64(ahead));
+            }
+            last = Instant::now();
         }
     }
     let rate = matrix.rows() as f64 / begun.elapsed().as_secs_f64();
@@ -158,13 +164,13 @@ pub fn ask(
 }
 
 /// Queries beside the writer: one thread asks, one query at a time, with a pause of 2 ms between
-/// them, from when half of the rows are in until the last one is; its times, in milliseconds,
+/// them, while at most `rate` rows per second come, from when half of the rows are in until the last one is; its times, in milliseconds,
 /// sorted. Errors: those of the engine.
 pub fn ingest_and_ask(
     engine: &mut Engine,
     matrix: &Matrix,
     queries: &Matrix,
-    effort: (usize, usize),
+    (effort, rate): ((usize, usize), Option<f64>),
 ) -> Result<(IngestRow, Vec<f64>), Error> {
     let (probes, refine) = effort;
     let effort = Effort::Chosen { probes, refine: Some(refine) };
@@ -189,7 +195,7 @@ pub fn ingest_and_ask(
             times.sort_by(f64::total_cmp);
             Ok(times)
         });
-        let row = ingest_noting(engine, matrix, &begun);
+        let row = ingest_noting(engine, matrix, rate, &begun);
         done.store(true, Ordering::Relaxed);
         Ok((row?, asker.join().expect("a thread that asks")?))
     })

@@ -24,7 +24,7 @@ use super::plan::Plan;
 use super::sealed::Sealed;
 use crate::error::Error;
 use crate::segment::{
-    Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
+    arrange, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
 };
 
 /// Targets around a leaf to which its rows may go.
@@ -276,8 +276,14 @@ impl Merge<'_> {
                 continue;
             }
             leaf.clear();
-            for &at in &part {
-                let rows = &self.gathered.rows;
+            let rows = &self.gathered.rows;
+            part.iter().for_each(|&at| leaf.push(rows.key(at as usize), rows.vector(at as usize)));
+            let order = match self.settings.kind {
+                SegmentKind::Flat => (0..part.len() as u32).collect(),
+                SegmentKind::Cluster => arrange(&leaf, self.settings.seed),
+            };
+            leaf.clear();
+            for at in order.into_iter().map(|at| part[at as usize]) {
                 leaf.push(rows.key(at as usize), rows.vector(at as usize));
                 let (source, row) = self.gathered.from[at as usize];
                 self.moved[source][row as usize] = self.written;

@@ -11,6 +11,7 @@
 //!
 //! The bytes are described in docs/design/format.md; `format.rs` is their home.
 
+mod arrange;
 mod codes;
 mod column;
 mod deletes;
@@ -23,6 +24,7 @@ mod search;
 mod take;
 mod write;
 
+pub(crate) use arrange::arrange;
 pub use deletes::Deletes;
 pub(crate) use rank::RotatedQuery;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};

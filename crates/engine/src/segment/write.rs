@@ -17,6 +17,7 @@ use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS};
 use vstream_store::{FileWriter, Store};
 use vstream_vector::{kernels, Element, Metric};
 
+use super::arrange::arrange;
 use super::format::{
     encode_ids, put_keys, Footer, Header, IdEntry, IdRow, LeafEntry, Meta, FOOTER_NUMBER, ID_ROWS,
     ROWS_MAX, VERSION,
@@ -189,6 +190,18 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// As [`SegmentWriter::leaf`], in an order that puts near rows in one block.
+    fn arranged(&mut self, rows: &LeafRows) -> Result<(), Error> {
+        if self.header.kind == SegmentKind::Flat {
+            return self.leaf(rows);
+        }
+        let mut arranged = LeafRows::new(rows.numbers.element(), rows.dimension);
+        for at in arrange(rows, self.header.seed) {
+            arranged.push(rows.key(at as usize), rows.vector(at as usize));
+        }
+        self.leaf(&arranged)
+    }
+
     /// Writes what is left and makes the file visible.
     ///
     /// Errors: `Invalid` if an id came twice, those of the store. There is no file then.
@@ -333,7 +346,7 @@ pub fn write_pinned(
         }
         if current != Some(at) {
             add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-            failed = writer.leaf(&leaf).err();
+            failed = writer.arranged(&leaf).err();
             leaf.clear();
             current = Some(at);
         }
@@ -343,11 +356,11 @@ pub fn write_pinned(
         return Err(error);
     }
     add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-    writer.leaf(&leaf)?;
+    writer.arranged(&leaf)?;
     for rows in loose.remove(&None).unwrap_or_default().chunks(LOOSE_LEAF_ROWS) {
         leaf.clear();
         add(&mut leaf, rows.to_vec());
-        writer.leaf(&leaf)?;
+        writer.arranged(&leaf)?;
     }
     writer.finish()
 }

@@ -176,3 +176,52 @@ fn what_is_asked_for_comes_to_memory() {
     assert!(less >= centers.len() / 2, "reads per query {hot:?}, without heat {cold:?}");
     assert!(hot.iter().sum::<f64>() + 2.0 < cold.iter().sum(), "{hot:?} {cold:?}");
 }
+
+/// Memory holds as many near rows as are asked for: of segments only leaves are visited that may
+/// hold nearer ones, and every row that is nearer is found.
+#[test]
+fn leaves_that_cannot_hold_a_better_row_are_passed_over() {
+    for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let made =
+            Settings { memory: Some(1 << 20), ..tiny(IndexKind::Cluster, metric, Element::F32) };
+        let mut engine = Engine::create_in(dir.path(), made, journaling(false)).expect("an engine");
+        let mut random = SplitMix(11);
+        for row in 0..6_000 {
+            super::put(&mut engine, row, 1, &by_center(row % 30, &mut random));
+            if row % 2_000 == 1_999 {
+                engine.checkpoint().expect("a segment");
+            }
+        }
+        for row in 6_000..6_600 {
+            super::put(&mut engine, row, 1, &by_center(row % 30, &mut random));
+        }
+        let mut leaves = [0, 0];
+        let mut found = Vec::new();
+        for (at, leaves) in leaves.iter_mut().enumerate() {
+            let reader = engine.reader();
+            let mut random = SplitMix(12);
+            for asked in 0..60 {
+                let vector = &by_center(asked % 30, &mut random);
+                let effort = Effort::Chosen { probes: 10_000, refine: Some(6_600) };
+                let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+                let query = Query { vector, k: 10, effort };
+                *leaves += reader.search(&query, &mut scratch, &mut out).expect("answers").leaves;
+                assert_eq!(out, ask(&reader, vector, 10, Effort::Exact), "{metric}: {asked}");
+                found.push(out);
+            }
+            if at == 0 {
+                // Rows that are in the log alone go to memory again.
+                engine = reopen(engine, dir.path(), &|settings| {
+                    settings.without = Without::default().and("threshold-stop").expect("a name");
+                });
+            }
+        }
+        assert_eq!(found[..60], found[60..]);
+        let [with, without] = leaves;
+        match metric {
+            Metric::InnerProduct => assert_eq!(with, without, "there is no bound"),
+            _ => assert!(2 * with < without, "{metric}: {with} leaves of {without}"),
+        }
+    }
+}
