@@ -20,3 +20,4 @@ mod memory;
 mod partition;
 mod pool;
 mod router;
+mod sample;

@@ -15,6 +15,7 @@ use crate::capture::Captured;
 use crate::failure::{Failure, Kind, Poison};
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
+use crate::sample::{self, Draw};
 
 /// The rows of one moment, to be written beside the writer.
 pub(crate) struct Pinned {
@@ -232,6 +233,19 @@ impl Partition {
                 *rows = rows.saturating_add(1);
             })?;
             Ok(write_loads(&rows, &writes))
+        })
+    }
+
+    /// The drawn ones of the live rows, see [`sample`]. Cost: O(rows + drawn · dimension), without the
+    /// writer's lock but for a moment.
+    pub(crate) fn sample(&self, draw: &Draw) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            let pinned = self.writer()?.engine.pin();
+            let mut out = Vec::new();
+            pinned.for_each_chosen(&|id| draw.takes(id), &mut |row| {
+                sample::push(row.id, row.code, row.vector, &mut out);
+            })?;
+            Ok(out)
         })
     }
 
