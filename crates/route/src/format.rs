@@ -8,8 +8,7 @@
 //!        u32 cells · cells × u64 start: not before version 3, where every stem is a cell
 //!        parts × form dimension × f32 centroids, of the cells of stems that have several
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
-//!        cells × (u16 answers · answers × (u16 cell, u16 count)): not in version 1
-//!        parts × (u16 homes · homes × (u16 cell, u16 count))
+//!        cells × (u16 answers · answers × (u16 stem, u16 count)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
@@ -164,16 +163,12 @@ fn write_cells(cells: &Cells, out: &mut Writer) {
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
-    let mut write = |counts: &[(u16, u16)]| {
-        out.u16(counts.len() as u16);
-        for &(cell, count) in counts {
-            out.u16(cell);
+    for answers in &cells.answers.of_cells {
+        out.u16(answers.len() as u16);
+        for &(stem, count) in answers {
+            out.u16(stem);
             out.u16(count);
         }
-    };
-    cells.answers.of_cells.iter().for_each(|answers| write(answers));
-    for (_, homes) in cells.parted().zip(&cells.answers.homes).filter(|(parted, _)| *parted) {
-        write(homes);
     }
 }
 
@@ -198,7 +193,7 @@ fn read_cells(
         RouteError::corrupt("The template's cells do not begin where its stems do, in order.")
     })?;
     let count = starts.len();
-    let mut cells = Cells {
+    let cells = Cells {
         parts: input.f32s(families.part_count() * dimension)?,
         stems,
         starts,
@@ -209,11 +204,11 @@ fn read_cells(
         weights: input.f32s(count)?,
         affinity: input.take(count * usize::from(shards))?.to_vec(),
         thresholds: input.f32s(usize::from(shards))?,
-        answers: Answers::default(),
+        answers: match version {
+            1 => Answers::default(),
+            _ => read_answers(input, count, stem_count)?,
+        },
     };
-    if version > 1 {
-        cells.answers = read_answers(input, &cells)?;
-    }
     let positive = |x: &f32| *x >= 0.0;
     if !(cells.temperature > 0.0
         && cells.weights.iter().all(positive)
@@ -235,30 +230,21 @@ fn read_starts(input: &mut Reader) -> Result<Vec<u64>, RouteError> {
     (0..count).map(|_| input.u64()).collect()
 }
 
-fn read_answers(input: &mut Reader, cells: &Cells) -> Result<Answers, RouteError> {
-    let count = cells.len();
-    let of_cells: Result<Vec<_>, RouteError> =
-        (0..count).map(|_| read_counts(input, count)).collect();
-    let of_cells = of_cells?;
-    let homes: Result<Vec<_>, RouteError> = cells
-        .parted()
-        .map(|parted| if parted { read_counts(input, count) } else { Ok(Vec::new()) })
-        .collect();
-    Ok(Answers { of_cells, homes: homes? })
-}
-
-/// Counts by cell, ascending, of `cells` cells.
-fn read_counts(input: &mut Reader, cells: usize) -> Result<Vec<(u16, u16)>, RouteError> {
-    let count = usize::from(input.u16()?);
-    input.expect(count, 4)?;
-    let counts: Result<Vec<(u16, u16)>, RouteError> =
-        (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
-    let counts = counts?;
-    let ascending = counts.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    if !ascending || counts.last().is_some_and(|last| usize::from(last.0) >= cells) {
-        return Err(RouteError::corrupt("The template's cells name answers of no cell."));
+fn read_answers(input: &mut Reader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
+    let mut of_cells = Vec::with_capacity(cells);
+    for _ in 0..cells {
+        let count = usize::from(input.u16()?);
+        input.expect(count, 4)?;
+        let answers: Result<Vec<(u16, u16)>, RouteError> =
+            (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
+        let answers = answers?;
+        let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= stems) {
+            return Err(RouteError::corrupt("The template's cells name answers of no cell."));
+        }
+        of_cells.push(answers);
     }
-    Ok(counts)
+    Ok(Answers { of_cells })
 }
 
 fn write_lsh(lsh: &Lsh, out: &mut Writer) {

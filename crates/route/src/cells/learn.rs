@@ -51,6 +51,15 @@ pub(crate) struct Goal {
     pub(crate) parallelism: u32,
 }
 
+/// Cells after a lesson.
+pub(crate) struct Learned {
+    pub(crate) cells: Cells,
+    /// Share of the load that is expected in each.
+    loads: Vec<f64>,
+    /// Rows that each holds: all of those of a cell that was split are in its first part.
+    rows: Vec<f64>,
+}
+
 /// Forms of some rows.
 pub(super) struct Forms {
     values: Vec<f32>,
@@ -122,7 +131,7 @@ impl<'a> Lesson<'a> {
     }
 
     /// The cells, some of them split, with what the lesson and the lessons before say of their
-    /// neighbours, and the load that each is expected to have.
+    /// neighbours.
     ///
     /// * `shard_of_code`: cuts the cells as they were.
     /// * `rows`: rows of each cell as it was.
@@ -135,7 +144,7 @@ impl<'a> Lesson<'a> {
         shard_of_code: impl Fn(u64) -> u16,
         rows: &[f64],
         parallelism: u32,
-    ) -> (Cells, Vec<f64>) {
+    ) -> Learned {
         let old = cells;
         let mut random = SplitMix(self.random.next());
         let mut cells = match cells.split(self, parallelism, &mut random) {
@@ -148,7 +157,8 @@ impl<'a> Lesson<'a> {
         cells.answers = self.answers(&cells, old);
         let loads = self.loads(&cells, old, rows);
         let shards: Vec<u16> = cells.starts.iter().map(|&code| shard_of_code(code)).collect();
-        (cells.cut(&shards, &loads), loads)
+        let held: Vec<f64> = cells.starts.iter().map(|code| old.of_first(*code, rows)).collect();
+        Learned { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
     }
 
     /// What is known of where answers are. Of a stem that was never split that is what training saw, by
@@ -164,12 +174,11 @@ impl<'a> Lesson<'a> {
         let centroids = cells.centroids();
         let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &self.nearest };
         let seen = neighbors::of_rows(self.kept.space, &crowd, asked.into_iter());
-        let homes: Vec<u32> = self.codes.iter().map(|&code| cells.cell_of(code) as u32).collect();
         let numbers: Vec<u32> = (0..cells.len() as u32).collect();
-        let fresh = Answers::of(&seen, &numbers, &homes).with_homes(&self.nearest, &homes);
-        let now: Vec<u16> = old.starts.iter().map(|&code| cells.cell_of(code) as u16).collect();
+        let stem_of = |row| cells.stem_of(self.nearest[row as usize] as usize) as u16;
+        let fresh = Answers::of(&seen, &numbers, stem_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
-        fresh.and_older(&old.answers, &now, &was, &parted)
+        fresh.and_older(&old.answers, &was, &parted)
     }
 
     /// Share of the rows that each cell is the nearest to: those of its stem are known, and the
@@ -194,19 +203,15 @@ impl<'a> Lesson<'a> {
     ///
     /// Cost: O(held out · rows · dimension).
     ///
-    /// * `live_rows`: of which the lesson is a sample. The share of it says how many of a query's ten
-    ///   neighbours are in it, and so how many are looked for.
-    pub(crate) fn cut(
-        &self,
-        cells: &Cells,
-        shard_of_cell: &[u16],
-        loads: &[f64],
-        live_rows: f64,
-        goal: Goal,
-    ) -> Cells {
-        let mut cut = cells.cut(shard_of_cell, loads);
+    /// The share of all rows that the lesson has says how many of a query's ten neighbours are in it, and
+    /// so how many are looked for.
+    ///
+    pub(crate) fn cut(&self, learned: &Learned, shard_of_cell: &[u16], goal: Goal) -> Cells {
+        let Learned { cells, loads, rows } = learned;
+        let mut cut = cells.cut(shard_of_cell, rows, loads);
         let shard = |&code: &u64| shard_of_cell[cut.cell_of(code)];
         let shard_of_row: Vec<u16> = self.codes.iter().map(shard).collect();
+        let live_rows: f64 = rows.iter().sum();
         let share = self.codes.len() as f64 / live_rows.max(1.0);
         let neighbors = (share * (SURE * NEIGHBORS) as f64).ceil() as usize;
         let evidence = Evidence {
@@ -222,6 +227,16 @@ impl<'a> Lesson<'a> {
 }
 
 impl Cells {
+    /// What there is of the cell that begins at `start`; 0 if none does.
+    pub(crate) fn of_first(&self, start: u64, numbers: &[f64]) -> f64 {
+        self.starts.binary_search(&start).map_or(0.0, |cell| numbers[cell])
+    }
+
+    /// The stem of a cell.
+    fn stem_of(&self, cell: usize) -> usize {
+        self.families.cells.partition_point(|&first| first as usize <= cell) - 1
+    }
+
     /// Centroids of all cells, row-major.
     fn centroids(&self) -> Vec<f32> {
         let mut out = Vec::with_capacity(self.len() * self.dimension);

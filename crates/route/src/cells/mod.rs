@@ -124,13 +124,13 @@ impl Cells {
                 held / total * share
             }));
         }
-        self.cut(shard_of_cell, &loads)
+        self.cut(shard_of_cell, rows, &loads)
     }
 
     /// The same cells cut into shards in another way, with these shares of the load.
-    fn cut(&self, shard_of_cell: &[u16], loads: &[f64]) -> Cells {
+    fn cut(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
         let mut cut = self.clone();
-        cut.affinity = self.answers.affinity(shard_of_cell, self.shards);
+        cut.affinity = cut.affinity(&cut.spread(shard_of_cell, rows));
         cut.weights = loads.iter().zip(cut.sums()).map(|(l, sum)| *l as f32 / sum).collect();
         cut
     }

@@ -88,7 +88,7 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
-    let answers = Answers::of(&seen, &number, &cell_of);
+    let answers = Answers::of(&seen, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
         stems: permuted(&centroids, dimension, &ordered.cells),
         starts: (0..cells).map(|cell| code(cell, cells)).collect(),
@@ -97,11 +97,13 @@ pub(crate) fn train(
         dimension,
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
-        affinity: answers.affinity(&ordered.shards, shards),
+        affinity: Vec::new(),
         answers,
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };
+    // No stem has parts yet, so that it does not matter what they hold.
+    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &vec![1.0; cells]));
     let per_row = trained.affinity.chunks_exact(usize::from(shards));
     for (weight, row) in trained.weights.iter_mut().zip(per_row) {
         *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();

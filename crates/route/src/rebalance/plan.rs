@@ -148,19 +148,15 @@ impl Template {
         }
         let mut lesson = Lesson::of(cells, &inner.space, live, seed)?;
         let shard_of = |code| self.shard_of(code);
-        let (learned, shares) = lesson.learn(cells, shard_of, rows, limits.parallelism);
+        let learned = lesson.learn(cells, shard_of, rows, limits.parallelism);
         // What a cell had stays with its first part: the rows do, and of the work nothing is known.
-        let loads: Vec<f64> = learned
-            .starts
-            .iter()
-            .map(|start| cells.starts.binary_search(start).map_or(0.0, |cell| loads[cell]))
-            .collect();
+        let starts = learned.cells.starts.iter();
+        let loads: Vec<f64> = starts.map(|start| cells.of_first(*start, loads)).collect();
         let loads = awake(&loads);
-        let before = Layout::of(self, &learned, &loads, limits.parallelism);
-        let after = level(&learned, &before, &limits).unwrap_or_else(|| before.clone());
-        let live = rows.iter().sum();
+        let before = Layout::of(self, &learned.cells, &loads, limits.parallelism);
+        let after = level(&learned.cells, &before, &limits).unwrap_or_else(|| before.clone());
         let goal = Goal { recall_target, parallelism: limits.parallelism };
-        let cut = lesson.cut(&learned, &after.shard_of_cell, &shares, live, goal);
+        let cut = lesson.cut(&learned, &after.shard_of_cell, goal);
         self.plan(cut, &before, &after)
     }
 
