@@ -1,7 +1,8 @@
 //! Which partitions a query visits, given where its neighbours are expected.
 //!
-//! Partitions are ranked by the share of the neighbours that is expected in them; the partition of
-//! the nearest cell comes first whatever its share, so that a vector is always found by itself.
+//! Partitions are ranked by the share of the neighbours that is expected in them; those with a part
+//! of the nearest stem come first whatever their share, and are always visited, so that a vector is
+//! always found by itself.
 //! The query visits them in this order while the shares of those before do not exceed a threshold.
 
 use crate::partition::{partition_of_shard, shards_of_partition};
@@ -13,8 +14,10 @@ pub(crate) struct Ranking {
     order: Vec<u32>,
     /// Expected share in each partition.
     shares: Vec<f32>,
-    /// Sum of the shares of the partitions ranked before each.
+    /// Sum of the shares of the partitions ranked before each; 0 for those that come first.
     before: Vec<f32>,
+    /// Which partitions come first.
+    leads: Vec<bool>,
     shards: u16,
     parallelism: u32,
 }
@@ -23,11 +26,11 @@ impl Ranking {
     /// Ranks the partitions at `parallelism`.
     ///
     /// * `shares`: expected share of each shard, ≥ 0, summing to about 1.
-    /// * `first`: shard of the nearest cell.
+    /// * `first`: shards of the nearest stem, one or more.
     ///
     /// Cost: O(shards + parallelism · log parallelism). No allocation after the first use.
-    pub(crate) fn rank(&mut self, shares: &[f32], first: u16, parallelism: u32) {
-        let Ranking { order, shares: of, before, .. } = self;
+    pub(crate) fn rank(&mut self, shares: &[f32], first: &[u16], parallelism: u32) {
+        let Ranking { order, shares: of, before, leads, .. } = self;
         let shards = shares.len() as u16;
         of.clear();
         order.clear();
@@ -36,10 +39,14 @@ impl Ranking {
             of.push(shares[range].iter().sum());
             order.push(partition);
         }
-        let first = partition_of_shard(first, shards, parallelism);
+        leads.clear();
+        leads.resize(parallelism as usize, false);
+        for &shard in first {
+            leads[partition_of_shard(shard, shards, parallelism) as usize] = true;
+        }
         order.sort_unstable_by(|&a, &b| {
-            (b == first)
-                .cmp(&(a == first))
+            (leads[b as usize])
+                .cmp(&leads[a as usize])
                 .then(of[b as usize].total_cmp(&of[a as usize]))
                 .then(a.cmp(&b))
         });
@@ -47,7 +54,7 @@ impl Ranking {
         before.resize(parallelism as usize, 0.0);
         let mut sum = 0.0;
         for &partition in order.iter() {
-            before[partition as usize] = sum;
+            before[partition as usize] = if leads[partition as usize] { 0.0 } else { sum };
             sum += of[partition as usize];
         }
         (self.shards, self.parallelism) = (shards, parallelism);
@@ -76,13 +83,13 @@ mod tests {
     #[test]
     fn partitions_are_visited_by_share_behind_the_one_of_the_nearest_cell() {
         let mut ranking = Ranking::default();
-        ranking.rank(&[0.05, 0.15, 0.5, 0.3], 0, 4);
+        ranking.rank(&[0.05, 0.15, 0.5, 0.3], &[0], 4);
         assert_eq!(ranking.visited(0.0), [0]);
         assert_eq!(ranking.visited(0.1), [0, 2]);
         assert_eq!(ranking.visited(0.6), [0, 2, 3]);
         assert_eq!(ranking.visited(1.0), [0, 2, 3, 1]);
         assert_eq!(ranking.before(2), 0.05);
-        ranking.rank(&[0.05, 0.15, 0.5, 0.3], 0, 2);
+        ranking.rank(&[0.05, 0.15, 0.5, 0.3], &[0], 2);
         assert_eq!(ranking.visited(0.1), [0]);
         assert_eq!(ranking.visited(0.2), [0, 1]);
     }

@@ -1,12 +1,14 @@
-//! The serialised form of a template, version 2. All numbers are little-endian.
+//! The serialised form of a template, version 3. All numbers are little-endian.
 //!
 //! ```text
 //! magic "VSROUTE\0" · u16 version · u8 metric · u8 encoder (0 unplaced, 1 id, 2 cells, 3 lsh)
 //! u16 shards · u16 zero · u32 dimension · f32 length (inner_product) · u64 epoch
 //! u32 ranges · ranges × (u64 start, u16 shard)
-//! cells: u32 cells · f32 temperature · cells × form dimension × f32 centroids
+//! cells: u32 stems · f32 temperature · stems × form dimension × f32 centroids
+//!        u32 cells · cells × u64 start: not before version 3, where every stem is a cell
+//!        parts × form dimension × f32 centroids, of the cells of stems that have several
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
-//!        cells × (u16 answers · answers × (u16 cell, u16 count)): not in version 1
+//!        cells × (u16 answers · answers × (u16 stem, u16 count)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
@@ -17,7 +19,7 @@
 //! anything else is believed but the version, and every count is held against the bytes that are
 //! left before memory is taken for it.
 
-use crate::cells::{Answers, Cells};
+use crate::cells::{self, Answers, Cells, Families};
 use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
 use crate::lsh::{Family, Lsh, LshSettings};
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use vstream_vector::Metric;
 
 const MAGIC: &[u8; 8] = b"VSROUTE\0";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// The oldest version that is read.
 const VERSION_MIN: u16 = 1;
 const CHECKSUM_BYTES: usize = 4;
@@ -152,16 +154,19 @@ fn read_ranges(input: &mut Reader, shards: u16) -> Result<Ranges, RouteError> {
 }
 
 fn write_cells(cells: &Cells, out: &mut Writer) {
-    out.u32(cells.len() as u32);
+    out.u32(cells.stem_count() as u32);
     out.f32s(&[cells.temperature]);
-    out.f32s(&cells.centroids);
+    out.f32s(&cells.stems);
+    out.u32(cells.len() as u32);
+    cells.starts.iter().for_each(|&start| out.u64(start));
+    out.f32s(&cells.parts);
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
     for answers in &cells.answers.of_cells {
         out.u16(answers.len() as u16);
-        for &(cell, count) in answers {
-            out.u16(cell);
+        for &(stem, count) in answers {
+            out.u16(stem);
             out.u16(count);
         }
     }
@@ -173,20 +178,36 @@ fn read_cells(
     shards: u16,
     version: u16,
 ) -> Result<Cells, RouteError> {
-    let count = input.u32()? as usize;
-    if !(1..=CELLS_MAX).contains(&count) {
-        return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
+    let stem_count = input.u32()? as usize;
+    if !(1..=CELLS_MAX).contains(&stem_count) {
+        return Err(RouteError::corrupt(format!("The template cannot have {stem_count} cells.")));
     }
     let dimension = space.form_dimension();
+    let temperature = input.f32()?;
+    let stems = input.f32s(stem_count * dimension)?;
+    let starts = match version {
+        1 | 2 => (0..stem_count).map(|stem| cells::code(stem, stem_count)).collect(),
+        _ => read_starts(input)?,
+    };
+    let families = Families::of(&starts, stem_count).ok_or_else(|| {
+        RouteError::corrupt("The template's cells do not begin where its stems do, in order.")
+    })?;
+    let count = starts.len();
     let cells = Cells {
+        parts: input.f32s(families.part_count() * dimension)?,
+        stems,
+        starts,
+        families,
         dimension,
         shards,
-        temperature: input.f32()?,
-        centroids: input.f32s(count * dimension)?,
+        temperature,
         weights: input.f32s(count)?,
         affinity: input.take(count * usize::from(shards))?.to_vec(),
         thresholds: input.f32s(usize::from(shards))?,
-        answers: if version > 1 { read_answers(input, count)? } else { Answers::default() },
+        answers: match version {
+            1 => Answers::default(),
+            _ => read_answers(input, count, stem_count)?,
+        },
     };
     let positive = |x: &f32| *x >= 0.0;
     if !(cells.temperature > 0.0
@@ -200,7 +221,16 @@ fn read_cells(
     Ok(cells)
 }
 
-fn read_answers(input: &mut Reader, cells: usize) -> Result<Answers, RouteError> {
+fn read_starts(input: &mut Reader) -> Result<Vec<u64>, RouteError> {
+    let count = input.u32()? as usize;
+    if !(1..=CELLS_MAX).contains(&count) {
+        return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
+    }
+    input.expect(count, 8)?;
+    (0..count).map(|_| input.u64()).collect()
+}
+
+fn read_answers(input: &mut Reader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
     let mut of_cells = Vec::with_capacity(cells);
     for _ in 0..cells {
         let count = usize::from(input.u16()?);
@@ -209,7 +239,7 @@ fn read_answers(input: &mut Reader, cells: usize) -> Result<Answers, RouteError>
             (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
         let answers = answers?;
         let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= cells) {
+        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= stems) {
             return Err(RouteError::corrupt("The template's cells name answers of no cell."));
         }
         of_cells.push(answers);

@@ -71,6 +71,8 @@ pub(crate) enum Encoder {
 #[derive(Default)]
 struct Buffers {
     cells: cells::Scratch,
+    /// Shards that a query visits first.
+    first: Vec<u16>,
     ranking: Ranking,
 }
 
@@ -245,17 +247,20 @@ impl Template {
             )));
         }
         out.clear();
-        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, ranking }| {
+        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, first, ranking }| {
             scratch.form.clear();
             match &inner.encoder {
                 Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
                 Encoder::Cells(cells) => {
                     inner.space.push_query(query, &mut scratch.form);
-                    let Some(nearest) = cells.expect(scratch) else {
+                    let Some(stem) = cells.expect(scratch) else {
                         out.extend(0..parallelism);
                         return;
                     };
-                    let first = inner.ranges.shard_of(cells.code(nearest));
+                    // A row that is like the query may be in any part of its stem.
+                    first.clear();
+                    first
+                        .extend(cells.cells_of(stem).map(|c| inner.ranges.shard_of(cells.code(c))));
                     ranking.rank(&scratch.shares, first, parallelism);
                     let threshold = cells.thresholds[parallelism as usize - 1];
                     out.extend_from_slice(ranking.visited(threshold));

@@ -131,8 +131,22 @@ impl PinnedSnapshot {
     ///
     /// Errors: `Corrupt`, `Io`, if rows are in segments that cannot be read.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) -> Result<(), Error> {
+        self.for_each_chosen(&|_| true, visit)
+    }
+
+    /// Shows the rows whose id is `chosen`; the vectors of others in memory are not looked at.
+    ///
+    /// Errors: as [`PinnedSnapshot::for_each_row`].
+    pub fn for_each_chosen(
+        &self,
+        chosen: &dyn Fn(u64) -> bool,
+        visit: &mut dyn FnMut(&Row<'_>),
+    ) -> Result<(), Error> {
         let mut values = vec![0.0; self.settings.dimension];
         self.rows.for_each_row(&mut |key, vector| {
+            if !chosen(key.id) {
+                return;
+            }
             vector.read(&mut values);
             let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
             visit(&Row { id, version, code, shard, vector: &values });

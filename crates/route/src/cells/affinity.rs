@@ -1,57 +1,118 @@
-//! In which cells the answers to each cell's queries were found, and so in which shards.
+//! In which stems the answers to each cell's queries were found, and so in which shards.
+//!
+//! Stems, since they stay: where the rows of a stem are, in which of its parts and so in which shards,
+//! is counted all the time and needs no sample.
 
 use super::neighbors::Seen;
+use super::Cells;
 
 /// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
 const ANSWERS: usize = 10;
-/// Weight of a cell's own shard against that of its neighbours' shards, in sum.
+/// Weight of where a cell's own rows are against where its neighbours are, in sum.
 const OWN_SHARE: f32 = 0.5;
 /// Neighbours that every shard of every cell is granted unseen.
 const UNSEEN: f32 = 0.02;
 
-/// For each cell: other cells, or itself, and how many answers to its queries they hold. Ascending
-/// by cell.
+/// Share of a stem's rows that its parts are granted evenly, whatever they hold: rows to come.
+const TO_COME: f32 = 0.1;
+
+/// For each cell: stems, and how many answers to the cell's queries they hold. Ascending by stem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) of_cells: Vec<Vec<(u16, u16)>>,
 }
 
+/// How the rows of each stem are spread over shards: `(shard, share)`, the shares of a stem sum to 1.
+pub(super) type Spread = Vec<Vec<(u16, f32)>>;
+
 impl Answers {
-    /// Counts what training saw.
+    /// Counts what was seen.
     ///
     /// * `number`: new number of each old cell.
-    /// * `cell_of`: old cell of each row.
-    pub(super) fn of(seen: &[Seen], number: &[u32], cell_of: &[u32]) -> Answers {
+    /// * `stem_of`: stem of each row, in the new order.
+    pub(super) fn of(seen: &[Seen], number: &[u32], stem_of: impl Fn(u32) -> u16) -> Answers {
         let mut cells: Vec<Vec<u16>> = vec![Vec::new(); number.len()];
         for query in seen {
-            let rows = query.rows.iter().take(ANSWERS);
-            let answers = rows.map(|&row| number[cell_of[row as usize] as usize] as u16);
+            let answers = query.rows.iter().take(ANSWERS).map(|&row| stem_of(row));
             cells[number[query.cell as usize] as usize].extend(answers);
         }
-        let count = |mut cells: Vec<u16>| {
-            cells.sort_unstable();
-            let same = cells.chunk_by(|a, b| a == b);
-            same.map(|run| (run[0], run.len().min(usize::from(u16::MAX)) as u16)).collect()
-        };
         Answers { of_cells: cells.into_iter().map(count).collect() }
     }
 
-    /// `cells × shards`: how much of the answers to a cell's queries each shard holds when the cells
-    /// are cut this way; each row's largest entry is 255.
-    pub(crate) fn affinity(&self, shard_of_cell: &[u16], shards: u16) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.of_cells.len() * usize::from(shards));
-        let mut row = vec![0.0f32; usize::from(shards)];
-        for (answers, &own) in self.of_cells.iter().zip(shard_of_cell) {
-            row.fill(UNSEEN);
-            for &(cell, count) in answers {
-                row[usize::from(shard_of_cell[usize::from(cell)])] += f32::from(count);
+    /// These answers of the cells in `parted`, and half as much what was known of them before; of the
+    /// others what was known. All are as they are if nothing was.
+    ///
+    /// * `was`: older number of each cell.
+    pub(super) fn and_older(mut self, older: &Answers, was: &[usize], parted: &[bool]) -> Answers {
+        if older.of_cells.is_empty() {
+            return self;
+        }
+        for ((answers, &was), &parted) in self.of_cells.iter_mut().zip(was).zip(parted) {
+            let known = &older.of_cells[was];
+            if !parted {
+                answers.clone_from(known);
+                continue;
             }
-            let total: f32 = row.iter().sum();
-            row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
-            row[usize::from(own)] += OWN_SHARE;
-            let largest = row.iter().copied().fold(0.0, f32::max);
-            out.extend(row.iter().map(|share| (share / largest * 255.0).round() as u8));
+            for &(stem, count) in known {
+                match answers.binary_search_by_key(&stem, |answer| answer.0) {
+                    Ok(at) => answers[at].1 = answers[at].1.saturating_add(count / 2),
+                    Err(at) if count > 1 => answers.insert(at, (stem, count / 2)),
+                    Err(_) => {}
+                }
+            }
+        }
+        self
+    }
+}
+
+impl Cells {
+    /// Where the rows of every stem are when the cells are cut this way.
+    ///
+    /// * `rows`: of each cell, any unit.
+    pub(super) fn spread(&self, shard_of_cell: &[u16], rows: &[f64]) -> Spread {
+        let of_stem = |stem| {
+            let cells = self.cells_of(stem);
+            let held: f64 = rows[cells.clone()].iter().sum();
+            let even = 1.0 / cells.len() as f32;
+            let share = |cell: usize| match held > 0.0 {
+                true => TO_COME * even + (1.0 - TO_COME) * (rows[cell] / held) as f32,
+                false => even,
+            };
+            cells.map(|cell| (shard_of_cell[cell], share(cell))).collect()
+        };
+        (0..self.stem_count()).map(of_stem).collect()
+    }
+
+    /// `cells × shards`: how much of the answers to a cell's queries each shard holds when stems are
+    /// spread this way; each row's largest entry is 255.
+    pub(super) fn affinity(&self, spread: &Spread) -> Vec<u8> {
+        let shards = usize::from(self.shards);
+        let mut out = Vec::with_capacity(self.len() * shards);
+        let mut row = vec![0.0f32; shards];
+        for stem in 0..self.stem_count() {
+            for answers in &self.answers.of_cells[self.cells_of(stem)] {
+                row.fill(UNSEEN);
+                for &(answer, count) in answers {
+                    for &(shard, share) in &spread[usize::from(answer)] {
+                        row[usize::from(shard)] += f32::from(count) * share;
+                    }
+                }
+                let total: f32 = row.iter().sum();
+                row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
+                for &(shard, share) in &spread[stem] {
+                    row[usize::from(shard)] += OWN_SHARE * share;
+                }
+                let largest = row.iter().copied().fold(0.0, f32::max);
+                out.extend(row.iter().map(|share| (share / largest * 255.0).round() as u8));
+            }
         }
         out
     }
+}
+
+/// How often each stem occurs, ascending.
+fn count(mut cells: Vec<u16>) -> Vec<(u16, u16)> {
+    cells.sort_unstable();
+    let same = cells.chunk_by(|a, b| a == b);
+    same.map(|run| (run[0], run.len().min(usize::from(u16::MAX)) as u16)).collect()
 }

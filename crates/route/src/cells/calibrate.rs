@@ -12,14 +12,14 @@
 //! Under inner_product it is the other way round, because the stream has longer rows than the
 //! sample and they are the answers; there half of the misses that the target allows are kept back.
 
-use super::nearest::measure;
+use super::nearest::Distances;
 use super::neighbors::exact;
 use super::train::Sample;
 use super::Cells;
 use crate::fan_out::Ranking;
 
 /// Neighbours of a query that have to be found.
-const NEIGHBORS: usize = 10;
+pub(super) const NEIGHBORS: usize = 10;
 /// The unit of temperature: how much farther than the nearest cell this one is, on average.
 const SCALE_CELL: usize = 32;
 /// Temperatures tried, in that unit.
@@ -29,9 +29,7 @@ const COMPARED: [u32; 4] = [2, 4, 8, 16];
 
 /// One held-out query.
 struct Query {
-    distances: Vec<f32>,
-    nearest: usize,
-    least: f32,
+    distances: Distances,
     /// Shards of its true neighbours.
     answers: Vec<u16>,
 }
@@ -41,13 +39,15 @@ struct Trial<'a> {
     queries: &'a [Query],
     /// `queries × shards`.
     shares: Vec<f32>,
-    /// Shard of each query's nearest cell.
-    first: &'a [u16],
+    /// Shards of the cells of each query's nearest stem.
+    first: &'a [Vec<u16>],
     shards: u16,
 }
 
 /// What is known about queries and their neighbours.
 pub(super) struct Evidence<'a> {
+    /// Neighbours of a query that have to be found among these rows.
+    pub(super) neighbors: usize,
     /// Rows that took no part in training: the queries.
     pub(super) held_out: &'a Sample<'a>,
     /// Rows to be found, and the shard of each.
@@ -59,11 +59,9 @@ pub(super) struct Evidence<'a> {
 /// Sets the temperature and the thresholds of `cells`.
 pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Evidence) {
     let queries = queries(cells, evidence);
-    let first: Vec<u16> =
-        queries.iter().map(|query| evidence.shard_of_cell[query.nearest]).collect();
+    let first = first(cells, &queries, evidence);
     let scale = scale(&queries);
-    let kept_back = if evidence.kept.space.is_symmetric() { 0.0 } else { 0.5 };
-    let target = recall_target + (1.0 - recall_target) * kept_back;
+    let target = target(recall_target, evidence);
     let mut best: Option<(f64, f32, Trial)> = None;
     for times in TEMPERATURES {
         let temperature = (scale * times).clamp(f32::MIN_POSITIVE, f32::MAX);
@@ -87,18 +85,40 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Eviden
     }
 }
 
+/// Sets the threshold of `cells` at one parallelism, at the temperature that they have.
+pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, evidence: &Evidence) {
+    let queries = queries(cells, evidence);
+    let first = first(cells, &queries, evidence);
+    let trial = Trial::new(cells, &queries, &first, cells.temperature);
+    let threshold = trial.threshold(parallelism, target(recall_target, evidence));
+    cells.thresholds[parallelism as usize - 1] = threshold;
+}
+
+/// Shards of the nearest stem of each query.
+fn first(cells: &Cells, queries: &[Query], evidence: &Evidence) -> Vec<Vec<u16>> {
+    let first =
+        |query: &Query| evidence.shard_of_cell[cells.cells_of(query.distances.stem)].to_vec();
+    queries.iter().map(first).collect()
+}
+
+/// Share of the neighbours among known rows that have to be found for `recall_target` of all.
+fn target(recall_target: f32, evidence: &Evidence) -> f32 {
+    let kept_back = if evidence.kept.space.is_symmetric() { 0.0 } else { 0.5 };
+    recall_target + (1.0 - recall_target) * kept_back
+}
+
 fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
     let Evidence { held_out, kept, shard_of_row, .. } = evidence;
     let mut queries = Vec::with_capacity(held_out.rows().len());
     for at in 0..held_out.rows().len() as u32 {
         let form = held_out.queries().row(at);
-        let mut distances = Vec::with_capacity(cells.len());
-        let (nearest, least) = measure(&cells.centroids, form, &mut distances);
+        let mut distances = Distances::default();
+        cells.measure(form, &mut distances);
         // Where distances overflow every partition is visited and there is nothing to learn.
-        if least.is_finite() {
-            let answers = exact(held_out.space, kept.rows(), form, NEIGHBORS);
+        if distances.least.is_finite() {
+            let answers = exact(held_out.space, kept.rows(), form, evidence.neighbors);
             let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
-            queries.push(Query { distances, nearest, least, answers });
+            queries.push(Query { distances, answers });
         }
     }
     queries
@@ -108,20 +128,25 @@ fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
 fn scale(queries: &[Query]) -> f32 {
     let mut sum = 0.0f64;
     for query in queries {
-        let mut distances = query.distances.clone();
+        let mut distances = query.distances.cells.clone();
         let at = SCALE_CELL.min(distances.len() - 1);
         let far = *distances.select_nth_unstable_by(at, f32::total_cmp).1;
-        sum += f64::from((far - query.least).min(f32::MAX));
+        sum += f64::from((far - query.distances.least).min(f32::MAX));
     }
     (sum / queries.len().max(1) as f64) as f32
 }
 
 impl<'a> Trial<'a> {
-    fn new(cells: &Cells, queries: &'a [Query], first: &'a [u16], temperature: f32) -> Trial<'a> {
+    fn new(
+        cells: &Cells,
+        queries: &'a [Query],
+        first: &'a [Vec<u16>],
+        temperature: f32,
+    ) -> Trial<'a> {
         let mut shares = Vec::with_capacity(queries.len() * usize::from(cells.shards));
         let mut of_one = Vec::new();
         for query in queries {
-            cells.weigh(&query.distances, query.least, temperature, &mut of_one);
+            cells.weigh(&query.distances, temperature, &mut of_one);
             shares.extend_from_slice(&of_one);
         }
         Trial { queries, shares, first, shards: cells.shards }
@@ -132,7 +157,7 @@ impl<'a> Trial<'a> {
         let mut ranking = Ranking::default();
         for (at, query) in self.queries.iter().enumerate() {
             let shares = &self.shares[at * shards..][..shards];
-            ranking.rank(shares, self.first[at], parallelism);
+            ranking.rank(shares, &self.first[at], parallelism);
             visit(query, &ranking);
         }
     }

@@ -3,19 +3,24 @@
 //! Training, each step in its file:
 //!
 //! 1. `tree`: halve the sample again and again into leaves of equal size; a few rounds of k-means
-//!    round them off. The means are the cells.
+//!    round them off. The means are the stems, each a cell at first.
 //! 2. `neighbors`: find the nearest rows of every row, and count how often two cells share them.
 //! 3. `order`: cut that graph of cells into halves of equal load with few shared neighbours across
 //!    the cut, again and again. The cells are numbered in the order of this tree; shards are its
 //!    subtrees, so that every power-of-two parallelism cuts where the tree was cut.
 //! 4. `calibrate`: with rows held out from steps 1 to 3, find how much of a query's expected
 //!    neighbours the visited partitions must hold, for each parallelism.
+//!
+//! While the job runs, `learn` divides the cells that have grown too large and finds out anew where
+//! neighbours are, from rows that live now.
 
 mod affinity;
 mod calibrate;
+mod learn;
 mod nearest;
 mod neighbors;
 mod order;
+mod split;
 mod train;
 mod tree;
 
@@ -23,14 +28,28 @@ mod tree;
 mod tests;
 
 pub(crate) use affinity::Answers;
+pub use learn::Live;
+pub(crate) use learn::{Goal, Lesson};
 pub(crate) use nearest::Scratch;
 pub(crate) use train::{ranges, train, CellsSettings};
 
+use std::ops::Range;
+
 /// Trained cells.
+///
+/// Training makes *stems*, which stay for ever: the stem of a vector is the one nearest to it. A stem
+/// is one cell until it is split; then its parts are cells, and the vector belongs to the nearest of
+/// them. So the code of a vector may change, but it always lies in the interval of its stem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cells {
-    /// `cells × form dimension`, row-major, in the order of the numbers.
-    pub(crate) centroids: Vec<f32>,
+    /// `stems × form dimension`, row-major, in the order of the line.
+    pub(crate) stems: Vec<f32>,
+    /// First code of each cell: ascending, those of all stems among them.
+    pub(crate) starts: Vec<u64>,
+    /// Which cells are those of which stem; follows from `starts`.
+    pub(crate) families: Families,
+    /// Centroids of the cells of those stems that have more than one, row-major, in order.
+    pub(crate) parts: Vec<f32>,
     /// Dimensions of a form.
     pub(crate) dimension: usize,
     /// Shards of the template.
@@ -38,8 +57,8 @@ pub(crate) struct Cells {
     /// What a cell weighs when it is as near as can be: its share of the load, finite, ≥ 0, over
     /// the sum of its row of `affinity`.
     pub(crate) weights: Vec<f32>,
-    /// `cells × shards`: where the neighbours of a query in this cell were found, and the cell's
-    /// own shard; each row's largest entry is 255.
+    /// `cells × shards`: where the neighbours of a query in this cell were found, and where the
+    /// rows near to its centroid are; each row's largest entry is 255.
     pub(crate) affinity: Vec<u8>,
     /// What `affinity` is made of, cell by cell; empty in templates that older versions wrote,
     /// whose ranges therefore stay as they are.
@@ -53,42 +72,129 @@ pub(crate) struct Cells {
 impl Cells {
     /// Number of cells.
     pub(crate) fn len(&self) -> usize {
-        self.weights.len()
+        self.starts.len()
     }
 
-    /// The cell that a code of this template names. Codes of no cell belong to the last one.
+    /// The cell that a code of this template names: the last that does not begin behind it.
     pub(crate) fn cell_of(&self, code: u64) -> usize {
-        let bits = self.len().next_power_of_two().trailing_zeros();
-        let cell = code.checked_shr(64 - bits).unwrap_or(0) as usize;
-        cell.min(self.len() - 1)
+        self.starts.partition_point(|&start| start <= code).max(1) - 1
+    }
+
+    /// The cells of a stem.
+    pub(crate) fn cells_of(&self, stem: usize) -> Range<usize> {
+        self.families.cells[stem] as usize..self.families.cells[stem + 1] as usize
+    }
+
+    /// The centroids of the parts of a stem; none if it is one cell.
+    fn parts_of(&self, stem: usize) -> &[f32] {
+        let parts = self.families.parts[stem] as usize..self.families.parts[stem + 1] as usize;
+        &self.parts[parts.start * self.dimension..parts.end * self.dimension]
+    }
+
+    /// For each cell, whether its stem has several.
+    pub(crate) fn parted(&self) -> impl Iterator<Item = bool> + '_ {
+        (0..self.stem_count()).flat_map(|stem| {
+            let cells = self.cells_of(stem).len();
+            std::iter::repeat_n(cells > 1, cells)
+        })
+    }
+
+    /// Number of stems.
+    pub(crate) fn stem_count(&self) -> usize {
+        self.families.cells.len() - 1
     }
 
     /// The same cells cut into shards in another way.
     ///
     /// * `shard_of_cell`: one per cell.
-    /// * `rows`: rows that each cell holds by now, any unit; they replace what training expected.
+    /// * `rows`: rows that each cell holds by now, any unit; they replace what was known of them.
+    ///   Among the parts of a stem the old shares stay, as its older rows are all in one of them.
     pub(crate) fn recut(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
-        let mut recut = self.clone();
-        recut.affinity = self.answers.affinity(shard_of_cell, self.shards);
+        let shares = self.shares();
         // Half a row for every cell: an empty one may still be hit.
         let total: f64 = rows.iter().map(|rows| rows + 0.5).sum();
-        let sums = recut.affinity.chunks_exact(usize::from(self.shards));
-        let sums = sums.map(|row| row.iter().map(|&a| f32::from(a)).sum::<f32>());
-        recut.weights =
-            rows.iter().zip(sums).map(|(rows, sum)| ((rows + 0.5) / total) as f32 / sum).collect();
-        recut
+        let mut loads = Vec::with_capacity(self.len());
+        for stem in 0..self.stem_count() {
+            let cells = self.cells_of(stem);
+            let held: f64 = rows[cells.clone()].iter().map(|rows| rows + 0.5).sum();
+            let known: f64 = shares[cells.clone()].iter().sum();
+            let even = 1.0 / cells.len() as f64;
+            loads.extend(cells.map(|cell| {
+                let share = if known > 0.0 { shares[cell] / known } else { even };
+                held / total * share
+            }));
+        }
+        self.cut(shard_of_cell, rows, &loads)
     }
 
-    /// Code of a cell: its number in the top bits, so that the code of a cell which is split later
-    /// is the common prefix of its parts.
+    /// The same cells cut into shards in another way, with these shares of the load.
+    fn cut(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
+        let mut cut = self.clone();
+        cut.affinity = cut.affinity(&cut.spread(shard_of_cell, rows));
+        cut.weights = loads.iter().zip(cut.sums()).map(|(l, sum)| *l as f32 / sum).collect();
+        cut
+    }
+
+    /// Share of the load that each cell is expected to have.
+    fn shares(&self) -> Vec<f64> {
+        let loads = self.weights.iter().zip(self.sums());
+        loads.map(|(&weight, sum)| f64::from(weight * sum)).collect()
+    }
+
+    /// Sum of each row of `affinity`.
+    fn sums(&self) -> impl Iterator<Item = f32> + '_ {
+        let rows = self.affinity.chunks_exact(usize::from(self.shards));
+        rows.map(|row| row.iter().map(|&a| f32::from(a)).sum())
+    }
+
+    /// The first code of a cell, which its rows get: the common prefix of all codes in it.
     pub(crate) fn code(&self, cell: usize) -> u64 {
-        code(cell, self.len())
+        self.starts[cell]
     }
 }
 
-/// Code of cell number `cell` among `cells`.
-pub(crate) fn code(cell: usize, cells: usize) -> u64 {
-    let bits = cells.next_power_of_two().trailing_zeros();
-    // One cell needs no bits, and a shift by 64 is none.
-    (cell as u64).checked_shl(64 - bits).unwrap_or(0)
+/// Which cells, and which part centroids, are those of which stem: for each stem the number of its
+/// first one, and last how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Families {
+    pub(crate) cells: Vec<u32>,
+    pub(crate) parts: Vec<u32>,
+}
+
+impl Families {
+    /// Families of `stems` stems whose cells begin at `starts`; `None` unless these ascend and the
+    /// start of every stem is among them.
+    pub(crate) fn of(starts: &[u64], stems: usize) -> Option<Families> {
+        if !starts.windows(2).all(|pair| pair[0] < pair[1]) {
+            return None;
+        }
+        let mut families = Families { cells: Vec::with_capacity(stems + 1), parts: vec![0] };
+        for stem in 0..stems {
+            families.cells.push(starts.binary_search(&code(stem, stems)).ok()? as u32);
+        }
+        families.cells.push(starts.len() as u32);
+        let mut parts = 0;
+        for pair in families.cells.windows(2) {
+            parts += if pair[1] - pair[0] > 1 { pair[1] - pair[0] } else { 0 };
+            families.parts.push(parts);
+        }
+        Some(families)
+    }
+
+    /// Every stem one cell.
+    pub(crate) fn whole(stems: usize) -> Families {
+        Families { cells: (0..=stems as u32).collect(), parts: vec![0; stems + 1] }
+    }
+
+    /// Number of part centroids.
+    pub(crate) fn part_count(&self) -> usize {
+        self.parts.last().map_or(0, |&parts| parts as usize)
+    }
+}
+
+/// Code of stem number `stem` among `stems`: its number in the top bits.
+pub(crate) fn code(stem: usize, stems: usize) -> u64 {
+    let bits = stems.next_power_of_two().trailing_zeros();
+    // One stem needs no bits, and a shift by 64 is none.
+    (stem as u64).checked_shl(64 - bits).unwrap_or(0)
 }

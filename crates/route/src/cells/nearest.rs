@@ -13,49 +13,93 @@ const FLOOR: f32 = 0.002;
 pub(crate) struct Scratch {
     /// The vector in the template's space.
     pub(crate) form: Vec<f32>,
-    distances: Vec<f32>,
+    distances: Distances,
     /// Expected share of the neighbours in each shard, after [`Cells::expect`]; sums to 1.
     pub(crate) shares: Vec<f32>,
 }
 
+/// How far all cells are from one form.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Distances {
+    /// Of each cell.
+    pub(super) cells: Vec<f32>,
+    /// The least of them.
+    pub(super) least: f32,
+    /// The nearest stem, the lowest of equals.
+    pub(super) stem: usize,
+    stems: Vec<f32>,
+    parts: Vec<f32>,
+}
+
 impl Cells {
-    /// The cell nearest to the row form in `scratch.form`, the lowest of equals.
+    /// The cell of the row form in `scratch.form`: of the nearest stem the nearest part, the lowest
+    /// of equals.
     ///
-    /// Cost: cells × dimension. No allocation after the first row.
+    /// Cost: stems × dimension. No allocation after the first row.
     pub(crate) fn nearest(&self, scratch: &mut Scratch) -> usize {
-        measure(&self.centroids, &scratch.form, &mut scratch.distances).0
+        let Scratch { form, distances, .. } = scratch;
+        let (stem, _) = measure(&self.stems, form, &mut distances.stems);
+        self.nearest_of(stem, form)
     }
 
-    /// Fills `scratch.shares` for the query form in `scratch.form` and returns the nearest cell;
+    /// The nearest cell of a stem.
+    pub(super) fn nearest_of(&self, stem: usize, form: &[f32]) -> usize {
+        let cells = self.cells_of(stem);
+        let (mut best, mut least) = (cells.start, f32::INFINITY);
+        for (cell, centroid) in cells.zip(self.parts_of(stem).chunks_exact(form.len())) {
+            let distance = kernels::l2_squared(form, centroid);
+            if distance < least {
+                (best, least) = (cell, distance);
+            }
+        }
+        best
+    }
+
+    /// Fills `scratch.shares` for the query form in `scratch.form` and returns the nearest stem;
     /// `None` if distances overflow, when nothing can be said.
     ///
     /// Each cell says where the neighbours of queries in it were found; cells speak with a weight
     /// that falls off exponentially with their distance.
     ///
-    /// Cost: cells × dimension + near cells × shards. No allocation after the first query.
+    /// Cost: (stems + parts) × dimension + near cells × shards. No allocation after the first query.
     pub(crate) fn expect(&self, scratch: &mut Scratch) -> Option<usize> {
         let Scratch { form, distances, shares } = scratch;
-        let (nearest, least) = measure(&self.centroids, form, distances);
-        if !least.is_finite() {
+        self.measure(form, distances);
+        if !distances.least.is_finite() {
             return None;
         }
-        self.weigh(distances, least, self.temperature, shares);
-        Some(nearest)
+        self.weigh(distances, self.temperature, shares);
+        Some(distances.stem)
+    }
+
+    /// How far every cell is from `form`.
+    pub(super) fn measure(&self, form: &[f32], out: &mut Distances) {
+        let (stem, least) = measure(&self.stems, form, &mut out.stems);
+        (out.stem, out.least) = (stem, least);
+        out.cells.clear();
+        if self.parts.is_empty() {
+            out.cells.extend_from_slice(&out.stems);
+            return;
+        }
+        measure(&self.parts, form, &mut out.parts);
+        let mut parts = out.parts.iter();
+        for (stem, &distance) in out.stems.iter().enumerate() {
+            match self.cells_of(stem).len() {
+                1 => out.cells.push(distance),
+                count => out.cells.extend(parts.by_ref().take(count)),
+            }
+        }
+        out.least = out.cells.iter().copied().fold(f32::INFINITY, f32::min);
     }
 
     /// The second half of [`Cells::expect`], at a given temperature.
-    pub(super) fn weigh(
-        &self,
-        distances: &[f32],
-        least: f32,
-        temperature: f32,
-        shares: &mut Vec<f32>,
-    ) {
+    pub(super) fn weigh(&self, distances: &Distances, temperature: f32, shares: &mut Vec<f32>) {
         let shards = usize::from(self.shards);
         shares.clear();
         shares.resize(shards, 0.0);
+        let least = distances.least;
         let reach = least + REACH * temperature;
-        for (cell, &distance) in distances.iter().enumerate() {
+        for (cell, &distance) in distances.cells.iter().enumerate() {
             if distance <= reach {
                 let weight = self.weights[cell] * ((least - distance) / temperature).exp();
                 let row = &self.affinity[cell * shards..][..shards];

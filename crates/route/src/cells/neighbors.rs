@@ -20,19 +20,28 @@ pub(super) struct Seen {
     pub(super) rows: Vec<u32>,
 }
 
-/// The (nearly) nearest rows of each row, over the rows of its nearest cells.
+/// Rows among which neighbours are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd<'a> {
+    pub(super) rows: Rows<'a>,
+    /// Query forms of the same rows.
+    pub(super) queries: Rows<'a>,
+    /// `cells × dimension`.
+    pub(super) centroids: &'a [f32],
+    /// Cell of each row.
+    pub(super) cell_of: &'a [u32],
+}
+
+/// The (nearly) nearest rows of the rows in `asked`, over the rows of their nearest cells.
 ///
-/// * `queries`: query forms of the same rows.
-///
-/// Cost: O(rows · (cells + candidates) · dimension), where candidates are about 1,024 rows but at
+/// Cost: O(asked · (cells + candidates) · dimension), where candidates are about 1,024 rows but at
 /// least one cell.
-pub(super) fn of_all(
+pub(super) fn of_rows(
     space: &Space,
-    rows: Rows,
-    queries: Rows,
-    centroids: &[f32],
-    cell_of: &[u32],
+    crowd: &Crowd,
+    asked: impl ExactSizeIterator<Item = u32>,
 ) -> Vec<Seen> {
+    let Crowd { rows, queries, centroids, cell_of } = *crowd;
     let cells = centroids.len() / rows.dimension;
     let mut members = vec![Vec::new(); cells];
     for (at, &cell) in cell_of.iter().enumerate() {
@@ -41,8 +50,8 @@ pub(super) fn of_all(
     let (mut distances, mut order) = (Vec::new(), Vec::with_capacity(cells));
     let mut top = TopK::new(GRAPH_NEIGHBORS);
     let mut found = Vec::new();
-    let mut seen = Vec::with_capacity(rows.len());
-    for at in 0..rows.len() as u32 {
+    let mut seen = Vec::with_capacity(asked.len());
+    for at in asked {
         let query = queries.row(at);
         let (cell, _) = measure(centroids, query, &mut distances);
         order.clear();

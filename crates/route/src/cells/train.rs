@@ -1,12 +1,12 @@
 //! The four steps of training, put together.
 
 use super::affinity::Answers;
-use super::calibrate::{calibrate, Evidence};
+use super::calibrate::{calibrate, Evidence, NEIGHBORS};
 use super::nearest::measure;
-use super::neighbors::{self, Graph};
+use super::neighbors::{self, Crowd, Graph};
 use super::order::{order, Terrain};
 use super::tree::{grow, Rows};
-use super::{code, Cells};
+use super::{code, Cells, Families};
 use crate::error::RouteError;
 use crate::random::{permutation, seeded};
 use crate::ranges::Ranges;
@@ -70,10 +70,12 @@ pub(crate) fn train(
         )));
     }
     let mut random = seeded(seed, PURPOSE);
-    let (held_out, kept) = divide(space, sample, &mut random);
+    let (held_out, kept, _) = divide(space, sample, &mut random);
 
     let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
-    let seen = neighbors::of_all(space, kept.rows(), kept.queries(), &centroids, &cell_of);
+    let (rows, queries) = (kept.rows(), kept.queries());
+    let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &cell_of };
+    let seen = neighbors::of_rows(space, &crowd, 0..rows.len() as u32);
     let loads = loads(&centroids, &cell_of, &kept, &held_out);
     let graph = Graph::of(&seen, &cell_of, cells);
     let dimension = space.form_dimension();
@@ -86,33 +88,45 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
-    let answers = Answers::of(&seen, &number, &cell_of);
+    let answers = Answers::of(&seen, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
-        centroids: permuted(&centroids, dimension, &ordered.cells),
+        stems: permuted(&centroids, dimension, &ordered.cells),
+        starts: (0..cells).map(|cell| code(cell, cells)).collect(),
+        families: Families::whole(cells),
+        parts: Vec::new(),
         dimension,
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
-        affinity: answers.affinity(&ordered.shards, shards),
+        affinity: Vec::new(),
         answers,
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };
+    // No stem has parts yet, so that it does not matter what they hold.
+    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &vec![1.0; cells]));
     let per_row = trained.affinity.chunks_exact(usize::from(shards));
     for (weight, row) in trained.weights.iter_mut().zip(per_row) {
         *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();
     }
     let evidence = Evidence {
+        neighbors: NEIGHBORS,
         held_out: &held_out,
         kept: &kept,
         shard_of_row: &shard_of_row,
         shard_of_cell: &ordered.shards,
     };
     calibrate(&mut trained, settings.recall_target, &evidence);
-    Ok((trained, ranges(&ordered.shards, shards)?))
+    let ranges = ranges(&trained.starts, &ordered.shards, shards)?;
+    Ok((trained, ranges))
 }
 
-/// Divides the sample at random into rows held out for calibration and rows to train on.
-fn divide<'a>(space: &'a Space, sample: &[f32], random: &mut SplitMix) -> (Sample<'a>, Sample<'a>) {
+/// Divides the sample at random into rows held out for calibration and rows to train on, and says
+/// which rows the latter are.
+pub(super) fn divide<'a>(
+    space: &'a Space,
+    sample: &[f32],
+    random: &mut SplitMix,
+) -> (Sample<'a>, Sample<'a>, Vec<u32>) {
     let rows = sample.len() / space.dimension;
     let held_out = (rows / HOLD_OUT_ONE_IN).clamp(1, HELD_OUT_MAX);
     let order = permutation(random, rows);
@@ -127,7 +141,7 @@ fn divide<'a>(space: &'a Space, sample: &[f32], random: &mut SplitMix) -> (Sampl
         }
         part
     };
-    (forms(&order[..held_out]), forms(&order[held_out..]))
+    (forms(&order[..held_out]), forms(&order[held_out..]), order[held_out..].to_vec())
 }
 
 /// Share of the stream that each cell will get, > 0, summing to 1.
@@ -164,11 +178,17 @@ fn permuted(values: &[f32], width: usize, order: &[u32]) -> Vec<f32> {
 }
 
 /// The line cut where the shard of the cells changes.
-pub(crate) fn ranges(shard_of_cell: &[u16], shards: u16) -> Result<Ranges, RouteError> {
+///
+/// * `starts`: first code of each cell.
+pub(crate) fn ranges(
+    starts: &[u64],
+    shard_of_cell: &[u16],
+    shards: u16,
+) -> Result<Ranges, RouteError> {
     let mut pairs: Vec<(u64, u16)> = Vec::new();
-    for (cell, &shard) in shard_of_cell.iter().enumerate() {
+    for (&start, &shard) in starts.iter().zip(shard_of_cell) {
         if pairs.last().is_none_or(|last| last.1 != shard) {
-            pairs.push((code(cell, shard_of_cell.len()), shard));
+            pairs.push((start, shard));
         }
     }
     Ranges::from_pairs(&pairs, shards)

@@ -2,7 +2,7 @@
 
 use super::boundary;
 use super::layout::Layout;
-use crate::cells;
+use crate::cells::{self, Goal, Lesson, Live};
 use crate::error::RouteError;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
@@ -65,6 +65,17 @@ impl Rebalance {
     }
 }
 
+/// What a renewal keeps to, beside the limits of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Renewal {
+    /// When and how cells move.
+    pub limits: Rebalance,
+    /// Share of the true neighbours that the visited partitions must hold, in `(0, 1]`.
+    pub recall_target: f32,
+    /// Seed of all chance.
+    pub seed: u64,
+}
+
 /// A new template and what it is worth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -93,18 +104,75 @@ impl Template {
         rows: &[f64],
         limits: &Rebalance,
     ) -> Result<Option<Plan>, RouteError> {
-        let inner = &*self.inner;
-        limits.validate(inner.shards)?;
-        let Encoder::Cells(cells) = &inner.encoder else {
-            return Err(RouteError::invalid(
-                "Only the encoder cells has ranges that can change hands.",
-            ));
-        };
+        let cells = self.cells_to_plan(loads, rows, limits)?;
         if cells.answers.of_cells.is_empty() {
             return Err(RouteError::invalid(
                 "An older version wrote this template: its ranges stay as they are.",
             ));
         }
+        let loads = awake(loads);
+        let before = Layout::of(self, cells, &loads, limits.parallelism);
+        let Some(after) = level(cells, &before, limits) else { return Ok(None) };
+        let recut = cells.recut(&after.shard_of_cell, rows);
+        self.plan(recut, &before, &after).map(Some)
+    }
+
+    /// Plans the next template from what lives now: cells that have grown too large are split, where
+    /// neighbours are is learned anew, and cells move if the load asks for it. Nothing may have to
+    /// move; the plan is the next epoch all the same.
+    ///
+    /// Codes of rows stay what they are. Of a cell that is split its older rows stay together.
+    ///
+    /// * `live`: an even sample of the rows, two for each cell at least.
+    /// * `loads`, `rows`: as in [`Template::rebalance`], rows as they are counted.
+    /// * `recall_target`: as that of the encoder, in `(0, 1]`.
+    /// * `seed`: of all chance in it.
+    ///
+    /// Cost: O(rows · stems · dimension), held-out rows times rows, and for the rows of split cells
+    /// what training costs: some tenths of a second for 8,000 rows of 100 dimensions and 1,024 cells.
+    /// Errors: `Invalid` for numbers or rows that cannot be, or a template without cells.
+    pub fn renew(
+        &self,
+        live: &Live<'_>,
+        loads: &[f64],
+        rows: &[f64],
+        renewal: &Renewal,
+    ) -> Result<Plan, RouteError> {
+        let inner = &*self.inner;
+        let Renewal { limits, recall_target, seed } = *renewal;
+        let cells = self.cells_to_plan(loads, rows, &limits)?;
+        if !(recall_target > 0.0 && recall_target <= 1.0) {
+            return Err(RouteError::invalid(format!(
+                "The encoder's recall target is {recall_target}: set it above 0 and at most 1."
+            )));
+        }
+        let mut lesson = Lesson::of(cells, &inner.space, live, seed)?;
+        let shard_of = |code| self.shard_of(code);
+        let learned = lesson.learn(cells, shard_of, rows, limits.parallelism);
+        // What a cell had stays with its first part: the rows do, and of the work nothing is known.
+        let starts = learned.cells.starts.iter();
+        let loads: Vec<f64> = starts.map(|start| cells.of_first(*start, loads)).collect();
+        let loads = awake(&loads);
+        let before = Layout::of(self, &learned.cells, &loads, limits.parallelism);
+        let after = level(&learned.cells, &before, &limits).unwrap_or_else(|| before.clone());
+        let goal = Goal { recall_target, parallelism: limits.parallelism };
+        let cut = lesson.cut(&learned, &after.shard_of_cell, goal);
+        self.plan(cut, &before, &after)
+    }
+
+    /// The cells of this template, if it and the numbers allow for a plan.
+    fn cells_to_plan(
+        &self,
+        loads: &[f64],
+        rows: &[f64],
+        limits: &Rebalance,
+    ) -> Result<&cells::Cells, RouteError> {
+        limits.validate(self.inner.shards)?;
+        let Encoder::Cells(cells) = &self.inner.encoder else {
+            return Err(RouteError::invalid(
+                "Only the encoder cells has ranges that can change hands.",
+            ));
+        };
         for (name, numbers) in [("loads", loads), ("rows", rows)] {
             if numbers.len() != cells.len() || !numbers.iter().all(|x| x.is_finite() && *x >= 0.0) {
                 return Err(RouteError::invalid(format!(
@@ -113,35 +181,50 @@ impl Template {
                 )));
             }
         }
-        let total: f64 = loads.iter().sum();
-        let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * IDLE;
-        let loads: Vec<f64> = loads.iter().map(|load| load.max(idle)).collect();
-        let before = Layout::of(self, cells, &loads, limits.parallelism);
-        if before.ratio() <= limits.trigger {
-            return Ok(None);
-        }
-        let after = match limits.policy {
-            Policy::Cells => move_cells(cells, before.clone(), limits),
-            Policy::Boundary => boundary::shift(&before, limits),
-        };
-        let gain = before.deviation() - after.deviation();
-        if gain < GAIN_MIN || after.ratio() > before.ratio() {
-            return Ok(None);
-        }
-        let ranges = cells::ranges(&after.shard_of_cell, inner.shards)?;
-        let recut = cells.recut(&after.shard_of_cell, rows);
+        Ok(cells)
+    }
+
+    /// The next epoch, with these cells in this layout.
+    fn plan(
+        &self,
+        cells: cells::Cells,
+        before: &Layout,
+        after: &Layout,
+    ) -> Result<Plan, RouteError> {
+        let inner = &*self.inner;
+        let ranges = cells::ranges(&cells.starts, &after.shard_of_cell, inner.shards)?;
         let template = Template {
             inner: Arc::new(Inner {
                 epoch: inner.epoch + 1,
                 shards: inner.shards,
                 space: inner.space,
-                encoder: Encoder::Cells(recut),
+                encoder: Encoder::Cells(cells),
                 ranges,
             }),
         };
-        let (before, moved, after) = (before.ratio(), after.moved_since(&before), after.ratio());
-        Ok(Some(Plan { template, before, after, moved }))
+        let (moved, ratio) = (after.moved_since(before), after.ratio());
+        Ok(Plan { template, before: before.ratio(), after: ratio, moved })
     }
+}
+
+/// Loads without zeros: a cell without load stays where it is.
+fn awake(loads: &[f64]) -> Vec<f64> {
+    let total: f64 = loads.iter().sum();
+    let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * IDLE;
+    loads.iter().map(|load| load.max(idle)).collect()
+}
+
+/// A better layout, if the present one is not good enough and another is better by much.
+fn level<'a>(cells: &cells::Cells, before: &Layout<'a>, limits: &Rebalance) -> Option<Layout<'a>> {
+    if before.ratio() <= limits.trigger {
+        return None;
+    }
+    let after = match limits.policy {
+        Policy::Cells => move_cells(cells, before.clone(), limits),
+        Policy::Boundary => boundary::shift(before, limits),
+    };
+    let gain = before.deviation() - after.deviation();
+    (gain >= GAIN_MIN && after.ratio() <= before.ratio()).then_some(after)
 }
 
 /// Steps 2 and 3 of policy `cells`.

@@ -2,10 +2,11 @@
 
 mod damage;
 mod encoders;
+mod growth;
 mod refusal;
 mod training;
 
-use crate::{Curve, EncoderSpec, RouteSettings, Template};
+use crate::{Curve, EncoderSpec, Live, Rebalance, Renewal, RouteSettings, Template};
 use vstream_vector::{Metric, SplitMix};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -51,9 +52,34 @@ fn templates() -> Vec<(String, Template)> {
             let settings = settings(encoder, metric, dimension, 4);
             let name = format!("{metric} {:?}", settings.encoder);
             let template = Template::train(&settings, &sample, 3).expect("the sample is good");
+            if template.cells() > 0 {
+                all.push((format!("split {name}"), split(&template, &sample)));
+            }
             all.push((format!("unplaced {name}"), Template::unplaced(&settings)));
             all.push((name, template));
         }
     }
     all
+}
+
+/// The template after many rows like the first one.
+fn split(template: &Template, sample: &[f32]) -> Template {
+    let mut random = SplitMix(4);
+    let mut vectors = sample.to_vec();
+    let dimension = template.dimension();
+    for _ in 0..200 {
+        vectors.extend(sample[..dimension].iter().map(|x| x + 0.1 * random.normal()));
+    }
+    let mut places = Vec::new();
+    let codes = vectors.chunks_exact(dimension).map(|vector| {
+        template.place(0, vector, &mut places).expect("a good row");
+        places[0].code
+    });
+    let codes: Vec<u64> = codes.collect();
+    let loads = vec![1.0; template.cells()];
+    let renewal = Renewal { limits: Rebalance::new(2), recall_target: 0.9, seed: 1 };
+    let live = Live { vectors: &vectors, codes: &codes };
+    let plan = template.renew(&live, &loads, &loads, &renewal).expect("good rows");
+    assert!(plan.template.cells() > template.cells(), "nothing was split");
+    plan.template
 }

@@ -1,3 +1,4 @@
 //! Tests of the crate from outside, one binary.
 
+mod drift;
 mod quality;

@@ -16,7 +16,7 @@ use vstream_vector::{kernels, Metric, Neighbor, TopK};
 const SAMPLE_ROWS: usize = 20_000;
 const BASE_ROWS: usize = 200_000;
 const QUERIES: usize = 1_000;
-const NEIGHBORS: usize = 10;
+pub(super) const NEIGHBORS: usize = 10;
 const PARALLELISMS: [u32; 4] = [2, 4, 8, 16];
 
 struct Data {
@@ -140,7 +140,7 @@ fn load() -> Data {
 }
 
 /// The first `rows` rows, at length 1.
-fn read_fbin(path: &Path, rows: usize) -> (usize, Vec<f32>) {
+pub(super) fn read_fbin(path: &Path, rows: usize) -> (usize, Vec<f32>) {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     let dimension = number(4) as usize;

@@ -1,6 +1,6 @@
 //! What place tasks, routers, partitions and the control task do with what they are told.
 
-use super::{owner, Defect, Op, Step, CELLS, PARTITIONS};
+use super::{codes_of, owner, placed, Defect, Op, Step, CODES, PARTITIONS};
 use std::collections::BTreeMap;
 
 /// Where the hand-overs are: steps of one epoch, then those of the next.
@@ -21,7 +21,7 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
     /// A row.
-    Upsert { id: u8, version: u8, cell: u8 },
+    Upsert { id: u8, version: u8, code: u8 },
     /// The row is dead or elsewhere.
     Delete { id: u8, version: u8 },
     /// The sender has obeyed this.
@@ -32,10 +32,10 @@ pub enum Message {
     Barrier,
 }
 
-/// Id, version and cell of a sealed row.
+/// Id, version and code of a sealed row.
 pub type SealedRow = (u8, u8, u8);
 
-/// Rows of a partition by id: version and cell.
+/// Rows of a partition by id: version and code.
 pub type Rows = BTreeMap<u8, (u8, u8)>;
 
 /// The control task: one, and its position is in every checkpoint.
@@ -76,7 +76,7 @@ pub struct Place {
     pub next: usize,
     /// Last version it gave.
     pub clock: u8,
-    /// Cell and version of its live rows.
+    /// Code and version of its live rows.
     pub located: BTreeMap<u8, (u8, u8)>,
     /// Epoch of the template that it places by.
     pub epoch: u8,
@@ -96,11 +96,11 @@ impl Place {
         }
     }
 
-    /// Partitions that may hold a row of `cell`, its owner first.
-    pub fn holders(&self, cell: u8, defect: Option<Defect>) -> Vec<usize> {
-        let mut holders = vec![owner(self.epoch, cell)];
+    /// Partitions that may hold a row of `code`, its owner first.
+    pub fn holders(&self, code: u8, defect: Option<Defect>) -> Vec<usize> {
+        let mut holders = vec![owner(self.epoch, code)];
         if self.pending && defect != Some(Defect::DeleteAtNewOwnerOnly) {
-            let old = owner(self.epoch - 1, cell);
+            let old = owner(self.epoch - 1, code);
             if old != holders[0] {
                 holders.push(old);
             }
@@ -121,14 +121,15 @@ impl Place {
         let mut out = Vec::new();
         let mut target = PARTITIONS;
         if let Op::Upsert { cell, .. } = op {
-            target = owner(self.epoch, cell);
-            out.push((target, Message::Upsert { id, version, cell }));
-            self.located.insert(id, (cell, version));
+            let code = placed(self.epoch, cell, id);
+            target = owner(self.epoch, code);
+            out.push((target, Message::Upsert { id, version, code }));
+            self.located.insert(id, (code, version));
         } else {
             self.located.remove(&id);
         }
-        if let Some((cell, _)) = before {
-            for holder in self.holders(cell, defect).into_iter().filter(|&h| h != target) {
+        if let Some((code, _)) = before {
+            for holder in self.holders(code, defect).into_iter().filter(|&h| h != target) {
                 out.push((holder, Message::Delete { id, version }));
             }
         }
@@ -145,14 +146,20 @@ pub struct Router {
 
 impl Router {
     /// Partitions that a query for `cell` visits.
-    pub fn visits(&self, cell: u8) -> Vec<usize> {
+    pub fn visits(&self, cell: u8, defect: Option<Defect>) -> Vec<usize> {
         let (epoch, step) = self.at;
-        let mut visits = vec![owner(epoch, cell)];
+        let skipped = if defect == Some(Defect::ForgetOlderRows) { 1 } else { 0 };
+        let owners = |epoch| {
+            let codes = codes_of(epoch, cell);
+            let known = codes_of(epoch, cell).count();
+            codes.skip(skipped.min(known - 1)).map(move |code| owner(epoch, code))
+        };
+        let mut visits: Vec<usize> = owners(epoch).collect();
         if matches!(step, Step::Announce | Step::Switch | Step::Adopt) {
-            visits.push(owner(epoch - 1, cell));
-            visits.sort_unstable();
-            visits.dedup();
+            visits.extend(owners(epoch - 1));
         }
+        visits.sort_unstable();
+        visits.dedup();
         visits
     }
 }
@@ -209,9 +216,9 @@ impl Search {
     }
 
     /// Adds or replaces a row unless a newer one is there.
-    pub fn upsert(&mut self, id: u8, version: u8, cell: u8) {
+    pub fn upsert(&mut self, id: u8, version: u8, code: u8) {
         if self.rows.get(&id).is_none_or(|row| row.0 <= version) {
-            self.rows.insert(id, (version, cell));
+            self.rows.insert(id, (version, code));
         }
     }
 
@@ -286,20 +293,20 @@ impl Search {
 
     /// Rows that this partition gives away at `epoch`.
     pub fn sealed(&self, epoch: u8) -> Vec<SealedRow> {
-        let leaves = |cell| owner(epoch - 1, cell) == self.me && owner(epoch, cell) != self.me;
-        let rows = self.rows.iter().filter(|(_, &(_, cell))| leaves(cell));
-        rows.map(|(&id, &(version, cell))| (id, version, cell)).collect()
+        let leaves = |code| owner(epoch - 1, code) == self.me && owner(epoch, code) != self.me;
+        let rows = self.rows.iter().filter(|(_, &(_, code))| leaves(code));
+        rows.map(|(&id, &(version, code))| (id, version, code)).collect()
     }
 
     /// Takes in one sealed row; recording ends with the last.
     pub fn adopt_one(&mut self, defect: Option<Defect>) {
-        if let Some((id, version, cell)) = self.awaited.pop() {
+        if let Some((id, version, code)) = self.awaited.pop() {
             let own = u8::from(defect == Some(Defect::TombstoneKillsItsOwnVersion));
             let dead = self.tombstones.get(&id).is_some_and(|&t| t + own > version);
             if defect == Some(Defect::ServeBeforeReconcile) {
-                self.rows.insert(id, (version, cell));
+                self.rows.insert(id, (version, code));
             } else if !dead {
-                self.upsert(id, version, cell);
+                self.upsert(id, version, code);
             }
         }
         if self.awaited.is_empty() {
@@ -310,9 +317,9 @@ impl Search {
     }
 
     fn release(&mut self, epoch: u8) {
-        for cell in 0..CELLS {
-            if owner(epoch - 1, cell) == self.me && owner(epoch, cell) != self.me {
-                self.rows.retain(|_, row| row.1 != cell);
+        for code in 0..CODES {
+            if owner(epoch - 1, code) == self.me && owner(epoch, code) != self.me {
+                self.rows.retain(|_, row| row.1 != code);
             }
         }
     }

@@ -16,15 +16,50 @@ mod tests;
 pub const PARTITIONS: usize = 2;
 /// Cells of the model. The first two change sides with every epoch, the others stay.
 pub const CELLS: u8 = 4;
+/// The cell that the first new template splits.
+const SPLIT: u8 = 2;
+/// The code of its second part, which goes to the other side at once. The first one keeps the code of
+/// the cell, and with it every row that was there before.
+const PART: u8 = CELLS;
+/// Codes of rows: those of the cells, and that of the part.
+pub const CODES: u8 = CELLS + 1;
 
-/// The partition that owns `cell` at `epoch`.
-pub fn owner(epoch: u8, cell: u8) -> usize {
-    let home = usize::from(cell % 2);
-    if cell < 2 && epoch % 2 == 1 {
+/// The partition that owns `code` at `epoch`.
+pub fn owner(epoch: u8, code: u8) -> usize {
+    if code == PART {
+        let whole = owner(epoch, SPLIT);
+        return if epoch == 0 { whole } else { 1 - whole };
+    }
+    let home = usize::from(code % 2);
+    if code < 2 && epoch % 2 == 1 {
         1 - home
     } else {
         home
     }
+}
+
+/// The code that row `id` gets in `cell` at `epoch`. Every other row is nearer to the second part.
+pub fn placed(epoch: u8, cell: u8, id: u8) -> u8 {
+    if cell == SPLIT && epoch > 0 && id.is_multiple_of(2) {
+        PART
+    } else {
+        cell
+    }
+}
+
+/// The cell whose interval holds `code`.
+pub fn cell_of(code: u8) -> u8 {
+    if code == PART {
+        SPLIT
+    } else {
+        code
+    }
+}
+
+/// The codes that rows of `cell` may have, of whatever epoch they are, as `epoch` knows them.
+pub fn codes_of(epoch: u8, cell: u8) -> impl Iterator<Item = u8> {
+    let second = (cell == SPLIT && epoch > 0).then_some(PART);
+    std::iter::once(cell).chain(second)
 }
 
 /// What is done to a row.
@@ -87,11 +122,13 @@ pub enum Defect {
     ReleaseBeforeAllMarks,
     /// After a restore in the middle of adopting, the files of the run before are adopted.
     ResumeWithOldFiles,
+    /// Queries for a cell that was split visit the part where its new rows go, not its older rows.
+    ForgetOlderRows,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 12] = [
+    pub const ALL: [Defect; 13] = [
         Defect::DropAcknowledgement,
         Defect::TrustEarlierRun,
         Defect::SwitchBeforeAnnounce,
@@ -104,6 +141,7 @@ impl Defect {
         Defect::ReleaseBeforeSettle,
         Defect::ReleaseBeforeAllMarks,
         Defect::ResumeWithOldFiles,
+        Defect::ForgetOlderRows,
     ];
 }
 

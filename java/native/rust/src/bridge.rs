@@ -13,7 +13,8 @@ use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
 use crate::partition::{Partition, Pinned, Shards, Then};
-use crate::router::{Limits, Router};
+use crate::router::{Limits, Observed, Router};
+use crate::sample::Draw;
 use crate::state::Held;
 
 /// The engines that Java holds.
@@ -451,6 +452,46 @@ pub extern "system" fn router_rebalance<'frame>(
         let loads = input(env, &loads, "loads")?;
         let template = ROUTERS.get(router)?.rebalance(loads, &limits)?;
         Ok(env.byte_array_from_slice(&template.unwrap_or_default())?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_renew<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+    json: JString<'frame>,
+    loads: JByteBuffer<'frame>,
+    sample: JByteArray<'frame>,
+    share: jdouble,
+    parallelism: jint,
+    boundary: jboolean,
+    trigger: jdouble,
+    target: jdouble,
+    moved_max: jdouble,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let limits = Limits { parallelism, boundary, trigger, target, moved_max };
+        let settings = settings(env, &json)?;
+        let sample = env.convert_byte_array(&sample)?;
+        let observed = Observed { loads: input(env, &loads, "loads")?, sample: &sample, share };
+        let template = ROUTERS.get(router)?.renew(&settings, &observed, &limits)?;
+        Ok(env.byte_array_from_slice(&template)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_sample<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    share: jdouble,
+    slice: jint,
+    slices: jint,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let rows = ENGINES.get(engine)?.sample(&Draw::new(share, slice, slices)?)?;
+        Ok(env.byte_array_from_slice(&rows)?)
     })
 }
 

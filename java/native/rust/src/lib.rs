@@ -19,4 +19,5 @@ mod memory;
 mod partition;
 mod pool;
 mod router;
+mod sample;
 mod state;

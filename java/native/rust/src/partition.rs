@@ -16,6 +16,7 @@ use crate::buffer::{Effort, Queries, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
+use crate::sample::{self, Draw};
 use crate::state::Held;
 
 /// The rows of one moment, to be written beside the writer.
@@ -281,6 +282,19 @@ impl Partition {
                 *rows = rows.saturating_add(1);
             })?;
             Ok(write_loads(&rows, &writes))
+        })
+    }
+
+    /// The drawn ones of the live rows, see [`sample`]. Cost: O(rows + drawn · dimension), without the
+    /// writer's lock but for a moment.
+    pub(crate) fn sample(&self, draw: &Draw) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            let pinned = self.writer()?.engine.pin();
+            let mut out = Vec::new();
+            pinned.for_each_chosen(&|id| draw.takes(id), &mut |row| {
+                sample::push(row.id, row.code, row.vector, &mut out);
+            })?;
+            Ok(out)
         })
     }
 

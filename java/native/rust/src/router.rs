@@ -1,12 +1,13 @@
 //! One routing template as Java sees it.
 
-use vstream_route::{Placement, Policy, Rebalance, Template};
+use vstream_route::{EncoderSpec, Live, Placement, Policy, Rebalance, Renewal, Template};
 use vstream_settings::CollectionSettings;
 
 use crate::buffer::{matrix, partition_bytes, placement_bytes, vector, Writer};
 use crate::failure::{Failure, Poison};
 use crate::handover::{code_of, read_cell_loads, write_ranges, BUCKETS};
 use crate::pool::Pool;
+use crate::sample;
 
 /// Most partitions of a collection: one shard each.
 const PARALLELISM_MAX: i32 = 128;
@@ -132,22 +133,49 @@ impl Router {
         limits: &Limits,
     ) -> Result<Option<Vec<u8>>, Failure> {
         self.poison.guard(|| {
-            let (rows, work) = read_cell_loads(loads)?;
-            let rows = self.by_cell(&rows);
-            let work = self.by_cell(&work);
-            let share = |of: &[f64], cell: usize| {
-                let sum: f64 = of.iter().sum();
-                if sum > 0.0 {
-                    of[cell] / sum
-                } else {
-                    0.0
-                }
-            };
-            let load: Vec<f64> =
-                (0..rows.len()).map(|cell| share(&rows, cell) + share(&work, cell)).collect();
+            let (load, rows) = self.load_of_cells(loads)?;
             let plan = self.template.rebalance(&load, &rows, &limits.rebalance()?)?;
             Ok(plan.map(|plan| plan.template.to_bytes()))
         })
+    }
+
+    /// The bytes of the next template, learned from a sample of the live rows.
+    pub(crate) fn renew(
+        &self,
+        settings: &CollectionSettings,
+        observed: &Observed<'_>,
+        limits: &Limits,
+    ) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            let route = settings.route();
+            let EncoderSpec::Cells { recall_target, .. } = route.encoder else {
+                return Err(Failure::invalid("Only the encoder cells can be learned anew."));
+            };
+            let (load, rows) = self.load_of_cells(observed.loads)?;
+            let dimension = self.template.dimension();
+            let (vectors, codes) = sample::read(observed.sample, dimension, observed.share)?;
+            let live = Live { vectors: &vectors, codes: &codes };
+            let limits = limits.rebalance()?;
+            let renewal = Renewal { limits, recall_target, seed: route.seed };
+            Ok(self.template.renew(&live, &load, &rows, &renewal)?.template.to_bytes())
+        })
+    }
+
+    /// Load and rows of each cell.
+    fn load_of_cells(&self, loads: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Failure> {
+        let (rows, work) = read_cell_loads(loads)?;
+        let rows = self.by_cell(&rows);
+        let work = self.by_cell(&work);
+        let share = |of: &[f64], cell: usize| {
+            let sum: f64 = of.iter().sum();
+            if sum > 0.0 {
+                of[cell] / sum
+            } else {
+                0.0
+            }
+        };
+        let load = (0..rows.len()).map(|cell| share(&rows, cell) + share(&work, cell)).collect();
+        Ok((load, rows))
     }
 
     fn by_cell(&self, buckets: &[f64]) -> Vec<f64> {
@@ -159,6 +187,16 @@ impl Router {
         }
         cells
     }
+}
+
+/// What the control task has heard of the job.
+pub(crate) struct Observed<'a> {
+    /// Rows and work of all buckets.
+    pub(crate) loads: &'a [u8],
+    /// Sampled rows, see [`sample`].
+    pub(crate) sample: &'a [u8],
+    /// Share of all rows that every partition's sample holds at the least.
+    pub(crate) share: f64,
 }
 
 /// What Java says about a plan.

@@ -90,9 +90,23 @@ final class Bridge {
             double target,
             double movedMax);
 
+    static native byte[] routerRenew(
+            long router,
+            String settingsJson,
+            ByteBuffer loads,
+            byte[] sample,
+            double share,
+            int parallelism,
+            boolean boundary,
+            double trigger,
+            double target,
+            double movedMax);
+
     static native long snapshotWriteMoved(long snapshot, String directory, byte[] ranges);
 
     static native byte[] engineLoads(long engine);
+
+    static native byte[] engineSample(long engine, double share, int slice, int slices);
 
     static native void engineAwait(long engine, boolean awaited);
 

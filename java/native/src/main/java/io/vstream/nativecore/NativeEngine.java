@@ -188,6 +188,18 @@ public final class NativeEngine implements AutoCloseable {
         return Bridge.engineLoads(handle.number());
     }
 
+    /**
+     * Live rows of a sample: (i64 id, i64 code, dimension x f32) each, little-endian. Whether a row
+     * is drawn is a function of its id. Visits every row: not for every record.
+     *
+     * @param share of all rows, 0 to 1
+     * @param slice of the sample, 0 to {@code slices} - 1
+     * @throws EngineException INVALID if there is no such slice
+     */
+    public byte[] sample(double share, int slice, int slices) {
+        return Bridge.engineSample(handle.number(), share, slice, slices);
+    }
+
     /** Begins to remember deletes, as rows of another partition are awaited, or forgets them. */
     public void awaitRows(boolean awaited) {
         Bridge.engineAwait(handle.number(), awaited);

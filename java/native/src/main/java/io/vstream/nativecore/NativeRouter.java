@@ -140,6 +140,39 @@ public final class NativeRouter implements AutoCloseable {
     }
 
     /**
+     * Plans the next template from what lives now: cells that have grown too large are split, where
+     * neighbours are is learned anew, and cells move as the loads ask for it.
+     *
+     * @param settingsJson the collection's settings
+     * @param loads as in {@link #rebalance}
+     * @param sample live rows of all partitions, see {@link NativeEngine#sample}; a row may be in
+     *     it twice
+     * @param share least share of its rows that a partition's sample holds
+     * @param parallelism number of partitions
+     * @return the bytes of a template one epoch later
+     * @throws EngineException INVALID for a template without cells, or less than two rows for each
+     */
+    public byte[] renew(
+            String settingsJson,
+            ByteBuffer loads,
+            byte[] sample,
+            double share,
+            int parallelism,
+            Limits limits) {
+        return Bridge.routerRenew(
+                handle.number(),
+                settingsJson,
+                BufferLayout.checked(loads, "loads"),
+                sample,
+                share,
+                parallelism,
+                limits.boundary(),
+                limits.trigger(),
+                limits.target(),
+                limits.movedMax());
+    }
+
+    /**
      * What a plan must keep to.
      *
      * @param boundary true to shift boundaries between neighbours, false to move single cells

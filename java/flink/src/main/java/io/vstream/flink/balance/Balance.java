@@ -32,7 +32,8 @@ import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
  *
  * <p>A command goes in the stream to every place task and every router, whose marks carry it to
  * every partition. When all partitions have reported that they have done a step, the next one is
- * commanded. Templates come from the trainer, once, and then from plans over the reported loads.
+ * commanded. Templates come from the trainer, once, and then from plans over the reported loads
+ * and, as rows come and go, from samples of what lives.
  *
  * <p>Its state is the step and the two templates. After a restore it begins a new run and repeats
  * its command, going back from "adopt" to "switch", since sealed files belong to a run.
@@ -44,7 +45,11 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private static final int HEADER_BYTES = 16;
     private static final byte[] NONE = new byte[0];
 
+    /** Share of the rows that must have changed for the template to be learned anew. */
+    private static final double LESSON = 0.1;
+
     private final BalanceSettings settings;
+    private final String collection;
     private final int partitions;
 
     private transient ListState<byte[]> state;
@@ -56,19 +61,24 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private transient MovedRanges moves;
     private transient long[] reached;
     private transient Loads loads;
+    private transient Samples samples;
     private transient Shared files;
     private transient boolean resumed;
     private transient boolean ending;
     private transient Level epochLevel;
     private transient Level stepLevel;
+    private transient Level cells;
     private transient Count plans;
+    private transient Count lessons;
 
     Balance(
             StreamOperatorParameters<RouteEvent> parameters,
             BalanceSettings settings,
+            String collection,
             int partitions) {
         super(parameters);
         this.settings = settings;
+        this.collection = collection;
         this.partitions = partitions;
     }
 
@@ -96,6 +106,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         epochLevel = meters.level(Names.EPOCH, epoch);
         stepLevel = meters.level(Names.STEP, Step.DONE.ordinal());
         plans = meters.count(Names.PLANS);
+        lessons = meters.count(Names.LESSONS);
+        cells = meters.level(Names.CELLS, 0);
     }
 
     @Override
@@ -113,6 +125,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         run = ThreadLocalRandom.current().nextLong() | 1;
         reached = new long[partitions];
         loads = new Loads(partitions);
+        samples = new Samples(partitions);
         moves = moves();
         files =
                 settings.folder() == null
@@ -147,6 +160,9 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         }
         if (report.hasLoads()) {
             loads.take(report);
+        }
+        if (report.drawn() != null) {
+            samples.take(report.partition(), report.drawn());
         }
         if (report.run() == run) {
             reached[report.partition()] = Math.max(reached[report.partition()], report.position());
@@ -235,11 +251,10 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     /** Looks at the loads and begins a hand-over if a better template is to be had. */
     private void look() {
         if (step == Step.DONE && !ending && newer.length > 0 && loads.complete()) {
+            loads.look(System.nanoTime());
             try (NativeRouter router = NativeRouter.fromBytes(newer)) {
-                byte[] better =
-                        router.cells() == 0
-                                ? NONE
-                                : router.rebalance(loads.sum(), partitions, settings.limits());
+                cells.set(router.cells());
+                byte[] better = router.cells() == 0 ? NONE : plan(router);
                 if (better.length > 0) {
                     plans.inc();
                     begin(epoch + 1, better);
@@ -250,6 +265,29 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
             }
         }
         later(settings.intervalMillis(), this::look);
+    }
+
+    /** A template for the loads as they are; learned anew if many rows have changed. */
+    private byte[] plan(NativeRouter router) {
+        if (samples.complete() && loads.changed() >= LESSON) {
+            loads.learned();
+            try {
+                byte[] learned =
+                        router.renew(
+                                collection,
+                                loads.sum(),
+                                samples.rows(),
+                                samples.share(),
+                                partitions,
+                                settings.limits());
+                lessons.inc();
+                return learned;
+            } catch (EngineException e) {
+                // Too few rows as yet: what is known stays known.
+                LOG.info("Nothing was learned: {}", e.getMessage());
+            }
+        }
+        return router.rebalance(loads.sum(), partitions, settings.limits());
     }
 
     private MovedRanges moves() {

@@ -17,14 +17,17 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEve
     private static final long serialVersionUID = 1L;
 
     private final BalanceSettings settings;
+    private final String collection;
     private final int partitions;
 
     /**
      * @param settings of the plans
+     * @param collection normalised settings as JSON
      * @param partitions parallelism of search
      */
-    public BalanceFactory(BalanceSettings settings, int partitions) {
+    public BalanceFactory(BalanceSettings settings, String collection, int partitions) {
         this.settings = settings;
+        this.collection = collection;
         this.partitions = partitions;
     }
 
@@ -33,7 +36,7 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEve
     public <T extends StreamOperator<RouteEvent>> T createStreamOperator(
             StreamOperatorParameters<RouteEvent> parameters) {
         OperatorID operator = parameters.getStreamConfig().getOperatorID();
-        Balance balance = new Balance(parameters, settings, partitions);
+        Balance balance = new Balance(parameters, settings, collection, partitions);
         parameters.getOperatorEventDispatcher().registerEventHandler(operator, balance);
         return (T) balance;
     }

@@ -7,18 +7,31 @@ import java.util.Arrays;
 
 /**
  * What all partitions have reported of their cells. Work is smoothed over some ten reports: a cell
- * sees few queries in a second, and what is noise must move no rows.
+ * sees few queries in a second, and what is noise must move no rows. A cell that grows counts as
+ * what it will hold soon, since the rows of a plan arrive some seconds after the look at the loads.
  */
 final class Loads {
 
     /** Weight of the last report. */
     private static final double LATEST = 0.1;
 
+    /** Growth is looked ahead so far: about the time from a look to the end of a hand-over. */
+    private static final double AHEAD_SECONDS = 3;
+
+    /** Weight of the last look at growth. */
+    private static final double LATEST_GROWTH = 0.5;
+
+    private static final double NANOS = 1e9;
+
     private static final int BUCKET_BYTES = 2 * Double.BYTES;
 
     private final int[][] rows;
     private final double[][] work;
     private final boolean[] heard;
+    private final double[] growth;
+    private long[] atLesson;
+    private long[] atLook;
+    private long lookNanos;
 
     /**
      * @param partitions of the job
@@ -27,6 +40,7 @@ final class Loads {
         rows = new int[partitions][MovedRanges.BUCKETS];
         work = new double[partitions][MovedRanges.BUCKETS];
         heard = new boolean[partitions];
+        growth = new double[MovedRanges.BUCKETS];
     }
 
     /** Takes what one partition says. */
@@ -59,16 +73,64 @@ final class Loads {
         Arrays.fill(heard, false);
     }
 
+    /**
+     * Sees how fast buckets grow; to be called when every partition has spoken, so that rows are in
+     * one place each.
+     *
+     * @param nanos now
+     */
+    void look(long nanos) {
+        long[] now = byBucket();
+        double seconds = (nanos - lookNanos) / NANOS;
+        for (int bucket = 0; atLook != null && seconds > 0 && bucket < now.length; bucket++) {
+            double rate = Math.max(0, now[bucket] - atLook[bucket]) / seconds;
+            growth[bucket] += (rate - growth[bucket]) * LATEST_GROWTH;
+        }
+        atLook = now;
+        lookNanos = nanos;
+    }
+
+    /** Notes that the template was learned from the rows as they are. */
+    void learned() {
+        atLesson = byBucket();
+    }
+
+    /** Share of the rows that came or went since {@link #learned}; 1 if it never was. */
+    double changed() {
+        if (atLesson == null) {
+            return 1;
+        }
+        long[] now = byBucket();
+        long changed = 0;
+        for (int bucket = 0; bucket < now.length; bucket++) {
+            changed += Math.abs(now[bucket] - atLesson[bucket]);
+        }
+        return (double) changed / Math.max(1, rows());
+    }
+
+    private long[] byBucket() {
+        long[] sums = new long[MovedRanges.BUCKETS];
+        for (int[] held : rows) {
+            for (int bucket = 0; bucket < sums.length; bucket++) {
+                sums[bucket] += held[bucket];
+            }
+        }
+        return sums;
+    }
+
     /** Rows in all. */
     long rows() {
         return Arrays.stream(rows).flatMapToInt(Arrays::stream).asLongStream().sum();
     }
 
-    /** Rows and work by bucket, for {@link io.vstream.nativecore.NativeRouter#rebalance}. */
+    /**
+     * Rows, as they soon will be, and work by bucket, for {@link
+     * io.vstream.nativecore.NativeRouter#rebalance}.
+     */
     ByteBuffer sum() {
         ByteBuffer sum = BufferLayout.allocate(MovedRanges.BUCKETS * BUCKET_BYTES);
         for (int bucket = 0; bucket < MovedRanges.BUCKETS; bucket++) {
-            double held = 0;
+            double held = growth[bucket] * AHEAD_SECONDS;
             double cost = 0;
             for (int partition = 0; partition < rows.length; partition++) {
                 held += rows[partition][bucket];

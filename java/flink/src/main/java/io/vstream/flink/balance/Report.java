@@ -15,9 +15,16 @@ import org.apache.flink.runtime.operators.coordination.OperatorEvent;
  * @param buckets that hold rows or cost time, ascending; null if loads were not looked at
  * @param rows of each of these buckets
  * @param micros of work in each since the last report with loads
+ * @param drawn some of its rows; null if none were drawn
  */
 public record Report(
-        int partition, long run, long position, short[] buckets, int[] rows, int[] micros)
+        int partition,
+        long run,
+        long position,
+        short[] buckets,
+        int[] rows,
+        int[] micros,
+        Drawn drawn)
         implements OperatorEvent {
 
     private static final long serialVersionUID = 1L;
@@ -27,7 +34,7 @@ public record Report(
 
     /** A report without loads. */
     public static Report of(int partition, long run, long position) {
-        return new Report(partition, run, position, null, null, null);
+        return new Report(partition, run, position, null, null, null, null);
     }
 
     /**
@@ -37,19 +44,32 @@ public record Report(
      * @param before the same at the last report
      * @param writeNanos that an upsert costs
      * @param searchNanos of searches by bucket since the last report
+     * @param otherNanos of searches for queries of no bucket here: they cost each row the same
+     * @param some rows, or null
      */
-    public Report with(byte[] loads, byte[] before, double writeNanos, long[] searchNanos) {
+    public Report with(
+            byte[] loads,
+            byte[] before,
+            double writeNanos,
+            long[] searchNanos,
+            long otherNanos,
+            Drawn some) {
         ByteBuffer now = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
         ByteBuffer old = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
-        short[] some = new short[searchNanos.length];
+        short[] used = new short[searchNanos.length];
         int[] held = new int[searchNanos.length];
         int[] cost = new int[searchNanos.length];
+        long live = 0;
+        for (int at = 0; at < loads.length; at += LOAD_BYTES) {
+            live += now.getInt(at);
+        }
+        double each = (double) otherNanos / Math.max(1, live);
         int count = 0;
         for (int bucket = 0; bucket < searchNanos.length; bucket++) {
             int at = bucket * LOAD_BYTES;
             int writes = now.getInt(at + WRITES) - old.getInt(at + WRITES);
-            double nanos = writes * writeNanos + searchNanos[bucket];
-            some[count] = (short) bucket;
+            double nanos = writes * writeNanos + searchNanos[bucket] + each * now.getInt(at);
+            used[count] = (short) bucket;
             held[count] = now.getInt(at);
             cost[count] = (int) Math.min(Integer.MAX_VALUE, Math.round(nanos / NANOS_PER_MICRO));
             count += held[count] != 0 || cost[count] != 0 ? 1 : 0;
@@ -58,9 +78,10 @@ public record Report(
                 partition,
                 run,
                 position,
-                Arrays.copyOf(some, count),
+                Arrays.copyOf(used, count),
                 Arrays.copyOf(held, count),
-                Arrays.copyOf(cost, count));
+                Arrays.copyOf(cost, count),
+                some);
     }
 
     /** True if it says what cells cost. */

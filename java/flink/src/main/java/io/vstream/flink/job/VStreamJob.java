@@ -180,7 +180,7 @@ public final class VStreamJob {
                 .transform(
                         "balance",
                         RouteEvent.TYPE,
-                        new BalanceFactory(rebalance(), job.parallelism()))
+                        new BalanceFactory(rebalance(), job.collection(), job.parallelism()))
                 .setParallelism(1)
                 .disableChaining()
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)

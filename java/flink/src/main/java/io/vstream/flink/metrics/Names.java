@@ -64,6 +64,12 @@ public final class Names {
     /** Hand-overs that were planned since this attempt began. */
     public static final String PLANS = "handOverPlans";
 
+    /** Times that the template was learned anew since this attempt began. */
+    public static final String LESSONS = "lessons";
+
+    /** Cells of the present template: more than were trained once some were split. */
+    public static final String CELLS = "cells";
+
     // Place.
     /** Records that place has dealt with since this attempt began. */
     public static final String PLACED = "placed";

@@ -1,8 +1,13 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.balance.Drawn;
+import io.vstream.flink.balance.Mark;
 import io.vstream.flink.balance.Report;
+import io.vstream.flink.balance.Step;
 import io.vstream.flink.metrics.Count;
 import io.vstream.nativecore.MovedRanges;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.function.Consumer;
 
@@ -11,23 +16,42 @@ import java.util.function.Consumer;
  *
  * <p>Upserts are counted by the engine. Rows are counted by walking over all of them in another
  * thread, at most a hundredth of the time. The cost of a search counts for the cell that the query
- * lies in, in the partition that has this cell; the cost elsewhere for nobody.
+ * lies in, in the partition that has this cell; elsewhere it counts for all rows alike. With the
+ * counts goes a slice of a sample of the rows.
  */
 final class LoadReport {
 
     private static final long WALK_SHARE = 100;
+
+    /** Rows and upserts of a bucket. */
+    private static final int LOAD_BYTES = 8;
 
     private final Aside aside;
     private final HandOver handOver;
     private final Consumer<Report> control;
     private final SearchSettings settings;
     private final long[] searchNanos = new long[MovedRanges.BUCKETS];
+    private final int partitions;
+    private long otherNanos;
     private byte[] before;
+    private long live;
+    private int slice;
     private Count applied;
     private Count writeNanos;
     private long dueNanos;
+    private long drawDueNanos;
 
-    LoadReport(Aside aside, HandOver handOver, Consumer<Report> control, SearchSettings settings) {
+    /**
+     * @param control hears the reports
+     * @param partitions of the job
+     */
+    LoadReport(
+            Aside aside,
+            HandOver handOver,
+            Consumer<Report> control,
+            SearchSettings settings,
+            int partitions) {
+        this.partitions = partitions;
         this.aside = aside;
         this.handOver = handOver;
         this.control = control;
@@ -44,13 +68,16 @@ final class LoadReport {
         applied = writes;
         writeNanos = nanos;
         dueNanos = System.nanoTime();
+        drawDueNanos = dueNanos;
         aside.later(settings.reportMillis(), this::report);
     }
 
-    /** Counts the cost of a search, if the query lies in a cell of this partition. */
+    /** Counts the cost of a search; {@code bucket} is negative if the query lies elsewhere. */
     void searched(int bucket, long nanos) {
         if (bucket >= 0) {
             searchNanos[bucket] += nanos;
+        } else {
+            otherNanos += nanos;
         }
     }
 
@@ -60,35 +87,65 @@ final class LoadReport {
             aside.later(settings.reportMillis(), this::report);
             return;
         }
-        aside.aside(this::walk, this::send);
+        // Before the first template codes say nothing.
+        boolean placed = handOver.report().position() >= Mark.position(1, Step.DONE);
+        boolean due = placed && System.nanoTime() - drawDueNanos >= 0;
+        double share = due ? Drawn.share(live, settings.dimension(), partitions) : 0;
+        int number = slice;
+        aside.aside(() -> walk(share, number), this::send);
     }
 
     /** Not in the task's thread. */
-    private Walk walk() {
+    private Walk walk(double share, int number) {
         long began = System.nanoTime();
         byte[] loads = aside.engine().loads();
-        return new Walk(loads, System.nanoTime() - began);
+        long counted = System.nanoTime();
+        Drawn drawn = null;
+        if (share > 0) {
+            byte[] rows = aside.engine().sample(share, number, Drawn.SLICES);
+            drawn = new Drawn(share, number, rows);
+        }
+        return new Walk(loads, counted - began, drawn, System.nanoTime() - counted);
     }
 
     /**
      * What a walk over all rows has found.
      *
      * @param loads of all buckets
-     * @param nanos that it took
+     * @param countNanos that these took
+     * @param drawn some rows, or null
+     * @param drawNanos that these took
      */
-    private record Walk(byte[] loads, long nanos) {}
+    private record Walk(byte[] loads, long countNanos, Drawn drawn, long drawNanos) {}
 
     private void send(Walk walk) {
         byte[] loads = walk.loads;
-        dueNanos = System.nanoTime() + WALK_SHARE * walk.nanos;
+        dueNanos = System.nanoTime() + WALK_SHARE * walk.countNanos;
+        if (walk.drawn != null) {
+            drawDueNanos = System.nanoTime() + WALK_SHARE * walk.drawNanos;
+            slice = (slice + 1) % Drawn.SLICES;
+        }
         if (before != null) {
             double each = (double) writeNanos.getCount() / Math.max(1, applied.getCount());
-            control.accept(handOver.report().with(loads, before, each, searchNanos));
+            control.accept(
+                    handOver.report()
+                            .with(loads, before, each, searchNanos, otherNanos, walk.drawn));
         } else {
             control.accept(handOver.report());
         }
         Arrays.fill(searchNanos, 0);
+        otherNanos = 0;
         before = loads;
+        live = rows(loads);
         aside.later(settings.reportMillis(), this::report);
+    }
+
+    private static long rows(byte[] loads) {
+        ByteBuffer buckets = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
+        long rows = 0;
+        for (int at = 0; at < loads.length; at += LOAD_BYTES) {
+            rows += buckets.getInt(at);
+        }
+        return rows;
     }
 }

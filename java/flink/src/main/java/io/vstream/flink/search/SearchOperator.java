@@ -191,7 +191,13 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                         state.folder(),
                         shared == null ? null : new Shared(shared),
                         moved);
-        loads = new LoadReport(aside, handOver, control::sendEventToCoordinator, settings);
+        loads =
+                new LoadReport(
+                        aside,
+                        handOver,
+                        control::sendEventToCoordinator,
+                        settings,
+                        task.getNumberOfParallelSubtasks());
         loads.begin(applied, writeNanos);
     }
 

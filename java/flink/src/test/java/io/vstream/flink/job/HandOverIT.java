@@ -9,9 +9,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * The whole job while ranges change partition under a stream that drifts, with two task managers
- * and failures in every step, held to the oracle: nothing lost, nothing twice, nothing that was
- * deleted.
+ * The whole job while cells are split and ranges change partition under a stream that drifts, with
+ * two task managers and failures in every step, held to the oracle: nothing lost, nothing twice,
+ * nothing that was deleted.
  */
 class HandOverIT {
 
@@ -26,6 +26,7 @@ class HandOverIT {
         Scenario scenario = new Scenario(script, folder).rebalancing("cells");
         assertThat(scenario.differences(4)).as("seed %d", script.seed()).isEmpty();
         assertThat(scenario.adopted()).isPositive();
+        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
     }
 
     @Test
@@ -46,6 +47,7 @@ class HandOverIT {
         Scenario scenario = new Scenario(script, folder).rebalancing("boundary");
         assertThat(scenario.differences(2)).as("seed %d", script.seed()).isEmpty();
         assertThat(scenario.adopted()).isPositive();
+        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
     }
 
     @ParameterizedTest
@@ -56,6 +58,7 @@ class HandOverIT {
         assertThat(scenario.differences(3)).as("seed %d", script.seed()).isEmpty();
         assertThat(scenario.attempts()).isEqualTo(2);
         assertThat(scenario.adopted()).isPositive();
+        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
     }
 
     @Test
@@ -65,6 +68,7 @@ class HandOverIT {
         String savepoint = new Scenario(script, folder).rebalancing("cells").stopAt(1, 4);
         Scenario scenario = new Scenario(script, folder).rebalancing("cells").from(savepoint);
         assertThat(scenario.differences(3)).as("seed %d", script.seed()).isEmpty();
+        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
     }
 
     private static WriteScript script(long seed) {

@@ -29,6 +29,9 @@ final class Scenario {
     /** Rows that the encoder is trained on. */
     static final int SAMPLE = 400;
 
+    /** Cells that are trained. */
+    static final int CELLS = 16;
+
     private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
     private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
 
@@ -37,11 +40,13 @@ final class Scenario {
     private final Path checkpoints;
     private final Answers answers = new Answers(name);
     private String fault;
-    private String encoder = "{\"kind\": \"cells\", \"cells\": 16, \"recall-target\": 0.9}";
+    private String encoder =
+            "{\"kind\": \"cells\", \"cells\": " + CELLS + ", \"recall-target\": 0.9}";
     private String rebalance = "{\"policy\": \"none\"}";
     private long memory;
     private boolean severalCopies;
     private long adopted;
+    private long cells;
     private int attempts;
     private int failAfter = Integer.MAX_VALUE;
     private String restore;
@@ -90,6 +95,11 @@ final class Scenario {
     /** Rows that changed partition in the last attempt, once it has run. */
     long adopted() {
         return adopted;
+    }
+
+    /** Cells of the last template, once it has run. */
+    long cells() {
+        return cells;
     }
 
     /** Attempts that it took. */
@@ -181,6 +191,7 @@ final class Scenario {
                 throw new AssertionError(result.getSerializedThrowable().orElseThrow());
             }
             adopted = cluster.metrics().sum(Names.ADOPTED);
+            cells = cluster.metrics().max(Names.CELLS, 0);
             attempts = cluster.metrics().attempts();
             return Long.toString(cluster.metrics().sum(Names.ROWS));
         } finally {

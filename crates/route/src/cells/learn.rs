@@ -1,0 +1,251 @@
+//! Learning anew where neighbours are, from rows that live now.
+//!
+//! The rows are a sample of the collection as it is, each with the code that it is stored under. A
+//! tenth of them are queries whose true neighbours are found; the others say, as in training, where
+//! the neighbours of queries in each cell are. A row counts for the cell that its *code* names, which
+//! is where a query has to look for it, also if its cell was split since and another part is nearer.
+
+use super::affinity::Answers;
+use super::calibrate::{adjust, Evidence, NEIGHBORS};
+use super::nearest::Scratch;
+use super::neighbors::{self, Crowd};
+use super::train::{divide, Sample};
+use super::tree::Rows;
+use super::Cells;
+use crate::error::RouteError;
+use crate::random::seeded;
+use crate::space::Space;
+use vstream_vector::SplitMix;
+
+/// Purpose of the random numbers of a lesson.
+const PURPOSE: u64 = 0x6c65_7373;
+
+/// So many times the neighbours that the share of a lesson asks for are looked for: what they say is
+/// old when the next lesson begins.
+const SURE: usize = 3;
+
+/// Some rows of a collection as it is, drawn evenly.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a> {
+    /// `rows × dimension` values, as records bring them or as an engine stores them.
+    pub vectors: &'a [f32],
+    /// The code that each row is stored under.
+    pub codes: &'a [u64],
+}
+
+/// A sample of live rows, ready to be learned from.
+pub(crate) struct Lesson<'a> {
+    held_out: Sample<'a>,
+    kept: Sample<'a>,
+    /// Codes of the kept rows.
+    codes: Vec<u64>,
+    /// Cell of each kept row, were it placed now.
+    pub(super) nearest: Vec<u32>,
+    random: SplitMix,
+}
+
+/// What is to be found, and over how many partitions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    pub(crate) recall_target: f32,
+    pub(crate) parallelism: u32,
+}
+
+/// Cells after a lesson.
+pub(crate) struct Learned {
+    pub(crate) cells: Cells,
+    /// Share of the load that is expected in each.
+    loads: Vec<f64>,
+    /// Rows that each holds: all of those of a cell that was split are in its first part.
+    rows: Vec<f64>,
+}
+
+/// Forms of some rows.
+pub(super) struct Forms {
+    values: Vec<f32>,
+    dimension: usize,
+}
+
+impl Forms {
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows { values: &self.values, dimension: self.dimension }
+    }
+}
+
+impl<'a> Lesson<'a> {
+    /// Takes the rows in. Cost: O(rows · stems · dimension).
+    ///
+    /// Errors: `Invalid` unless there are at least two rows for each cell, all of them vectors that
+    /// may be stored, each with a code.
+    pub(crate) fn of(
+        cells: &Cells,
+        space: &'a Space,
+        live: &Live,
+        seed: u64,
+    ) -> Result<Lesson<'a>, RouteError> {
+        let rows = live.codes.len();
+        if live.vectors.len() != rows * space.dimension {
+            return Err(RouteError::invalid(format!(
+                "The live rows have {} values and {rows} codes: send {} values for each code.",
+                live.vectors.len(),
+                space.dimension
+            )));
+        }
+        if rows < 2 * cells.len() {
+            return Err(RouteError::invalid(format!(
+                "The sample of live rows has {rows} rows, but {} cells need at least {}: send more.",
+                cells.len(),
+                2 * cells.len()
+            )));
+        }
+        for (row, vector) in live.vectors.chunks_exact(space.dimension).enumerate() {
+            space.check(vector).map_err(|error| {
+                RouteError::invalid(format!("Row {row} of the live rows: {error}"))
+            })?;
+        }
+        let mut random = seeded(seed, PURPOSE);
+        let (held_out, kept, order) = divide(space, live.vectors, &mut random);
+        let codes = order.iter().map(|&row| live.codes[row as usize]).collect();
+        let mut lesson = Lesson { held_out, kept, codes, nearest: Vec::new(), random };
+        lesson.assign(cells);
+        Ok(lesson)
+    }
+
+    /// Finds the cell of each kept row.
+    fn assign(&mut self, cells: &Cells) {
+        let mut scratch = Scratch::default();
+        let rows = self.kept.rows();
+        let nearest = (0..rows.len() as u32).map(|at| {
+            scratch.form.clear();
+            scratch.form.extend_from_slice(rows.row(at));
+            cells.nearest(&mut scratch) as u32
+        });
+        self.nearest = nearest.collect();
+    }
+
+    /// The forms of some kept rows.
+    pub(super) fn forms_of(&self, rows: &[u32]) -> Forms {
+        let kept = self.kept.rows();
+        let values = rows.iter().flat_map(|&row| kept.row(row)).copied().collect();
+        Forms { values, dimension: kept.dimension }
+    }
+
+    /// The cells, some of them split, with what the lesson and the lessons before say of their
+    /// neighbours.
+    ///
+    /// * `shard_of_code`: cuts the cells as they were.
+    /// * `rows`: rows of each cell as it was.
+    /// * `parallelism`: partitions of the job.
+    ///
+    /// Cost: O(rows of split stems · (cells + candidates) · dimension), as step 2 of training.
+    pub(crate) fn learn(
+        &mut self,
+        cells: &Cells,
+        shard_of_code: impl Fn(u64) -> u16,
+        rows: &[f64],
+        parallelism: u32,
+    ) -> Learned {
+        let old = cells;
+        let mut random = SplitMix(self.random.next());
+        let mut cells = match cells.split(self, parallelism, &mut random) {
+            Some(split) => {
+                self.assign(&split);
+                split
+            }
+            None => cells.clone(),
+        };
+        cells.answers = self.answers(&cells, old);
+        let loads = self.loads(&cells, old, rows);
+        let shards: Vec<u16> = cells.starts.iter().map(|&code| shard_of_code(code)).collect();
+        let held: Vec<f64> = cells.starts.iter().map(|code| old.of_first(*code, rows)).collect();
+        Learned { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
+    }
+
+    /// What is known of where answers are. Of a stem that was never split that is what training saw, by
+    /// more rows than there are in a lesson; of the parts of others what is seen now, and half as much
+    /// what was known.
+    fn answers(&self, cells: &Cells, old: &Cells) -> Answers {
+        let (rows, queries) = (self.kept.rows(), self.kept.queries());
+        let parted: Vec<bool> = cells.parted().collect();
+        let untaught = old.answers.of_cells.is_empty();
+        let asked: Vec<u32> = (0..rows.len() as u32)
+            .filter(|&row| untaught || parted[self.nearest[row as usize] as usize])
+            .collect();
+        let centroids = cells.centroids();
+        let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &self.nearest };
+        let seen = neighbors::of_rows(self.kept.space, &crowd, asked.into_iter());
+        let numbers: Vec<u32> = (0..cells.len() as u32).collect();
+        let stem_of = |row| cells.stem_of(self.nearest[row as usize] as usize) as u16;
+        let fresh = Answers::of(&seen, &numbers, stem_of);
+        let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
+        fresh.and_older(&old.answers, &was, &parted)
+    }
+
+    /// Share of the rows that each cell is the nearest to: those of its stem are known, and the
+    /// sample says which of its parts they are near to.
+    fn loads(&self, cells: &Cells, old: &Cells, rows: &[f64]) -> Vec<f64> {
+        // Half a row for every cell: an empty one may still be hit.
+        let mut near = vec![0.5f64; cells.len()];
+        self.nearest.iter().for_each(|&cell| near[cell as usize] += 1.0);
+        let mut loads = Vec::with_capacity(cells.len());
+        for stem in 0..cells.stem_count() {
+            let held: f64 = rows[old.cells_of(stem)].iter().map(|rows| rows + 0.5).sum();
+            let near = &near[cells.cells_of(stem)];
+            let sum: f64 = near.iter().sum();
+            loads.extend(near.iter().map(|near| held * near / sum));
+        }
+        let total: f64 = loads.iter().sum();
+        loads.iter().map(|load| load / total).collect()
+    }
+
+    /// The cells cut in this way, with the threshold for it at one parallelism: that of the job, which
+    /// learns anew if it is restored at another.
+    ///
+    /// Cost: O(held out · rows · dimension).
+    ///
+    /// The share of all rows that the lesson has says how many of a query's ten neighbours are in it, and
+    /// so how many are looked for.
+    ///
+    pub(crate) fn cut(&self, learned: &Learned, shard_of_cell: &[u16], goal: Goal) -> Cells {
+        let Learned { cells, loads, rows } = learned;
+        let mut cut = cells.cut(shard_of_cell, rows, loads);
+        let shard = |&code: &u64| shard_of_cell[cut.cell_of(code)];
+        let shard_of_row: Vec<u16> = self.codes.iter().map(shard).collect();
+        let live_rows: f64 = rows.iter().sum();
+        let share = self.codes.len() as f64 / live_rows.max(1.0);
+        let neighbors = (share * (SURE * NEIGHBORS) as f64).ceil() as usize;
+        let evidence = Evidence {
+            neighbors: neighbors.clamp(2, NEIGHBORS),
+            held_out: &self.held_out,
+            kept: &self.kept,
+            shard_of_row: &shard_of_row,
+            shard_of_cell,
+        };
+        adjust(&mut cut, goal.recall_target, goal.parallelism, &evidence);
+        cut
+    }
+}
+
+impl Cells {
+    /// What there is of the cell that begins at `start`; 0 if none does.
+    pub(crate) fn of_first(&self, start: u64, numbers: &[f64]) -> f64 {
+        self.starts.binary_search(&start).map_or(0.0, |cell| numbers[cell])
+    }
+
+    /// The stem of a cell.
+    fn stem_of(&self, cell: usize) -> usize {
+        self.families.cells.partition_point(|&first| first as usize <= cell) - 1
+    }
+
+    /// Centroids of all cells, row-major.
+    fn centroids(&self) -> Vec<f32> {
+        let mut out = Vec::with_capacity(self.len() * self.dimension);
+        for (stem, centroid) in self.stems.chunks_exact(self.dimension).enumerate() {
+            match self.parts_of(stem) {
+                [] => out.extend_from_slice(centroid),
+                parts => out.extend_from_slice(parts),
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,61 @@
+package io.vstream.flink.balance;
+
+/** The last sample of live rows that each partition has sent, slice by slice. */
+final class Samples {
+
+    private final Drawn[][] drawn;
+
+    /**
+     * @param partitions of the job
+     */
+    Samples(int partitions) {
+        drawn = new Drawn[partitions][Drawn.SLICES];
+    }
+
+    /** Takes what one partition says. */
+    void take(int partition, Drawn slice) {
+        drawn[partition][slice.slice()] = slice;
+    }
+
+    /** True if every partition has sent a whole sample. */
+    boolean complete() {
+        for (Drawn[] slices : drawn) {
+            for (Drawn slice : slices) {
+                if (slice == null) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    /** The least share that a slice was drawn with. */
+    double share() {
+        double least = 1;
+        for (Drawn[] slices : drawn) {
+            for (Drawn slice : slices) {
+                least = Math.min(least, slice.share());
+            }
+        }
+        return least;
+    }
+
+    /** All rows, one after the other. */
+    byte[] rows() {
+        int size = 0;
+        for (Drawn[] slices : drawn) {
+            for (Drawn slice : slices) {
+                size += slice.rows().length;
+            }
+        }
+        byte[] all = new byte[size];
+        int at = 0;
+        for (Drawn[] slices : drawn) {
+            for (Drawn slice : slices) {
+                System.arraycopy(slice.rows(), 0, all, at, slice.rows().length);
+                at += slice.rows().length;
+            }
+        }
+        return all;
+    }
+}
