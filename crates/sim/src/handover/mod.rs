@@ -40,7 +40,7 @@ pub fn owner(epoch: u8, code: u8) -> usize {
 
 /// The code that row `id` gets in `cell` at `epoch`. Every other row is nearer to the second part.
 pub fn placed(epoch: u8, cell: u8, id: u8) -> u8 {
-    if cell == SPLIT && epoch > 0 && id % 2 == 0 {
+    if cell == SPLIT && epoch > 0 && id.is_multiple_of(2) {
         PART
     } else {
         cell
