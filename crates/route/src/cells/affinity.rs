@@ -85,7 +85,10 @@ impl Cells {
 
     /// `cells × shards`: how much of the answers to a cell's queries each shard holds when stems are
     /// spread this way; each row's largest entry is 255.
-    pub(super) fn affinity(&self, spread: &Spread) -> Vec<u8> {
+    ///
+    /// * `rows`: of each cell.
+    pub(super) fn affinity(&self, spread: &Spread, rows: &[f64]) -> Vec<u8> {
+        let held = |stem| rows[self.cells_of(stem)].iter().any(|&rows| rows > 0.0);
         let shards = usize::from(self.shards);
         let mut out = Vec::with_capacity(self.len() * shards);
         let mut row = vec![0.0f32; shards];
@@ -99,7 +102,8 @@ impl Cells {
                 }
                 let total: f32 = row.iter().sum();
                 row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
-                for &(shard, share) in &spread[stem] {
+                // Of a stem that holds nothing only the answers to its queries matter.
+                for &(shard, share) in spread[stem].iter().filter(|_| held(stem)) {
                     row[usize::from(shard)] += OWN_SHARE * share;
                 }
                 let largest = row.iter().copied().fold(0.0, f32::max);

@@ -86,11 +86,20 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Eviden
 }
 
 /// Sets the threshold of `cells` at one parallelism, at the temperature that they have.
+///
+/// Rows that live now are queries, and the centroids of stems are: these are what the stream was
+/// like when it was trained on, and queries may still be. The one that asks for more is heeded.
 pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, evidence: &Evidence) {
-    let queries = queries(cells, evidence);
-    let first = first(cells, &queries, evidence);
-    let trial = Trial::new(cells, &queries, &first, cells.temperature);
-    let threshold = trial.threshold(parallelism, target(recall_target, evidence));
+    let held_out = queries(cells, evidence);
+    let centroids = cells.stems.chunks_exact(cells.dimension);
+    let stems: Vec<Query> = centroids.filter_map(|form| query(cells, form, evidence)).collect();
+    let target = target(recall_target, evidence);
+    let mut threshold = 0.0f32;
+    for queries in [held_out, stems] {
+        let first = first(cells, &queries, evidence);
+        let trial = Trial::new(cells, &queries, &first, cells.temperature);
+        threshold = threshold.max(trial.threshold(parallelism, target));
+    }
     cells.thresholds[parallelism as usize - 1] = threshold;
 }
 
@@ -108,20 +117,23 @@ fn target(recall_target: f32, evidence: &Evidence) -> f32 {
 }
 
 fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
-    let Evidence { held_out, kept, shard_of_row, .. } = evidence;
-    let mut queries = Vec::with_capacity(held_out.rows().len());
-    for at in 0..held_out.rows().len() as u32 {
-        let form = held_out.queries().row(at);
-        let mut distances = Distances::default();
-        cells.measure(form, &mut distances);
-        // Where distances overflow every partition is visited and there is nothing to learn.
-        if distances.least.is_finite() {
-            let answers = exact(held_out.space, kept.rows(), form, evidence.neighbors);
-            let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
-            queries.push(Query { distances, answers });
-        }
+    let forms = evidence.held_out.queries();
+    let rows = 0..evidence.held_out.rows().len() as u32;
+    rows.filter_map(|at| query(cells, forms.row(at), evidence)).collect()
+}
+
+/// A query with what it should find; `None` where distances overflow, as then every partition is
+/// visited and there is nothing to learn.
+fn query(cells: &Cells, form: &[f32], evidence: &Evidence) -> Option<Query> {
+    let Evidence { kept, shard_of_row, neighbors, .. } = evidence;
+    let mut distances = Distances::default();
+    cells.measure(form, &mut distances);
+    if !distances.least.is_finite() {
+        return None;
     }
-    queries
+    let answers = exact(kept.space, kept.rows(), form, *neighbors);
+    let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
+    Some(Query { distances, answers })
 }
 
 /// Mean distance from the nearest cell to the 33rd, or to the last; 0 if there is no other.

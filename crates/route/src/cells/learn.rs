@@ -8,7 +8,7 @@
 use super::affinity::Answers;
 use super::calibrate::{adjust, Evidence, NEIGHBORS};
 use super::nearest::Scratch;
-use super::neighbors::{self, Crowd};
+use super::neighbors::{self, Crowd, Seen};
 use super::train::{divide, Sample};
 use super::tree::Rows;
 use super::Cells;
@@ -178,7 +178,25 @@ impl<'a> Lesson<'a> {
         let stem_of = |row| cells.stem_of(self.nearest[row as usize] as usize) as u16;
         let fresh = Answers::of(&seen, &numbers, stem_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
-        fresh.and_older(&old.answers, &was, &parted)
+        let mut answers = fresh.and_older(&old.answers, &was, &parted);
+        // Where nothing lives any more, answers are far away, and what was known of them is void.
+        let mut held = vec![false; cells.stem_count()];
+        (0..self.nearest.len() as u32).for_each(|row| held[usize::from(stem_of(row))] = true);
+        for stem in (0..cells.stem_count()).filter(|&stem| !held[stem]) {
+            let far = self.around(cells, stem, NEIGHBORS);
+            let seen = [Seen { cell: 0, rows: far }];
+            let found = Answers::of(&seen, &[0], stem_of);
+            for cell in cells.cells_of(stem) {
+                answers.of_cells[cell].clone_from(&found.of_cells[0]);
+            }
+        }
+        answers
+    }
+
+    /// The rows nearest to the centroid of a stem.
+    fn around(&self, cells: &Cells, stem: usize, count: usize) -> Vec<u32> {
+        let centroid = &cells.stems[stem * cells.dimension..][..cells.dimension];
+        neighbors::exact(self.kept.space, self.kept.rows(), centroid, count)
     }
 
     /// Share of the rows that each cell is the nearest to: those of its stem are known, and the

@@ -103,7 +103,8 @@ pub(crate) fn train(
         thresholds: vec![1.0; usize::from(shards)],
     };
     // No stem has parts yet, so that it does not matter what they hold.
-    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &vec![1.0; cells]));
+    let even = vec![1.0; cells];
+    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &even), &even);
     let per_row = trained.affinity.chunks_exact(usize::from(shards));
     for (weight, row) in trained.weights.iter_mut().zip(per_row) {
         *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();
