@@ -12,11 +12,16 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
 import org.apache.flink.runtime.operators.coordination.OperatorEvent;
 import org.apache.flink.runtime.operators.coordination.OperatorEventHandler;
 import org.apache.flink.runtime.state.StateInitializationContext;
@@ -26,6 +31,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
+import org.apache.flink.util.SerializedValue;
 
 /**
  * The control task, one: leads the job from each template to the next, step by step.
@@ -44,6 +50,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private static final long serialVersionUID = 1L;
     private static final int HEADER_BYTES = 16;
     private static final byte[] NONE = new byte[0];
+    private static final long ASK_MILLIS = 20;
+    private static final long ANSWER_MILLIS = 1_000;
 
     /** Share of the rows that must have changed for the template to be learned anew. */
     private static final double LESSON = 0.1;
@@ -181,9 +189,31 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
                         .getMailboxExecutorFactory()
                         .createExecutor(TaskMailbox.MIN_PRIORITY);
         while (step != Step.DONE) {
-            all.yield();
+            if (!all.tryYield()) {
+                // A checkpoint may be on its way whose barrier is behind the end of the stream:
+                // until
+                // it is taken, Flink keeps the reports.
+                ask();
+                Thread.sleep(ASK_MILLIS);
+            }
         }
         super.finish();
+    }
+
+    private void ask() throws Exception {
+        CompletableFuture<CoordinationResponse> answer =
+                getContainingTask()
+                        .getEnvironment()
+                        .getOperatorCoordinatorEventGateway()
+                        .sendRequestToCoordinator(
+                                getOperatorID(), new SerializedValue<>(new Relay.Question()));
+        try {
+            for (Report report : Relay.reached(answer.get(ANSWER_MILLIS, TimeUnit.MILLISECONDS))) {
+                handleOperatorEvent(report);
+            }
+        } catch (ExecutionException | TimeoutException e) {
+            LOG.debug("The JobManager does not say how far the partitions are", e);
+        }
     }
 
     @Override

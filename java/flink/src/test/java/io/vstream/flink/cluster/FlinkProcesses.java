@@ -16,6 +16,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -34,6 +36,8 @@ final class FlinkProcesses implements AutoCloseable {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(120);
     private static final int SLOTS = 4;
+    private static final Pattern MADE =
+            Pattern.compile("A savepoint has been created at: (\\S+?), but");
 
     /**
      * Parts of paths of what a cluster does not have; the rest of the test's class path is Flink.
@@ -254,6 +258,11 @@ final class FlinkProcesses implements AutoCloseable {
                     return done[0].path("status").path("id").asText().equals("COMPLETED");
                 });
         String location = done[0].path("operation").path("location").asText();
+        if (location.isEmpty()) {
+            // It is there, but a task died before it had ended: Flink says where to go on from.
+            Matcher made = MADE.matcher(done[0].path("operation").toString());
+            location = made.find() ? made.group(1) : "";
+        }
         if (location.isEmpty()) {
             throw new IllegalStateException("No savepoint: " + done[0]);
         }
