@@ -1,8 +1,11 @@
 package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.fail;
 
 import java.nio.file.Path;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -17,48 +20,70 @@ class HandOverIT {
 
     private static final long SEED = 20_251_122;
     private static final int WRITES = 10_000;
+    private static final int RUNS_MAX = 6;
 
     @TempDir private Path folder;
 
     @Test
     void rowsChangePartitionUnderLoad() throws Exception {
         WriteScript script = script(SEED);
-        Scenario scenario = new Scenario(script, folder).rebalancing("cells");
-        assertThat(scenario.differences(4)).as("seed %d", script.seed()).isEmpty();
-        assertThat(scenario.adopted()).isPositive();
-        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
+        holds(script, 4, () -> new Scenario(script, folder).rebalancing("cells"), HandOverIT::split);
     }
 
     @Test
     void rowsInSegmentsChangePartitionToo() throws Exception {
         WriteScript script = script(SEED + 3);
-        Scenario scenario =
-                new Scenario(script, folder)
-                        .withMemory(1 << 16)
-                        .rebalancing("cells")
-                        .with(Fault.FAIL_IN_ADOPT);
-        assertThat(scenario.differences(3)).as("seed %d", script.seed()).isEmpty();
-        assertThat(scenario.adopted()).isPositive();
+        holds(
+                script,
+                3,
+                () ->
+                        new Scenario(script, folder)
+                                .withMemory(1 << 16)
+                                .rebalancing("cells")
+                                .with(Fault.FAIL_IN_ADOPT),
+                scenario -> scenario.adopted() > 0);
     }
 
     @Test
     void boundariesMoveUnderLoad() throws Exception {
         WriteScript script = script(SEED + 1);
-        Scenario scenario = new Scenario(script, folder).rebalancing("boundary");
-        assertThat(scenario.differences(2)).as("seed %d", script.seed()).isEmpty();
-        assertThat(scenario.adopted()).isPositive();
-        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
+        holds(
+                script,
+                2,
+                () -> new Scenario(script, folder).rebalancing("boundary"),
+                HandOverIT::split);
     }
 
     @ParameterizedTest
     @EnumSource(value = Fault.class, mode = EnumSource.Mode.MATCH_ALL, names = "FAIL_IN_.*")
     void aFailureInAnyStepLosesNothing(Fault failure) throws Exception {
         WriteScript script = script(SEED + 10 + failure.ordinal());
-        Scenario scenario = new Scenario(script, folder).rebalancing("cells").with(failure);
-        assertThat(scenario.differences(3)).as("seed %d", script.seed()).isEmpty();
-        assertThat(scenario.attempts()).isEqualTo(2);
-        assertThat(scenario.adopted()).isPositive();
-        assertThat(scenario.cells()).isGreaterThan(Scenario.CELLS);
+        holds(
+                script,
+                3,
+                () -> new Scenario(script, folder).rebalancing("cells").with(failure),
+                scenario -> scenario.attempts() == 2 && split(scenario));
+    }
+
+    /**
+     * Every run agrees with the oracle, and one of them had what the test is about: that depends on
+     * loads, and so on how busy the machine is.
+     */
+    private static void holds(
+            WriteScript script, int parallelism, Supplier<Scenario> runs, Predicate<Scenario> had)
+            throws Exception {
+        for (int run = 0; run < RUNS_MAX; run++) {
+            Scenario scenario = runs.get();
+            assertThat(scenario.differences(parallelism)).as("seed %d", script.seed()).isEmpty();
+            if (had.test(scenario)) {
+                return;
+            }
+        }
+        fail("None of %d runs with seed %d changed partitions as meant.", RUNS_MAX, script.seed());
+    }
+
+    private static boolean split(Scenario scenario) {
+        return scenario.adopted() > 0 && scenario.cells() > Scenario.CELLS;
     }
 
     @Test
