@@ -68,21 +68,26 @@ fn with_noise(mut queries: Matrix, random: &mut SplitMix) -> Matrix {
 mod tests {
     use super::*;
 
+    const GROUPS: usize = 50;
+
+    /// Groups on a circle, farther apart than the noise of a stream carries a query.
     fn base() -> Matrix {
         let mut random = SplitMix(9);
-        let values = (0..500).flat_map(|row| {
-            let x = (row % 50) as f32 * 100.0;
-            [x + random.normal(), 1000.0 + random.normal()]
+        let values = (0..10 * GROUPS).flat_map(|row| {
+            let angle = std::f32::consts::TAU * (row % GROUPS) as f32 / GROUPS as f32;
+            [100.0 * angle.cos() + random.normal(), 100.0 * angle.sin() + random.normal()]
         });
         Matrix { dimension: 2, values: values.collect() }
     }
 
-    /// Share of the most frequent of 50 groups.
+    /// Share of the most frequent group.
     fn largest(stream: &Stream) -> f64 {
-        let mut counts = [0usize; 52];
+        let mut counts = [0usize; GROUPS];
         for row in 0..stream.queries.rows() {
-            let group = (stream.queries.row(row)[0] / 100.0).round().clamp(0.0, 51.0);
-            counts[group as usize] += 1;
+            let at = stream.queries.row(row);
+            let turn = at[1].atan2(at[0]) / std::f32::consts::TAU;
+            let group = (turn * GROUPS as f32).round().rem_euclid(GROUPS as f32);
+            counts[group as usize % GROUPS] += 1;
         }
         *counts.iter().max().expect("groups") as f64 / stream.queries.rows() as f64
     }
