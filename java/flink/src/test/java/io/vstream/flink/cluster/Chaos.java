@@ -200,13 +200,13 @@ final class Chaos implements AutoCloseable {
         }
     }
 
-    /** Kills are more frequent than anything else. */
+    /** A process dies in most of them. */
     private Event next() {
         int number = random.nextInt(12);
-        if (number < 4) {
+        if (number < 3) {
             return Event.KILL_TASK_MANAGER;
         }
-        return number < 8 ? Event.WAIT_FOR_HAND_OVER : Event.values()[number - 7];
+        return number < 6 ? Event.WAIT_FOR_HAND_OVER : Event.values()[1 + number % 4];
     }
 
     private void happen(Event event) throws Exception {
