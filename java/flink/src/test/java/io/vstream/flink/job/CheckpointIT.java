@@ -85,10 +85,13 @@ class CheckpointIT {
                         .mapToLong(CompletedCheckpointStats::getCheckpointedSize)
                         .average()
                         .orElseThrow();
-        // One per cent of the rows changes between two checkpoints.
+        // One per cent of the rows changes between two checkpoints. With a limit to memory, merges
+        // of
+        // what was loaded at first fall among these, more or fewer of them.
+        double most = memory == 0 ? 0.05 : 0.1;
         assertThat(uploaded / last.getStateSize())
                 .as("%,.0f bytes of %,d", uploaded, last.getStateSize())
-                .isBetween(0.01, 0.05);
+                .isBetween(0.01, most);
         assertThat(last.getStateSize()).isLessThan(2L * 30_000 * 128 * Float.BYTES);
     }
 

@@ -27,7 +27,11 @@ class HandOverIT {
     @Test
     void rowsChangePartitionUnderLoad() throws Exception {
         WriteScript script = script(SEED);
-        holds(script, 4, () -> new Scenario(script, folder).rebalancing("cells"), HandOverIT::split);
+        holds(
+                script,
+                4,
+                () -> new Scenario(script, folder).rebalancing("cells"),
+                HandOverIT::split);
     }
 
     @Test
