@@ -4,11 +4,9 @@ Prints a table as the VStream paper's Figure 12 has it: recall, fan-out, copies,
 """
 
 import argparse
-import json
-import subprocess
 from pathlib import Path
 
-from templates import load, uneven
+from templates import lines_of, load, show, uneven
 
 ENCODERS = {
     "cells": "{kind: cells}",
@@ -45,8 +43,7 @@ def run(vstream: Path, job: str, out: Path) -> list[dict]:
     out.with_suffix(".yaml").write_text(job)
     lines = out.with_suffix(".jsonl")
     command = [str(vstream), "run", str(out.with_suffix(".yaml")), f"--lines={lines}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return [json.loads(line) for line in lines.read_text().splitlines()]
+    return lines_of(command, lines)
 
 
 def summary(lines: list[dict]) -> dict[str, float]:
@@ -78,18 +75,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    head = False
     for number, name in enumerate(arguments.encoders):
         job = JOB.replace("ENCODER", ENCODERS[name]).replace("STREAM", arguments.stream)
         job = job.replace("PARTITIONS", str(arguments.parallelism))
         job = job.replace("RATE", str(arguments.rate)).replace("SECONDS", str(arguments.seconds))
         row = summary(run(arguments.vstream, job, arguments.out / str(number)))
-        if not head:
-            print("| encoder | " + " | ".join(row) + " |")
-            print("|---|" + "---|" * len(row))
-            head = True
-        cells = " | ".join(f"{value:.3f}".rstrip("0").rstrip(".") for value in row.values())
-        print(f"| {name} | {cells} |", flush=True)
+        show({"encoder": name}, row, head=number == 0)
 
 
 if __name__ == "__main__":

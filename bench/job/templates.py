@@ -28,8 +28,22 @@ def run(vstream: Path, job: str, data: str, policy: str, out: Path) -> list[dict
         f"--set=checkpoint.path={out}/checkpoints",
         f"--lines={lines}",
     ]
+    return lines_of(command, lines)
+
+
+def lines_of(command: list[str], lines: Path) -> list[dict]:
+    """Run a job that writes its lines to a file, and return them."""
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def show(columns: dict[str, str], row: dict[str, float], *, head: bool) -> None:
+    """Print a line of a table, below the names of its columns if it is the first."""
+    if head:
+        print(f"| {' | '.join([*columns, *row])} |")
+        print("|" + "---|" * (len(columns) + len(row)))
+    cells = [f"{value:.3f}".rstrip("0").rstrip(".") for value in row.values()]
+    print(f"| {' | '.join([*columns.values(), *cells])} |", flush=True)
 
 
 def uneven(values: list[float]) -> float:
@@ -90,17 +104,12 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", default=["none", "cells", "boundary"])
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    head = False
+    head = True
     for data in arguments.data:
         for policy in arguments.policies:
             lines = run(arguments.vstream, arguments.job, data, policy, arguments.out)
-            row = summary(lines)
-            if not head:
-                print("| stream | policy | " + " | ".join(row) + " |")
-                print("|---|---|" + "---|" * len(row))
-                head = True
-            cells = " | ".join(f"{value:.3f}".rstrip("0").rstrip(".") for value in row.values())
-            print(f"| {data} | {policy} | {cells} |", flush=True)
+            show({"stream": data, "policy": policy}, summary(lines), head=head)
+            head = False
 
 
 if __name__ == "__main__":
