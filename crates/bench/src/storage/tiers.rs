@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vstream_engine::{
-    Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, Query, Row, Scratch,
-    Settings, Stats,
+    Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, Query, Reader, Row,
+    Scratch, Settings, Stats,
 };
 
 use super::larger::K;
@@ -128,8 +128,7 @@ pub fn ask(
     truth: &[Vec<u64>],
     effort: (usize, usize),
 ) -> Result<AskedRow, Error> {
-    let (probes, refine) = effort;
-    let effort = Effort::Chosen { probes, refine: Some(refine) };
+    let effort = chosen(effort);
     let reader = engine.reader();
     let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
     let (count, first) = (truth.len(), queries.rows() - truth.len());
@@ -164,37 +163,20 @@ pub fn ask(
 }
 
 /// Queries beside the writer: one thread asks, one query at a time, with a pause of 2 ms between
-/// them, while at most `rate` rows per second come, from when half of the rows are in until the last one is; its times, in milliseconds,
-/// sorted. Errors: those of the engine.
+/// them, while at most `rate` rows per second come, from when half of the rows are in until the last
+/// one is; its times, in milliseconds, sorted. Errors: those of the engine.
 pub fn ingest_and_ask(
     engine: &mut Engine,
     matrix: &Matrix,
     queries: &Matrix,
     (effort, rate): ((usize, usize), Option<f64>),
 ) -> Result<(IngestRow, Vec<f64>), Error> {
-    let (probes, refine) = effort;
-    let effort = Effort::Chosen { probes, refine: Some(refine) };
+    let effort = chosen(effort);
     let reader = engine.reader();
     let (done, begun) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let asker = scope.spawn(|| -> Result<Vec<f64>, Error> {
-            let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
-            let mut times = Vec::new();
-            for at in (0..queries.rows()).cycle() {
-                if done.load(Ordering::Relaxed) {
-                    break;
-                }
-                std::thread::sleep(BETWEEN);
-                if begun.load(Ordering::Relaxed) {
-                    let now = Instant::now();
-                    let query = Query { vector: queries.row(at), k: K, effort };
-                    reader.search(&query, &mut scratch, &mut out)?;
-                    times.push(now.elapsed().as_secs_f64() * 1e3);
-                }
-            }
-            times.sort_by(f64::total_cmp);
-            Ok(times)
-        });
+        let until_done = (0..queries.rows()).cycle().take_while(|_| !done.load(Ordering::Relaxed));
+        let asker = scope.spawn(|| ask_paused(&reader, queries, effort, until_done, &begun));
         let row = ingest_noting(engine, matrix, rate, &begun);
         done.store(true, Ordering::Relaxed);
         Ok((row?, asker.join().expect("a thread that asks")?))
@@ -207,20 +189,36 @@ pub fn ask_idle(
     queries: &Matrix,
     effort: (usize, usize),
 ) -> Result<Vec<f64>, Error> {
-    let (probes, refine) = effort;
-    let effort = Effort::Chosen { probes, refine: Some(refine) };
-    let reader = engine.reader();
+    ask_paused(&engine.reader(), queries, chosen(effort), 0..queries.rows(), &AtomicBool::new(true))
+}
+
+/// Asks queries in an order, each after a pause, and measures those that come after `begun`; times
+/// in milliseconds, sorted.
+fn ask_paused(
+    reader: &Reader,
+    queries: &Matrix,
+    effort: Effort,
+    order: impl Iterator<Item = usize>,
+    begun: &AtomicBool,
+) -> Result<Vec<f64>, Error> {
     let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
-    let mut times = Vec::with_capacity(queries.rows());
-    for at in 0..queries.rows() {
+    let mut times = Vec::new();
+    for at in order {
         std::thread::sleep(BETWEEN);
-        let now = Instant::now();
-        let query = Query { vector: queries.row(at), k: K, effort };
-        reader.search(&query, &mut scratch, &mut out)?;
-        times.push(now.elapsed().as_secs_f64() * 1e3);
+        if begun.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            let query = Query { vector: queries.row(at), k: K, effort };
+            reader.search(&query, &mut scratch, &mut out)?;
+            times.push(now.elapsed().as_secs_f64() * 1e3);
+        }
     }
     times.sort_by(f64::total_cmp);
     Ok(times)
+}
+
+/// An effort of so many leaves and exact distances.
+fn chosen((probes, refine): (usize, usize)) -> Effort {
+    Effort::Chosen { probes, refine: Some(refine) }
 }
 
 /// Opens a copy of `dir`, as a crash would leave it; seconds, and bytes of log that were replayed.
