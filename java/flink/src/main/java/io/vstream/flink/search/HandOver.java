@@ -160,13 +160,15 @@ final class HandOver implements AutoCloseable {
     }
 
     private void begin(Mark mark) throws Exception {
+        // What came before the marks comes before the step: a delete that a move left behind has
+        // the moved row's own version and would kill it, adopted before the delete was applied.
+        host.applyWrites();
         fail(Fault.FAIL_IN_ANNOUNCE, mark.step() == Step.ANNOUNCE && mark.moves().count() > 0);
         switch (mark.step()) {
             case SWITCH -> seal(mark, others(mark, true));
             case ADOPT -> fetch(mark, others(mark, false));
             case SETTLE -> {
                 if (!others(mark, true).isEmpty()) {
-                    host.applyWrites();
                     release(mark);
                 } else {
                     done(mark);
@@ -201,7 +203,6 @@ final class HandOver implements AutoCloseable {
             done(mark);
             return;
         }
-        host.applyWrites();
         NativeSnapshot rows = host.engine().pin();
         sealing = rows;
         host.aside(

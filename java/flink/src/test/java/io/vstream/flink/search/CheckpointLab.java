@@ -107,7 +107,7 @@ final class CheckpointLab implements AutoCloseable {
         return rows(engine);
     }
 
-    private static Map<Long, Long> rows(NativeEngine engine) {
+    static Map<Long, Long> rows(NativeEngine engine) {
         QueryBatch queries = new QueryBatch(DIMENSION, 1);
         queries.add(1000, BufferLayout.EFFORT_EXACT, new float[DIMENSION]);
         AnswerBatch answers = new AnswerBatch();

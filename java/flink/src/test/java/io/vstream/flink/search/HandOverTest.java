@@ -1,0 +1,218 @@
+package io.vstream.flink.search;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.balance.Mark;
+import io.vstream.flink.balance.Report;
+import io.vstream.flink.balance.Shared;
+import io.vstream.flink.balance.Step;
+import io.vstream.flink.job.Fault;
+import io.vstream.flink.metrics.Count;
+import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.VectorBatch;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Two partitions, of which one leaves the other a range, and writes that wait in their batches. */
+class HandOverTest {
+
+    private static final int PARTITIONS = 2;
+    private static final int MOVED = 1_000;
+    private static final int STAYS = 9_000;
+
+    @TempDir private Path folder;
+    private Partition old;
+    private Partition next;
+
+    @BeforeEach
+    void start() throws Exception {
+        old = new Partition(0, new KeyGroupRange(0, 63));
+        next = new Partition(1, new KeyGroupRange(64, 127));
+    }
+
+    @AfterEach
+    void stop() {
+        old.close();
+        next.close();
+    }
+
+    @Test
+    void rowsOfTheRangeChangePartition() throws Exception {
+        old.writes.upsert(7, 5, MOVED, 10, vector(7));
+        old.writes.upsert(8, 6, STAYS, 11, vector(8));
+        handOver();
+        assertThat(old.rows()).isEqualTo(Map.of(8L, 6L));
+        assertThat(next.rows()).isEqualTo(Map.of(7L, 5L));
+    }
+
+    /**
+     * The row moved by an update from the new owner into the range just before that changed hands,
+     * so the delete that it left behind, of the same version, may still wait there.
+     */
+    @Test
+    void aDeleteThatWaitsDoesNotKillTheRowThatTheUpdateMoved() throws Exception {
+        next.writes.upsert(7, 4, STAYS, 100, vector(7));
+        next.applyWrites();
+        old.writes.upsert(7, 5, MOVED, 10, vector(7));
+        next.writes.delete(7, 5, STAYS, 100);
+        handOver();
+        assertThat(old.rows()).isEmpty();
+        assertThat(next.rows()).isEqualTo(Map.of(7L, 5L));
+    }
+
+    @Test
+    void aDeleteThatWaitsKillsTheRowThatComes() throws Exception {
+        old.writes.upsert(7, 5, MOVED, 10, vector(7));
+        old.applyWrites();
+        say(Step.ANNOUNCE);
+        marks(Step.SWITCH, 0);
+        old.writes.delete(7, 6, MOVED, 10);
+        next.writes.delete(7, 6, MOVED, 100);
+        marks(Step.SWITCH, 1);
+        run();
+        say(Step.ADOPT);
+        say(Step.SETTLE);
+        say(Step.DONE);
+        assertThat(old.rows()).isEmpty();
+        assertThat(next.rows()).isEmpty();
+    }
+
+    private void handOver() throws Exception {
+        for (Step step : Step.values()) {
+            say(step);
+        }
+    }
+
+    private void say(Step step) throws Exception {
+        for (int task = 0; task < PARTITIONS; task++) {
+            marks(step, task);
+        }
+        run();
+        assertThat(List.of(old.reached(), next.reached())).containsOnly(Mark.position(1, step));
+    }
+
+    private void marks(Step step, int task) throws Exception {
+        Mark mark = new Mark(77, 1, step, task, range());
+        for (Partition partition : List.of(old, next)) {
+            partition.part.mark(true, mark);
+            partition.part.mark(false, mark);
+        }
+    }
+
+    private void run() throws Exception {
+        old.run();
+        next.run();
+    }
+
+    /** Codes 1,000 to 1,999 go from shard 10 to shard 100. */
+    private static MovedRanges range() {
+        return new MovedRanges(
+                ByteBuffer.allocate(24)
+                        .order(ByteOrder.LITTLE_ENDIAN)
+                        .putLong(MOVED)
+                        .putLong(MOVED + 999)
+                        .putShort((short) 10)
+                        .putShort((short) 100)
+                        .array());
+    }
+
+    private static float[] vector(long id) {
+        return new float[] {id, 0, 0, 0};
+    }
+
+    /** The part of an operator; what another thread or a timer would do is done by {@link #run}. */
+    private final class Partition implements HandOver.Host, AutoCloseable {
+
+        private final NativeEngine engine;
+        private final HandOver part;
+        private final VectorBatch writes = new VectorBatch(CheckpointLab.DIMENSION, 32);
+        private final Deque<HandOver.Work> later = new ArrayDeque<>();
+        private final List<Report> reports = new ArrayList<>();
+
+        private Partition(int number, KeyGroupRange shards) throws Exception {
+            Path home = Files.createDirectories(folder.resolve("partition-" + number));
+            engine = PartitionState.create(CheckpointLab.SETTINGS, shards, home.resolve("engine"));
+            part =
+                    new HandOver(
+                            this,
+                            reports::add,
+                            settings(),
+                            new HandOver.Part(number, PARTITIONS, 0),
+                            home,
+                            new Shared(folder.resolve("shared").toUri().toString()),
+                            List.of(new Count(), new Count()));
+        }
+
+        private SearchSettings settings() {
+            return new SearchSettings(
+                    CheckpointLab.SETTINGS,
+                    CheckpointLab.DIMENSION,
+                    null,
+                    null,
+                    null,
+                    1_000,
+                    false,
+                    0,
+                    1,
+                    EnumSet.noneOf(Fault.class));
+        }
+
+        private Map<Long, Long> rows() {
+            applyWrites();
+            return CheckpointLab.rows(engine);
+        }
+
+        private long reached() {
+            return reports.get(reports.size() - 1).position();
+        }
+
+        private void run() throws Exception {
+            while (!later.isEmpty()) {
+                later.remove().run();
+            }
+        }
+
+        @Override
+        public NativeEngine engine() {
+            return engine;
+        }
+
+        @Override
+        public void applyWrites() {
+            engine.write(writes.buffer(), writes.count());
+            writes.clear();
+        }
+
+        @Override
+        public void later(long millis, HandOver.Work work) {
+            later.add(work);
+        }
+
+        @Override
+        public <T> void aside(Callable<T> work, Consumer<T> next) {
+            later.add(() -> next.accept(work.call()));
+        }
+
+        @Override
+        public void close() {
+            part.close();
+            engine.close();
+        }
+    }
+}
