@@ -67,8 +67,8 @@ CODES_KIB ?= 2048
 # Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
 JOB_RUNS ?= raw json exactly-once
 
-.PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
+.PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
+	bench bench-peers bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
 	bench-encoders bench-restore bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
