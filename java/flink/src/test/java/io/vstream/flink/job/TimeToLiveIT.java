@@ -64,13 +64,15 @@ class TimeToLiveIT {
                 }
                 // Some of them are written again, and live on; enough rows to train on follow.
                 for (int row = OLD / 2; row < 10 * YOUNG; row++) {
-                    upsert(producer, row, BEGIN + LIFE / 2);
+                    upsert(producer, row, BEGIN + LIFE / 2 - 1);
                 }
+                endAt(producer, 10 * YOUNG, BEGIN + LIFE / 2);
                 Set<Long> first = answer(producer, consumer, 1, BEGIN + LIFE / 2 - 1);
                 assertThat(first).hasSize(10 * YOUNG);
                 for (int row = 10 * YOUNG; row < 11 * YOUNG; row++) {
-                    upsert(producer, row, BEGIN + LIFE + OLD);
+                    upsert(producer, row, BEGIN + LIFE + OLD - 1);
                 }
+                endAt(producer, 11 * YOUNG, BEGIN + LIFE + OLD);
                 Set<Long> second = answer(producer, consumer, 1_000, BEGIN + LIFE + OLD - 1);
                 assertThat(second).hasSize(11 * YOUNG - OLD / 2).doesNotContain(0L, 19L);
                 cluster.cancel(id);
@@ -103,6 +105,13 @@ class TimeToLiveIT {
             }
         }
         throw new AssertionError("No answer has the watermark " + watermark + ".");
+    }
+
+    /** Writes a row of each partition again, so that the watermark has passed all others. */
+    private static void endAt(KafkaProducer<String, String> producer, int rows, long timestamp) {
+        for (int row = rows - PARTITIONS; row < rows; row++) {
+            upsert(producer, row, timestamp);
+        }
     }
 
     private static void upsert(KafkaProducer<String, String> producer, int row, long timestamp) {
