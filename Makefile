@@ -5,6 +5,8 @@ MVN ?= mvn -B -ntp
 JOB ?= examples/mixed.yaml
 
 JAVA := $(MVN) -f java/pom.xml
+# Of java: -Ppeers for the clients of databases that bench-job compares with.
+PROFILES ?=
 VSTREAM := dist/bin/vstream
 # Of bench-peers and data-sift: bench/peers/README.md.
 DATA ?= glove
@@ -65,8 +67,8 @@ CODES_KIB ?= 2048
 # Of bench-job: names in bench/job/run.py. Those beside a database need it: bench/job/README.md.
 JOB_RUNS ?= raw json exactly-once
 
-.PHONY: help build native java python demo test test-s3 chaos model crash-lab fuzz lint bench bench-peers \
-	bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
+.PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
+	bench bench-peers bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
 	bench-encoders bench-restore bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
@@ -79,8 +81,8 @@ native: ## the vstream command and the native library, in target/release
 	$(CARGO) build --release -p vstream-cli -p vstream-native
 
 java: native ## the jars, with the native library inside
-	rm -rf java/flink/target/lib
-	$(JAVA) -q package -DskipTests
+	rm -rf java/flink/target/lib $(if $(PROFILES),java/peers/target/lib)
+	$(JAVA) -q package -DskipTests $(PROFILES)
 
 python: .venv/.built ## the Python package, in .venv
 
@@ -167,6 +169,10 @@ savepoint-fixture: native ## write again the savepoint of this version that test
 	$(JAVA) -q test -pl native,flink -Dtest=SavepointFixtureIT#writeAgain \
 		-Dsurefire.failIfNoSpecifiedTests=false -Dvstream.fixture.write=true
 
+test-peers: native ## clients of databases that bench-job compares with, where one is installed
+	$(JAVA) -q package -Ppeers -pl native,flink,peers -Dtest='Milvus*IT' \
+		-Dsurefire.failIfNoSpecifiedTests=false
+
 data/flink: ## a stock Flink distribution for FLINK_HOME (330 MB from the Python registry)
 	tools/stock-flink.sh $@
 
@@ -184,7 +190,7 @@ fuzz: ## every decoder against bytes that nobody wrote, for MINUTES, from SEED o
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(JAVA) -q spotless:check
+	$(JAVA) -q -Ppeers spotless:check
 	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
@@ -262,10 +268,12 @@ bench-storage: data ## codecs on real vectors, a segment and an engine larger th
 		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB)
 
+# Their clients are built only for them.
+bench-job: PROFILES = $(if $(findstring milvus,$(JOB_RUNS)),-Ppeers)
 bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
 	python3 bench/job/run.py run/job $(JOB_RUNS)
 	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/broker/target java/flink/target examples/flink/target .venv .venv-peers .venv-s3 python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target java/peers/target examples/flink/target .venv .venv-peers .venv-s3 python/native/target

@@ -1,7 +1,8 @@
 """Measures whole jobs between Kafka topics, ours and those that call a database.
 
 `python run.py OUT RUN...`: each RUN is a name of `RUNS`. Its result goes to OUT/RUN/result.json;
-what a run does is told in `JobBench.java`. The jars and the tests' classes must be built.
+what a run does is told in `JobBench.java`. The jars and the tests' classes must be built, for
+Milvus Lite those of `java/peers` too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 FLINK = ROOT / "java" / "flink" / "target"
 BROKER = ROOT / "java" / "broker" / "target" / "lib"
+# The clients that have dependencies of their own.
+PEERS = ROOT / "java" / "peers" / "target"
 # Where install.py of bench/peers puts the databases.
 ENVIRONMENTS = ROOT / ".venv-peers" / "environments"
 
@@ -27,6 +30,15 @@ _BESIDE = {"preload": "50000", "seconds": "12"}
 # The rates of the paper, then upwards; a peer that cannot keep 500 is asked for less.
 _PAPER = "500,3500,6500,9500"
 _SLOW = "50,100,200,350,500,700,1000,1500,2000,3500,6500,9500"
+# Milvus Lite walks over all rows in Python for each query.
+_SLOWEST = "10,20,35,50,75,100,125,150,200,350,500"
+_MILVUS = {
+    **_BESIDE,
+    "system": "milvus_lite",
+    "rates": _SLOWEST,
+    "at-rest": "100",
+    "patience": "400",
+}
 
 RUNS: dict[str, dict[str, str]] = {
     "raw": {"rates": "5000,8000,10000,11000,12000", "warm-up": "10000"},
@@ -36,6 +48,8 @@ RUNS: dict[str, dict[str, str]] = {
     "beside-vstream": {**_BESIDE, "rates": _PAPER},
     "beside-chroma": {**_BESIDE, "system": "chroma", "rates": _SLOW},
     "beside-chroma-single": {**_BESIDE, "system": "chroma", "rates": _SLOW, "batch": "1"},
+    "beside-milvus": _MILVUS,
+    "beside-milvus-single": {**_MILVUS, "batch": "1"},
 }
 
 
@@ -53,6 +67,9 @@ def main() -> None:
 def _run(folder: Path, options: dict[str, str]) -> None:
     jar = next(FLINK.glob("vstream-flink-*.jar"))
     path = f"{FLINK / 'test-classes'}:{jar}:{FLINK / 'lib'}/*"
+    if options.get("system") == "milvus_lite":
+        # Behind ours: where both have a library, it is that of Flink.
+        path += f":{PEERS}/*:{PEERS / 'lib'}/*"
     words = [word for key, value in options.items() for word in (f"--{key}", value)]
     command = [
         *("java", "-Xms1g", "-Xmx1500m", "-XX:+UseSerialGC"),
@@ -80,9 +97,12 @@ def _server(system: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _command(system: str, port: int, folder: Path) -> list[str]:
-    program = ENVIRONMENTS / system / "bin" / system
-    where = ["--host", "127.0.0.1", "--port", str(port), "--path", str(folder / "db")]
-    return [str(program), "run", *where]
+    programs = ENVIRONMENTS / system / "bin"
+    where = ["--host", "127.0.0.1", "--port", str(port)]
+    if system == "milvus_lite":
+        data = ["--data-dir", str(folder / "db")]
+        return [str(programs / "milvus-lite"), "server", *where, *data]
+    return [str(programs / "chroma"), "run", *where, "--path", str(folder / "db")]
 
 
 def _await(port: int, server: subprocess.Popen[bytes]) -> None:

@@ -145,7 +145,8 @@ final class Load implements AutoCloseable {
         long sent = 0;
         while (sent < count) {
             long elapsed = EpochClock.nanos() - began;
-            long dueNow = Math.min(count, elapsed / MILLI_NANOS * perSecond / 1_000);
+            // The first is due at once.
+            long dueNow = Math.min(count, elapsed / MILLI_NANOS * perSecond / 1_000 + 1);
             if (sent >= dueNow) {
                 LockSupport.parkNanos(NAP_NANOS);
             }
@@ -153,7 +154,9 @@ final class Load implements AutoCloseable {
                 next(began + sent * NANOS / perSecond);
             }
         }
-        return (double) (EpochClock.nanos() - began - count * NANOS / perSecond) / NANOS;
+        long end = began + count * NANOS / perSecond;
+        await(end);
+        return (double) (EpochClock.nanos() - end) / NANOS;
     }
 
     /** Asks for rows of the query file, and writes nothing. */
@@ -161,9 +164,7 @@ final class Load implements AutoCloseable {
         long began = EpochClock.nanos();
         for (int i = 0; i < count; i++) {
             long at = began + i * NANOS / perSecond;
-            while (EpochClock.nanos() < at) {
-                LockSupport.parkNanos(NAP_NANOS);
-            }
+            await(at);
             query(at);
         }
     }
@@ -172,6 +173,12 @@ final class Load implements AutoCloseable {
     public void close() throws Exception {
         producer.close(Duration.ZERO);
         stream.close();
+    }
+
+    private static void await(long at) {
+        while (EpochClock.nanos() < at) {
+            LockSupport.parkNanos(NAP_NANOS);
+        }
     }
 
     private void next(long at) throws Exception {

@@ -19,6 +19,8 @@ import java.util.TreeMap;
  * @param seconds of a step
  * @param preload rows that are there before the first step
  * @param batch writes that a peer gets in one call at most
+ * @param atRest queries at the end, whose recall is taken
+ * @param patienceSeconds for what is under way after a step
  * @param until true to go on until a step is not sustained, with rates a tenth apart
  * @param server of a peer, {@code host:port}, or an empty text
  * @param serverPid process of the peer's server, or 0
@@ -36,6 +38,8 @@ record Options(
         int seconds,
         int preload,
         int batch,
+        int atRest,
+        int patienceSeconds,
         boolean until,
         String server,
         long serverPid,
@@ -54,6 +58,8 @@ record Options(
                     "seconds",
                     "preload",
                     "batch",
+                    "at-rest",
+                    "patience",
                     "until",
                     "server",
                     "server-pid",
@@ -87,6 +93,8 @@ record Options(
                 Integer.parseInt(given.getOrDefault("seconds", "15")),
                 Integer.parseInt(given.getOrDefault("preload", "150000")),
                 Integer.parseInt(given.getOrDefault("batch", "100")),
+                Integer.parseInt(given.getOrDefault("at-rest", "300")),
+                Integer.parseInt(given.getOrDefault("patience", "150")),
                 Boolean.parseBoolean(given.getOrDefault("until", "true")),
                 given.getOrDefault("server", ""),
                 Long.parseLong(given.getOrDefault("server-pid", "0")),

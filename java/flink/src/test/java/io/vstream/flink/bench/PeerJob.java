@@ -40,9 +40,9 @@ public final class PeerJob {
                 StreamExecutionEnvironment.getExecutionEnvironment(VStreamJob.flinkSettings());
         env.setParallelism(job.parallelism());
         env.setBufferTimeout(BUFFER_MILLIS);
+        PeerAddress peer = new PeerAddress(words[1], words[2], job.rules().dimension());
         PeerWrites writes =
-                new PeerWrites(
-                        words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+                new PeerWrites(peer, Integer.parseInt(words[3]), Integer.parseInt(words[4]));
         DataStream<VectorRecord> vectors =
                 decode(job, Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic"));
         DataStream<QueryRecord> queries =
@@ -59,7 +59,7 @@ public final class PeerJob {
         DataStream<Answer> answers =
                 AsyncDataStream.orderedWait(
                                 queries.rebalance(),
-                                new PeerQueries(words[1], words[2]),
+                                new PeerQueries(peer),
                                 1,
                                 TimeUnit.DAYS,
                                 QUERIES_AT_ONCE)
@@ -74,14 +74,6 @@ public final class PeerJob {
                                 throw new IllegalStateException(e);
                             });
         }
-    }
-
-    /** The client of a system. */
-    static PeerClient client(String system, String server) throws Exception {
-        if (system.equals("chroma")) {
-            return new ChromaClient(server);
-        }
-        throw new IllegalArgumentException("There is no client of " + system + ".");
     }
 
     private static SingleOutputStreamOperator<VectorRecord> decode(

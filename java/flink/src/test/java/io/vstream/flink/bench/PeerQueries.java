@@ -21,20 +21,18 @@ final class PeerQueries extends RichAsyncFunction<QueryRecord, Answer> {
     /** Queries of a subtask that are under way. */
     private static final int AT_ONCE = 4;
 
-    private final String system;
-    private final String server;
+    private final PeerAddress peer;
 
     private transient PeerClient client;
     private transient ExecutorService threads;
 
-    PeerQueries(String system, String server) {
-        this.system = system;
-        this.server = server;
+    PeerQueries(PeerAddress peer) {
+        this.peer = peer;
     }
 
     @Override
     public void open(OpenContext context) throws Exception {
-        client = PeerJob.client(system, server);
+        client = peer.connect();
         threads = Executors.newFixedThreadPool(AT_ONCE, work -> new Thread(work, "ask"));
     }
 

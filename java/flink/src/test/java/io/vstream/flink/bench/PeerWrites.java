@@ -26,8 +26,7 @@ final class PeerWrites extends RichAsyncFunction<VectorRecord, Answer> {
     /** Writes that the peer has made, in this process. */
     static final AtomicLong APPLIED = new AtomicLong();
 
-    private final String system;
-    private final String server;
+    private final PeerAddress peer;
     private final int batch;
     private final int preload;
 
@@ -37,16 +36,15 @@ final class PeerWrites extends RichAsyncFunction<VectorRecord, Answer> {
 
     private record Waiting(VectorRecord write, ResultFuture<Answer> done) {}
 
-    PeerWrites(String system, String server, int batch, int preload) {
-        this.system = system;
-        this.server = server;
+    PeerWrites(PeerAddress peer, int batch, int preload) {
+        this.peer = peer;
         this.batch = batch;
         this.preload = preload;
     }
 
     @Override
     public void open(OpenContext context) throws Exception {
-        client = PeerJob.client(system, server);
+        client = peer.connect();
         queue = new LinkedBlockingQueue<>();
         thread = new Thread(this::write, "writes");
         thread.setDaemon(true);
@@ -80,7 +78,10 @@ final class PeerWrites extends RichAsyncFunction<VectorRecord, Answer> {
                 int most = APPLIED.get() < preload ? PRELOAD_BATCH : batch;
                 queue.drainTo(taken, most - 1);
                 call(taken);
-                APPLIED.addAndGet(taken.size());
+                long applied = APPLIED.addAndGet(taken.size());
+                if (applied >= preload && applied - taken.size() < preload) {
+                    client.firstRowsWritten();
+                }
                 taken.forEach(waiting -> waiting.done.complete(List.of()));
             }
         } catch (InterruptedException e) {
