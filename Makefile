@@ -252,7 +252,7 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
 
-bench-storage: data ## codecs on real vectors, a segment and an engine larger than their memory
+bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine larger than its memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
 	$(CARGO) build --release -q -p vstream-bench --bin storage
 	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin
@@ -262,6 +262,9 @@ bench-storage: data ## codecs on real vectors, a segment and an engine larger th
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
 	done
+	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
+		target/release/storage far --data data/sift128/base.fbin \
+		--queries data/sift128/query.fbin --dir $(STORAGE_DIR)
 	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
 		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare --beside
 	target/release/storage ablation --data data/sift128/base.fbin \
