@@ -15,20 +15,32 @@ final class Expiry {
     private final long lifeMillis;
     private final ValueState<Long> end;
     private final InternalTimerService<VoidNamespace> timers;
+    private final long restored;
 
     /**
      * @param lifeMillis how long a row lives, 1 or more
      * @param end keyed state: when the row's life ends
+     * @param restored watermark that all subtasks of the checkpoint had reached
      */
-    Expiry(long lifeMillis, ValueState<Long> end, InternalTimerService<VoidNamespace> timers) {
+    Expiry(
+            long lifeMillis,
+            ValueState<Long> end,
+            InternalTimerService<VoidNamespace> timers,
+            long restored) {
         this.lifeMillis = lifeMillis;
         this.end = end;
         this.timers = timers;
+        this.restored = restored;
+    }
+
+    /** What has been reached, in this attempt or before it. */
+    long watermark() {
+        return Math.max(timers.currentWatermark(), restored);
     }
 
     /** True if a row of that event time is over before it is written. */
     boolean over(long timestamp) {
-        return endOf(timestamp) <= timers.currentWatermark();
+        return endOf(timestamp) <= watermark();
     }
 
     /** The row was written with that event time. */

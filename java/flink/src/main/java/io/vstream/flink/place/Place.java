@@ -63,7 +63,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       partition, behind the writes before it: docs/design/handover.md.
  *   <li><b>A row's time is over before the watermark says so.</b> With a time to live a row is
  *       deleted by a timer in event time, and timers run before their watermark goes on. So no
- *       answer whose watermark has reached the end of a row holds it.
+ *       answer whose watermark has reached the end of a row holds it. Partitions go on with the
+ *       watermark of their checkpoint, so place does: what was too late stays too late.
  *   <li><b>A mark follows the writes that it speaks of.</b> Marks of the sources are gathered and
  *       sent on to every partition, at most every {@link MarkOffsets#EVERY_MILLIS}.
  * </ul>
@@ -105,6 +106,8 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient BroadcastState<Integer, byte[]> template;
     private transient ListState<Long> clockState;
     private transient long clock;
+    private transient ListState<Long> watermarkState;
+    private transient long watermark;
     private transient Totals totals;
     private transient Count placed;
     private transient Count sent;
@@ -169,6 +172,11 @@ public final class Place extends AbstractStreamOperator<Write>
         for (long old : clockState.get()) {
             clock = Math.max(clock, old);
         }
+        watermarkState =
+                context.getOperatorStateStore()
+                        .getUnionListState(
+                                new ListStateDescriptor<>("watermark", LongSerializer.INSTANCE));
+        watermark = least(watermarkState.get());
         Meters meters = new Meters(getMetricGroup());
         totals =
                 new Totals(
@@ -192,6 +200,17 @@ public final class Place extends AbstractStreamOperator<Write>
         totals.snapshot();
         clockState.clear();
         clockState.add(clock);
+        watermarkState.clear();
+        watermarkState.add(expiry == null ? Frontier.NO_TIME : expiry.watermark());
+    }
+
+    /** The watermark that all subtasks of the checkpoint had reached. */
+    private static long least(Iterable<Long> watermarks) {
+        long least = Long.MAX_VALUE;
+        for (long one : watermarks) {
+            least = Math.min(least, one);
+        }
+        return watermarks.iterator().hasNext() ? least : Frontier.NO_TIME;
     }
 
     @Override
@@ -218,7 +237,8 @@ public final class Place extends AbstractStreamOperator<Write>
                 new Expiry(
                         lifeMillis,
                         end,
-                        getInternalTimerService("expiry", VoidNamespaceSerializer.INSTANCE, this));
+                        getInternalTimerService("expiry", VoidNamespaceSerializer.INSTANCE, this),
+                        watermark);
         if (lifeMillis > 0) {
             return made;
         }

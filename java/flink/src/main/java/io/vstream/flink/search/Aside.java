@@ -4,9 +4,11 @@ import io.vstream.nativecore.NativeEngine;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Consumer;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
+import org.apache.flink.util.ExceptionUtils;
 
 /**
  * Threads for a hand-over: one beside the task's, for files and for walks over all rows, and the
@@ -61,11 +63,9 @@ final class Aside implements HandOver.Host, AutoCloseable {
                     T result;
                     try {
                         result = work.call();
-                    } catch (Exception e) {
-                        mail(
-                                () -> {
-                                    throw e;
-                                });
+                    } catch (Throwable e) {
+                        // An error, too: a hand-over that never ends would hold up all others.
+                        mail(() -> ExceptionUtils.rethrowException(e));
                         return;
                     }
                     mail(() -> next.accept(result));
@@ -73,7 +73,10 @@ final class Aside implements HandOver.Host, AutoCloseable {
     }
 
     private void mail(HandOver.Work work) {
-        if (!closed) {
+        if (closed) {
+            return;
+        }
+        try {
             mailbox.execute(
                     () -> {
                         if (!closed) {
@@ -81,6 +84,8 @@ final class Aside implements HandOver.Host, AutoCloseable {
                         }
                     },
                     "hand-over");
+        } catch (RejectedExecutionException e) {
+            // The task has ended: nobody waits for this.
         }
     }
 

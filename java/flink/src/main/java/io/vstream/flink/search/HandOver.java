@@ -83,12 +83,16 @@ final class HandOver implements AutoCloseable {
     private final long[] places;
     private final long[] routers;
     private final Deque<NativeAdoption> awaited = new ArrayDeque<>();
+
+    /** All that was opened for {@link #awaited}, by the other thread: closed with this. */
+    private final List<NativeAdoption> opened = new ArrayList<>();
+
     private final Count adopted;
     private final Count released;
     private long run;
     private long begun = -1;
     private long done = -1;
-    private boolean closed;
+    private volatile boolean closed;
     private NativeSnapshot sealing;
 
     /**
@@ -237,20 +241,32 @@ final class HandOver implements AutoCloseable {
         }
         host.aside(
                 () -> {
-                    List<NativeAdoption> opened = new ArrayList<>();
+                    List<NativeAdoption> all = new ArrayList<>();
                     for (int source : sources) {
                         Path files = local(mark, source);
                         Folders.delete(files);
                         Files.createDirectory(files);
                         shared.get(mark, source, partition, files);
-                        opened.add(NativeAdoption.open(settings.collection(), files));
+                        all.add(open(files));
                     }
-                    return opened;
+                    return all;
                 },
-                opened -> {
-                    awaited.addAll(opened);
+                all -> {
+                    awaited.addAll(all);
                     host.later(0, () -> adopt(mark));
                 });
+    }
+
+    /** Not in the task's thread: what it opens is closed even if nobody waits for it any more. */
+    private NativeAdoption open(Path files) {
+        NativeAdoption rows = NativeAdoption.open(settings.collection(), files);
+        synchronized (opened) {
+            opened.add(rows);
+            if (closed) {
+                rows.close();
+            }
+        }
+        return rows;
     }
 
     /** Takes in some rows, and comes back for more. */
@@ -261,6 +277,7 @@ final class HandOver implements AutoCloseable {
         NativeAdoption rows = awaited.peek();
         if (rows == null) {
             host.engine().awaitRows(false);
+            closeOpened();
             others(mark, false).forEach(source -> Folders.delete(local(mark, source)));
             done(mark);
             return;
@@ -318,7 +335,14 @@ final class HandOver implements AutoCloseable {
             // It may have waited for its turn in vain.
             sealing.close();
         }
-        awaited.forEach(NativeAdoption::close);
+        closeOpened();
         awaited.clear();
+    }
+
+    private void closeOpened() {
+        synchronized (opened) {
+            opened.forEach(NativeAdoption::close);
+            opened.clear();
+        }
     }
 }

@@ -7,6 +7,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.apache.flink.api.common.operators.MailboxExecutor;
+import org.apache.flink.util.ExceptionUtils;
 
 /**
  * Searches beside the task: each runs on a thread of a small pool, and its answer comes back
@@ -107,13 +108,21 @@ final class Searches<A> implements AutoCloseable {
     }
 
     private void run(Search<A> search) {
-        try (search) {
-            A answer = search.run();
+        try {
+            // Its state is let go of before anybody can hear of the answer.
+            A answer = answered(search);
             mailbox.execute(() -> end(answer), "answer");
         } catch (RejectedExecutionException e) {
             // The task has ended: nobody waits for this answer.
-        } catch (Exception e) {
+        } catch (Throwable e) {
+            // An error, too: a search that never ends would hold up every barrier.
             fail(e);
+        }
+    }
+
+    private static <A> A answered(Search<A> search) throws Exception {
+        try (search) {
+            return search.run();
         }
     }
 
@@ -130,13 +139,9 @@ final class Searches<A> implements AutoCloseable {
         answers.accept(answer);
     }
 
-    private void fail(Exception failure) {
+    private void fail(Throwable failure) {
         try {
-            mailbox.execute(
-                    () -> {
-                        throw failure;
-                    },
-                    "failed search");
+            mailbox.execute(() -> ExceptionUtils.rethrowException(failure), "failed search");
         } catch (RejectedExecutionException e) {
             // The task has ended: there is nothing left to fail.
         }

@@ -32,11 +32,10 @@ class ExpiryTest {
         SplittableRandom random = new SplittableRandom(seed);
         List<OperatorSubtaskState> states = List.of();
         long watermark = 0;
+        long known = Long.MIN_VALUE;
         for (int attempt = 0; attempt < 5; attempt++) {
             try (PlaceTask task = task(LIFE, states)) {
                 int seen = 0;
-                // Unknown after a restore, until the next one comes: so long nothing is too late.
-                long known = Long.MIN_VALUE;
                 for (int step = 0; step < 400; step++) {
                     long id = random.nextInt(IDS);
                     int kind = random.nextInt(10);
@@ -67,6 +66,25 @@ class ExpiryTest {
             advance(task, watermark + 1_000);
             apply(task, 0);
             assertThat(rows).isEmpty();
+        }
+    }
+
+    /** The answers of the restored partitions say that watermark from the first one on. */
+    @Test
+    void whatWasTooLateBeforeARestoreIsTooLateAfterIt() throws Exception {
+        List<OperatorSubtaskState> states = new ArrayList<>();
+        for (int subtask = 0; subtask < 2; subtask++) {
+            try (PlaceTask task =
+                    new PlaceTask(PlaceTask.COLLECTION, LIFE, 2, subtask, List.of())) {
+                advance(task, 1_000 + subtask);
+                states.add(task.harness.snapshot(1, 1));
+            }
+        }
+        try (PlaceTask task = new PlaceTask(PlaceTask.COLLECTION, LIFE, 1, 0, states)) {
+            task.upsert(1, VECTOR, 1_000 - LIFE);
+            assertThat(task.writes()).isEmpty();
+            task.upsert(1, VECTOR, 1_001 - LIFE);
+            assertThat(task.writes()).hasSize(1);
         }
     }
 

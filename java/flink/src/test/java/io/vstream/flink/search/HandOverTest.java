@@ -1,6 +1,7 @@
 package io.vstream.flink.search;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.balance.Mark;
 import io.vstream.flink.balance.Report;
@@ -8,7 +9,9 @@ import io.vstream.flink.balance.Shared;
 import io.vstream.flink.balance.Step;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
+import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.NativeAdoption;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.VectorBatch;
 import java.nio.ByteBuffer;
@@ -93,6 +96,26 @@ class HandOverTest {
         assertThat(next.rows()).isEmpty();
     }
 
+    /** As if the task ended while the other thread was busy: nobody is left to take the rows. */
+    @Test
+    void rowsThatNobodyTakesAreLetGo() throws Exception {
+        old.writes.upsert(7, 5, MOVED, 10, vector(7));
+        say(Step.ANNOUNCE);
+        say(Step.SWITCH);
+        for (int task = 0; task < PARTITIONS; task++) {
+            marks(Step.ADOPT, task);
+        }
+        next.abandoned = true;
+        next.run();
+        next.part.close();
+        List<?> opened = (List<?>) next.unclaimed.get(0);
+        assertThat(opened).hasSize(1);
+        assertThatThrownBy(() -> next.engine.adopt((NativeAdoption) opened.get(0), 1))
+                .isInstanceOfSatisfying(
+                        EngineException.class,
+                        e -> assertThat(e.kind()).isEqualTo(EngineException.Kind.CLOSED));
+    }
+
     private void handOver() throws Exception {
         for (Step step : Step.values()) {
             say(step);
@@ -144,6 +167,8 @@ class HandOverTest {
         private final VectorBatch writes = new VectorBatch(CheckpointLab.DIMENSION, 32);
         private final Deque<HandOver.Work> later = new ArrayDeque<>();
         private final List<Report> reports = new ArrayList<>();
+        private final List<Object> unclaimed = new ArrayList<>();
+        private boolean abandoned;
 
         private Partition(int number, KeyGroupRange shards) throws Exception {
             Path home = Files.createDirectories(folder.resolve("partition-" + number));
@@ -206,7 +231,15 @@ class HandOverTest {
 
         @Override
         public <T> void aside(Callable<T> work, Consumer<T> next) {
-            later.add(() -> next.accept(work.call()));
+            later.add(
+                    () -> {
+                        T result = work.call();
+                        if (abandoned) {
+                            unclaimed.add(result);
+                        } else {
+                            next.accept(result);
+                        }
+                    });
         }
 
         @Override

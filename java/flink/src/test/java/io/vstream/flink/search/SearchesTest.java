@@ -126,6 +126,26 @@ class SearchesTest {
         assertThat(closed).hasValue(1);
     }
 
+    /** Such as no memory for a buffer: a query without an answer would hold up every barrier. */
+    @Test
+    void anErrorFailsTheTaskToo() {
+        searches = new Searches<>(executor, "test", 1, 3, answers::add);
+        searches.begin(
+                new Searches.Search<>() {
+                    @Override
+                    public Integer run() {
+                        throw new OutOfMemoryError("Cannot reserve bytes of direct memory.");
+                    }
+
+                    @Override
+                    public void close() {
+                        closed.incrementAndGet();
+                    }
+                });
+        assertThatThrownBy(searches::drain).hasStackTraceContaining("Cannot reserve bytes");
+        assertThat(closed).hasValue(1);
+    }
+
     @Test
     void closingLetsGoOfEverySearchThatWaits() throws Exception {
         searches = new Searches<>(executor, "test", 1, 8, answers::add);

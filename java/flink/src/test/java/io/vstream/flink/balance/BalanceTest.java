@@ -1,0 +1,121 @@
+package io.vstream.flink.balance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.route.RouteEvent;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.runtime.operators.coordination.CoordinatorStore;
+import org.apache.flink.runtime.operators.coordination.CoordinatorStoreImpl;
+import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorContext;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/**
+ * The control task at the end of its stream, while Flink holds back all events that it should get:
+ * so it does from the beginning of a checkpoint to its barrier, which is behind the end.
+ */
+@Timeout(60)
+class BalanceTest {
+
+    private static final int PARTITIONS = 3;
+    private static final byte[] TEMPLATE = {1};
+
+    private final CoordinatorStore meeting = new CoordinatorStoreImpl();
+    private final Relay control = relay(true);
+    private final Relay search = relay(false);
+    private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> task;
+    private int questions;
+    private int unanswered;
+
+    @Test
+    void asksHowFarPartitionsAreWhenTheStreamHasEnded() throws Exception {
+        begin();
+        task.endInput();
+        task.getOneInputOperator().finish();
+        assertThat(steps()).containsExactly(Step.values());
+        // Each of the others was waited for until a question said that it was done everywhere.
+        assertThat(questions).isEqualTo(Step.values().length - 1);
+        task.close();
+    }
+
+    @Test
+    void asksAgainIfTheJobManagerDoesNotAnswer() throws Exception {
+        begin();
+        unanswered = 2;
+        task.getOneInputOperator().finish();
+        assertThat(steps()).containsExactly(Step.values());
+        task.close();
+    }
+
+    @Test
+    void whatPartitionsSaidInAnEarlierRunDoesNotCount() throws Exception {
+        begin();
+        RouteEvent now = last();
+        for (int partition = 0; partition < PARTITIONS; partition++) {
+            long done = Mark.position(now.epoch(), Step.SETTLE);
+            search.handleEventFromOperator(0, 0, Report.of(partition, now.run() + 2, done));
+        }
+        for (Report report : Relay.reached(control.handleCoordinationRequest(null).get())) {
+            ((Balance) task.getOneInputOperator()).handleOperatorEvent(report);
+        }
+        assertThat(steps()).containsExactly(Step.ANNOUNCE);
+        task.close();
+    }
+
+    private void begin() throws Exception {
+        task =
+                new OneInputStreamOperatorTestHarness<>(
+                        new BalanceFactory(
+                                new BalanceSettings("none", 1_000, 1.1, null), "{}", PARTITIONS),
+                        RouteEvent.TYPE.createSerializer(null),
+                        new AskedEnvironment(this::answer));
+        task.setup(RouteEvent.TYPE.createSerializer(null));
+        task.open();
+        task.processElement(new StreamRecord<>(RouteEvent.template(1, TEMPLATE)));
+    }
+
+    /** All partitions have done by now what was commanded last. */
+    private CompletableFuture<CoordinationResponse> answer(CoordinationRequest question) {
+        assertThat(question).isEqualTo(new Relay.Question());
+        questions++;
+        if (unanswered > 0) {
+            unanswered--;
+            return CompletableFuture.failedFuture(new TimeoutException("too busy"));
+        }
+        RouteEvent now = last();
+        for (int partition = 0; partition < PARTITIONS; partition++) {
+            long position = Mark.position(now.epoch(), now.step());
+            search.handleEventFromOperator(0, 0, Report.of(partition, now.run(), position));
+        }
+        return control.handleCoordinationRequest(question);
+    }
+
+    private RouteEvent last() {
+        List<RouteEvent> commands = task.extractOutputValues();
+        return commands.get(commands.size() - 1);
+    }
+
+    private List<Step> steps() {
+        return task.extractOutputValues().stream().map(RouteEvent::step).toList();
+    }
+
+    private Relay relay(boolean ofControl) {
+        OperatorID operator = new OperatorID();
+        return (Relay)
+                new Relay.Maker(operator, ofControl)
+                        .create(
+                                new MockOperatorCoordinatorContext(operator, 1) {
+                                    @Override
+                                    public CoordinatorStore getCoordinatorStore() {
+                                        return meeting;
+                                    }
+                                });
+    }
+}
