@@ -296,8 +296,10 @@ final class HandOver implements AutoCloseable {
         if (closed) {
             return;
         }
-        int left = host.engine().release(mark.moves().select(i -> leaves(mark, i)), ROWS_AT_ONCE);
-        released.inc(ROWS_AT_ONCE);
+        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
+        int before = host.engine().release(ranges, 0);
+        int left = before == 0 ? 0 : host.engine().release(ranges, ROWS_AT_ONCE);
+        released.inc(before - left);
         fail(Fault.FAIL_IN_SETTLE, true);
         if (left == 0) {
             done(mark);

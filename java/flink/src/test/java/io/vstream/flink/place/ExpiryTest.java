@@ -89,6 +89,19 @@ class ExpiryTest {
     }
 
     @Test
+    void whatComesAfterTheEndOfAStreamIsNotTooLate() throws Exception {
+        List<OperatorSubtaskState> states;
+        try (PlaceTask task = task(LIFE, List.of())) {
+            advance(task, Long.MAX_VALUE);
+            states = List.of(task.harness.snapshot(1, 1));
+        }
+        try (PlaceTask task = task(LIFE, states)) {
+            task.upsert(1, VECTOR, 7);
+            assertThat(task.writes()).hasSize(1);
+        }
+    }
+
+    @Test
     void theWritesOfAnEndComeBeforeItsWatermark() throws Exception {
         try (PlaceTask task = task(LIFE, List.of())) {
             task.upsert(1, VECTOR, 7);

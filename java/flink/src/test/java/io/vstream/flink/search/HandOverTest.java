@@ -62,6 +62,8 @@ class HandOverTest {
         handOver();
         assertThat(old.rows()).isEqualTo(Map.of(8L, 6L));
         assertThat(next.rows()).isEqualTo(Map.of(7L, 5L));
+        assertThat(next.adopted.getCount()).isEqualTo(1);
+        assertThat(old.released.getCount()).isEqualTo(1);
     }
 
     /**
@@ -167,6 +169,8 @@ class HandOverTest {
         private final VectorBatch writes = new VectorBatch(CheckpointLab.DIMENSION, 32);
         private final Deque<HandOver.Work> later = new ArrayDeque<>();
         private final List<Report> reports = new ArrayList<>();
+        private final Count adopted = new Count();
+        private final Count released = new Count();
         private final List<Object> unclaimed = new ArrayList<>();
         private boolean abandoned;
 
@@ -181,7 +185,7 @@ class HandOverTest {
                             new HandOver.Part(number, PARTITIONS, 0),
                             home,
                             new Shared(folder.resolve("shared").toUri().toString()),
-                            List.of(new Count(), new Count()));
+                            List.of(adopted, released));
         }
 
         private SearchSettings settings() {
