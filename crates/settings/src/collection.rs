@@ -1,6 +1,7 @@
 //! What a collection is: its vectors, its metric, its index and how records are placed.
 
 use serde::{Serialize, Serializer};
+use vstream_engine::DeleteOrder;
 use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
@@ -39,6 +40,10 @@ pub struct CollectionSettings {
     /// of segments, 64 kb or more; rows beyond it lie in segments on the local disk. `None`: all
     /// rows stay in memory.
     pub memory: Option<u64>,
+    /// In which order rows end. A job whose vectors have a time to live says oldest first unless
+    /// its file says otherwise.
+    #[serde(serialize_with = "delete_order_name")]
+    pub deletes: DeleteOrder,
 }
 
 /// An index kind.
@@ -141,6 +146,12 @@ impl CollectionSettings {
             memory: section
                 .has("memory")
                 .then(|| section.size_bytes("memory", MEMORY_MIN..=MEMORY_MAX, MEMORY_MIN)),
+            deletes: section.choice(
+                "deletes",
+                "an order in which rows end",
+                DELETE_ORDERS,
+                Some(DeleteOrder::Any),
+            ),
         };
         section.finish();
         if section.is_clean() {
@@ -200,6 +211,9 @@ const ELEMENTS: &[(&str, Element)] = &[
     ("i8", Element::I8),
 ];
 
+const DELETE_ORDERS: &[(&str, DeleteOrder)] =
+    &[("any", DeleteOrder::Any), ("oldest-first", DeleteOrder::OldestFirst)];
+
 const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
 
 const CURVES: &[(&str, CurveName)] = &[
@@ -216,4 +230,8 @@ fn metric_name<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S
 
 fn element_name<S: Serializer>(element: &Element, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(element.name())
+}
+
+fn delete_order_name<S: Serializer>(order: &DeleteOrder, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(order.name())
 }

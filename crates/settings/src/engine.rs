@@ -18,6 +18,7 @@ impl CollectionSettings {
         settings.recall_target = self.recall_inside();
         settings.seed = self.seed;
         settings.memory = self.memory;
+        settings.deletes = self.deletes;
         settings
     }
 
@@ -39,6 +40,8 @@ impl CollectionSettings {
 
 #[cfg(test)]
 mod tests {
+    use vstream_engine::DeleteOrder;
+
     use super::*;
 
     #[test]
@@ -48,12 +51,13 @@ mod tests {
                 let text = format!(
                     r#"{{"dimension": {dimension}, "metric": "l2", "element": "u8",
                          "index": "flat", "recall-target": {recall_target}, "seed": 7,
-                         "memory": "64 kb"}}"#
+                         "memory": "64 kb", "deletes": "oldest-first"}}"#
                 );
                 let settings = CollectionSettings::from_json(&text).expect("accepted").engine();
                 settings.validate().expect("accepted by the engine too");
                 assert_eq!((settings.index, settings.seed), (IndexKind::Flat, 7));
                 assert_eq!(settings.memory, Some(64 << 10));
+                assert_eq!(settings.deletes, DeleteOrder::OldestFirst);
             }
         }
     }

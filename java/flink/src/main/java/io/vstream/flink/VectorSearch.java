@@ -178,7 +178,8 @@ public final class VectorSearch {
         /**
          * How long a row lives: it is deleted when the watermark of the vectors has reached its
          * event time plus this. Vectors without an event time are refused then. For ever if not
-         * set.
+         * set. The setting {@code deletes} of the collection becomes {@code oldest-first}: what
+         * lies in segments is dropped by whole files.
          */
         public Builder timeToLive(Duration life) {
             if (life.toMillis() < 1) {
@@ -186,6 +187,7 @@ public final class VectorSearch {
                         "The time to live is " + life + "; set at least a millisecond.");
             }
             timeToLive = life;
+            collection = tree(collection).put("deletes", "oldest-first").toString();
             return this;
         }
 
