@@ -106,20 +106,34 @@ pub struct Without {
 }
 
 impl Without {
+    /// Names used in settings.
+    const NAMES: [&'static str; 3] = ["hot-cold", "compression", "threshold-stop"];
+
+    fn part(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "hot-cold" => Some(&mut self.hot_cold),
+            "compression" => Some(&mut self.compression),
+            "threshold-stop" => Some(&mut self.threshold_stop),
+            _ => None,
+        }
+    }
+
     /// Leaves out the part of this name too. Errors: `Invalid` for a name that there is not.
     pub fn and(mut self, name: &str) -> Result<Without, Error> {
-        match name {
-            "hot-cold" => self.hot_cold = true,
-            "compression" => self.compression = true,
-            "threshold-stop" => self.threshold_stop = true,
-            _ => {
-                return Err(Error::invalid(format!(
-                    "there is no '{name}' to leave out: choose from hot-cold, compression and \
-                     threshold-stop"
-                )))
-            }
-        }
+        let Some(part) = self.part(name) else {
+            return Err(Error::invalid(format!(
+                "there is no '{name}' to leave out: choose from hot-cold, compression and \
+                 threshold-stop"
+            )));
+        };
+        *part = true;
         Ok(self)
+    }
+
+    /// Names of the parts that are left out.
+    pub fn names(mut self) -> Vec<&'static str> {
+        let is_out = |name: &&'static str| self.part(name).is_some_and(|part| *part);
+        Without::NAMES.into_iter().filter(is_out).collect()
     }
 }
 

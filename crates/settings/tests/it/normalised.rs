@@ -21,7 +21,7 @@ fn a_job_is_completed_with_defaults() {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
             "recall-target": 0.95, "seed": 42, "memory": null,
-            "deletes": "any"
+            "code-memory": null, "deletes": "any", "without": []
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
@@ -62,6 +62,8 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            faults: {lose-a-record: true}\n";
     let mut document = Document::from_yaml(&text).expect("YAML");
     document.set("collection.memory=256 mb").expect("sets");
+    document.set("collection.code-memory=1 gb").expect("sets");
+    document.without("threshold-stop").expect("sets");
     let job = JobSettings::from_document(&document).expect("accepted");
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
     assert_eq!(again, job);
@@ -70,6 +72,8 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
     assert_eq!(job.collection.engine().memory, Some(256 << 20));
+    assert_eq!(job.collection.engine().code_memory, Some(1 << 30));
+    assert_eq!(job.collection.engine().without.names(), ["threshold-stop"]);
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }
 

@@ -162,6 +162,17 @@ public final class VectorSearch {
             return this;
         }
 
+        /**
+         * Native memory of each partition for the codes of rows on the local disk: those that are
+         * asked for most are in memory; without a limit all are.
+         *
+         * @param bytes 0 or more
+         */
+        public Builder codeMemory(long bytes) {
+            collection = normalized(tree(collection).put("code-memory", bytes).toString());
+            return this;
+        }
+
         /** First vectors, from which the placement is learned; 20,000 if not set. */
         public Builder trainingSample(int count) {
             trainingSample = within("trainingSample", count, 10_000_000);
@@ -254,7 +265,7 @@ public final class VectorSearch {
                     .uid("questions");
         }
 
-        private JobSettings settings(int parallelism) {
+        JobSettings settings(int parallelism) {
             ObjectNode job = JSON.createObjectNode();
             job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
             job.set("collection", tree(collection));
