@@ -75,7 +75,8 @@ class VectorSearchIT {
     void rowsWithATimeToLiveEndOldestFirst() {
         VectorSearch.Builder builder = VectorSearch.collection(BY_ID);
         assertThat(builder.settings(2).collection()).contains("\"deletes\":\"any\"");
-        String timed = builder.timeToLive(Duration.ofHours(2)).codeMemory(7).settings(2).collection();
+        String timed =
+                builder.timeToLive(Duration.ofHours(2)).codeMemory(7).settings(2).collection();
         assertThat(timed).contains("\"deletes\":\"oldest-first\"", "\"code-memory\":7");
     }
 
