@@ -145,6 +145,29 @@ def test_a_collection_larger_than_its_memory_answers_exactly(tmp_path, rng):
             assert c.search(query, 5, exact=True)[0].tolist() == np.argsort(gaps)[:5].tolist()
 
 
+def test_a_sliding_window_keeps_few_files(tmp_path, rng):
+    rows = rng.standard_normal((20000, 8), dtype=np.float32)
+    made = Collection.create(
+        8, path=tmp_path, durability="none", memory=1 << 16, code_memory=0, deletes="oldest-first"
+    )
+    with made as c:
+        for first in range(0, 20000, 100):
+            c.upsert(np.arange(first, first + 100), rows[first : first + 100])
+            c.delete(np.arange(max(first - 3000, 0), max(first - 2900, 0)))
+    with Collection.open(tmp_path) as c:
+        assert len(c) == 3000
+        assert c.search(rows[19000], 1, exact=True)[0].tolist() == [19000]
+    # The oldest are gone: nothing was left to be merged with what came later.
+    assert 0 < len(list(tmp_path.glob("segment-*"))) < 64
+
+
+def test_what_storage_does_not_know_is_refused(tmp_path):
+    with pytest.raises(vstream.InvalidInput, match="choose any or oldest-first"):
+        Collection.create(4, path=tmp_path / "c", deletes="newest-first")
+    with pytest.raises(vstream.InvalidInput, match="code_memory is -1"):
+        Collection.create(4, path=tmp_path / "c", memory=1 << 20, code_memory=-1)
+
+
 def test_a_limit_to_memory_needs_a_place(tmp_path):
     with pytest.raises(vstream.InvalidInput, match="directory"):
         Collection.create(4, memory=1 << 20)

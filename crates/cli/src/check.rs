@@ -17,17 +17,16 @@ pub(crate) fn check(arguments: &JobArguments) -> Result<(), Failure> {
 /// Reads a job file with its overrides and checks it against the machine.
 pub(crate) fn load(arguments: &JobArguments) -> Result<JobSettings, Failure> {
     let text = read(&arguments.job)?;
-    let job = parse(&text, &arguments.set).map_err(|failure| {
+    let job = parse(&text, arguments).map_err(|failure| {
         Failure::settings(format!("{} cannot be run.\n{failure}", arguments.job.display()))
     })?;
     Ok(job)
 }
 
-fn parse(text: &str, overrides: &[String]) -> Result<JobSettings, Failure> {
+fn parse(text: &str, arguments: &JobArguments) -> Result<JobSettings, Failure> {
     let mut document = Document::from_yaml(text)?;
-    for assignment in overrides {
-        document.set(assignment)?;
-    }
+    arguments.set.iter().try_for_each(|assignment| document.set(assignment))?;
+    arguments.without.iter().try_for_each(|part| document.without(part))?;
     let job = JobSettings::from_document(&document)?;
     job.validate()?;
     Ok(job)

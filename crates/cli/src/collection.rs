@@ -49,6 +49,8 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
         "metric": summary.metric.name(),
         "element": summary.element.name(),
         "memory": summary.memory,
+        "code-memory": summary.code_memory,
+        "deletes": summary.deletes.name(),
         "write": summary.lsn,
         "rows": summary.rows,
         "digest": format!("{:032x}", summary.digest),

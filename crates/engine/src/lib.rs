@@ -32,7 +32,7 @@ pub use journal::{
 };
 pub use places::PlacesStats;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
-pub use settings::{IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
+pub use settings::{DeleteOrder, IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_store::Syncing;

@@ -23,6 +23,37 @@ pub enum IndexKind {
     Cluster,
 }
 
+/// In which order rows end: how segments are merged depends on it, no answer does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeleteOrder {
+    /// In any: segments of one size are merged.
+    #[default]
+    Any,
+    /// Oldest first, or nearly so, as under a time to live or in a sliding window: segments are
+    /// merged with neighbours in age alone, and dropped without being read when all their rows are
+    /// gone.
+    OldestFirst,
+}
+
+impl DeleteOrder {
+    /// Name used in settings: `any`, `oldest-first`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeleteOrder::Any => "any",
+            DeleteOrder::OldestFirst => "oldest-first",
+        }
+    }
+
+    /// The order of a name. Errors: `Invalid`.
+    pub fn from_name(name: &str) -> Result<DeleteOrder, Error> {
+        match name {
+            "any" => Ok(DeleteOrder::Any),
+            "oldest-first" => Ok(DeleteOrder::OldestFirst),
+            _ => Err(Error::invalid(format!("deletes is '{name}': choose any or oldest-first"))),
+        }
+    }
+}
+
 /// Settings of one engine. Build with [`Settings::new`] and change fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -49,9 +80,10 @@ pub struct Settings {
     /// more; `None`: all rows stay in memory. Needs an engine that keeps its rows in a directory.
     pub memory: Option<u64>,
     /// Bytes of memory for the codes of segments: those that are visited most are held, the others
-    /// are read when a query needs them. `None`: all are held. Not kept with the collection: to be
-    /// set again when it is opened.
+    /// are read when a query needs them. `None`: all are held.
     pub code_memory: Option<u64>,
+    /// In which order rows end, by deletes or because newer ones replace them.
+    pub deletes: DeleteOrder,
     /// What is left out, to measure what it is worth. Not kept with the collection.
     pub without: Without,
     /// Read segments past the page cache of the operating system: for measurements, and where the
@@ -74,20 +106,34 @@ pub struct Without {
 }
 
 impl Without {
+    /// Names used in settings.
+    const NAMES: [&'static str; 3] = ["hot-cold", "compression", "threshold-stop"];
+
+    fn part(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "hot-cold" => Some(&mut self.hot_cold),
+            "compression" => Some(&mut self.compression),
+            "threshold-stop" => Some(&mut self.threshold_stop),
+            _ => None,
+        }
+    }
+
     /// Leaves out the part of this name too. Errors: `Invalid` for a name that there is not.
     pub fn and(mut self, name: &str) -> Result<Without, Error> {
-        match name {
-            "hot-cold" => self.hot_cold = true,
-            "compression" => self.compression = true,
-            "threshold-stop" => self.threshold_stop = true,
-            _ => {
-                return Err(Error::invalid(format!(
-                    "there is no '{name}' to leave out: choose from hot-cold, compression and \
-                     threshold-stop"
-                )))
-            }
-        }
+        let Some(part) = self.part(name) else {
+            return Err(Error::invalid(format!(
+                "there is no '{name}' to leave out: choose from hot-cold, compression and \
+                 threshold-stop"
+            )));
+        };
+        *part = true;
         Ok(self)
+    }
+
+    /// Names of the parts that are left out.
+    pub fn names(mut self) -> Vec<&'static str> {
+        let is_out = |name: &&'static str| self.part(name).is_some_and(|part| *part);
+        Without::NAMES.into_iter().filter(is_out).collect()
     }
 }
 
@@ -111,6 +157,7 @@ impl Settings {
             },
             memory: None,
             code_memory: None,
+            deletes: DeleteOrder::default(),
             without: Without::default(),
             direct_io: false,
         }

@@ -1,6 +1,7 @@
 //! What a collection is: its vectors, its metric, its index and how records are placed.
 
 use serde::{Serialize, Serializer};
+use vstream_engine::{DeleteOrder, Without};
 use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
@@ -39,6 +40,16 @@ pub struct CollectionSettings {
     /// of segments, 64 kb or more; rows beyond it lie in segments on the local disk. `None`: all
     /// rows stay in memory.
     pub memory: Option<u64>,
+    /// Bytes of memory of each partition for the codes of its segments: those that are visited most
+    /// are held. `None`: all are.
+    pub code_memory: Option<u64>,
+    /// In which order rows end. A job whose vectors have a time to live says oldest first unless
+    /// its file says otherwise.
+    #[serde(serialize_with = "delete_order_name")]
+    pub deletes: DeleteOrder,
+    /// Parts of the engine that are left out, to measure what they are worth.
+    #[serde(serialize_with = "without_names")]
+    pub without: Without,
 }
 
 /// An index kind.
@@ -141,6 +152,16 @@ impl CollectionSettings {
             memory: section
                 .has("memory")
                 .then(|| section.size_bytes("memory", MEMORY_MIN..=MEMORY_MAX, MEMORY_MIN)),
+            code_memory: section
+                .has("code-memory")
+                .then(|| section.size_bytes("code-memory", 0..=MEMORY_MAX, 0)),
+            deletes: section.choice(
+                "deletes",
+                "an order in which rows end",
+                DELETE_ORDERS,
+                Some(DeleteOrder::Any),
+            ),
+            without: read_without(section),
         };
         section.finish();
         if section.is_clean() {
@@ -151,6 +172,22 @@ impl CollectionSettings {
         }
         settings
     }
+}
+
+/// Parts that are left out, each by its name.
+fn read_without(section: &Section) -> Without {
+    let mut without = Without::default();
+    for name in section.texts("without") {
+        match without.and(&name) {
+            Ok(more) => without = more,
+            Err(_) if name == "dynamic-partitions" => section.note(
+                "without",
+                "dynamic partitions are no part of a collection. Set rebalance.policy to none.",
+            ),
+            Err(error) => section.note("without", &format!("{error}.")),
+        }
+    }
+    without
 }
 
 impl EncoderSettings {
@@ -200,6 +237,9 @@ const ELEMENTS: &[(&str, Element)] = &[
     ("i8", Element::I8),
 ];
 
+const DELETE_ORDERS: &[(&str, DeleteOrder)] =
+    &[("any", DeleteOrder::Any), ("oldest-first", DeleteOrder::OldestFirst)];
+
 const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
 
 const CURVES: &[(&str, CurveName)] = &[
@@ -216,4 +256,12 @@ fn metric_name<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S
 
 fn element_name<S: Serializer>(element: &Element, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(element.name())
+}
+
+fn delete_order_name<S: Serializer>(order: &DeleteOrder, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(order.name())
+}
+
+fn without_names<S: Serializer>(without: &Without, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(without.names())
 }

@@ -65,6 +65,23 @@ impl Document {
         *place = value;
         Ok(())
     }
+
+    /// Leaves a part out, to measure what it is worth: adds `part` to `collection.without`, or for
+    /// `dynamic-partitions` sets `rebalance.policy` to none, so that no range changes partition.
+    /// Whether there is such a part is checked with the file.
+    pub fn without(&mut self, part: &str) -> Result<(), SettingsError> {
+        if part == "dynamic-partitions" {
+            return self.set("rebalance.policy=none");
+        }
+        let mut parts = match self.root.pointer("/collection/without") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(parts)) => parts.clone(),
+            // What the file says there is refused with the file.
+            Some(_) => return Ok(()),
+        };
+        parts.push(Value::String(part.to_owned()));
+        self.set(&format!("collection.without={}", Value::Array(parts)))
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +95,22 @@ mod tests {
         document.set("checkpoint.interval=5 s").expect("creates");
         assert_eq!(document.root["workload"]["rate"], 16000);
         assert_eq!(document.root["checkpoint"]["interval"], "5 s");
+    }
+
+    #[test]
+    fn parts_are_left_out_besides_those_of_the_file() {
+        let mut document = Document::from_yaml(
+            "collection: {without: [compression]}\nrebalance: {policy: cells}\n",
+        )
+        .expect("valid");
+        document.without("hot-cold").expect("added");
+        document.without("dynamic-partitions").expect("set");
+        let without = serde_json::json!(["compression", "hot-cold"]);
+        assert_eq!(document.root["collection"]["without"], without);
+        assert_eq!(document.root["rebalance"]["policy"], "none");
+        let mut document = Document::from_yaml("name: a\n").expect("valid");
+        document.without("hot-cold").expect("made");
+        assert_eq!(document.root["collection"]["without"], serde_json::json!(["hot-cold"]));
     }
 
     #[test]

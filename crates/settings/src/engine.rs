@@ -18,6 +18,9 @@ impl CollectionSettings {
         settings.recall_target = self.recall_inside();
         settings.seed = self.seed;
         settings.memory = self.memory;
+        settings.code_memory = self.code_memory;
+        settings.deletes = self.deletes;
+        settings.without = self.without;
         settings
     }
 
@@ -39,6 +42,8 @@ impl CollectionSettings {
 
 #[cfg(test)]
 mod tests {
+    use vstream_engine::{DeleteOrder, Without};
+
     use super::*;
 
     #[test]
@@ -48,12 +53,17 @@ mod tests {
                 let text = format!(
                     r#"{{"dimension": {dimension}, "metric": "l2", "element": "u8",
                          "index": "flat", "recall-target": {recall_target}, "seed": 7,
-                         "memory": "64 kb"}}"#
+                         "memory": "64 kb", "code-memory": 0, "deletes": "oldest-first",
+                         "without": ["hot-cold", "compression"]}}"#
                 );
                 let settings = CollectionSettings::from_json(&text).expect("accepted").engine();
                 settings.validate().expect("accepted by the engine too");
                 assert_eq!((settings.index, settings.seed), (IndexKind::Flat, 7));
                 assert_eq!(settings.memory, Some(64 << 10));
+                assert_eq!(settings.code_memory, Some(0));
+                assert_eq!(settings.deletes, DeleteOrder::OldestFirst);
+                let without = Without { hot_cold: true, compression: true, threshold_stop: false };
+                assert_eq!(settings.without, without);
             }
         }
     }

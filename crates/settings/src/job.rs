@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use vstream_engine::DeleteOrder;
 use vstream_route::ROWS_PER_CELL;
 
 use crate::collection::{CollectionSettings, EncoderSettings};
@@ -144,7 +145,7 @@ impl JobSettings {
     pub fn from_document(document: &Document) -> Result<JobSettings, SettingsError> {
         let notes = Notes::default();
         let root = Section::root(document, &notes);
-        let job = JobSettings {
+        let mut job = JobSettings {
             name: root.text("name", Some("vstream")),
             parallelism: root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32,
             collection: CollectionSettings::read(&root.section("collection")),
@@ -169,6 +170,9 @@ impl JobSettings {
             faults: root.mapping("faults"),
         };
         root.finish();
+        if job.vectors.has_time_to_live() && !root.section("collection").has("deletes") {
+            job.collection.deletes = DeleteOrder::OldestFirst;
+        }
         // Values that were refused were replaced, so comparing them would only confuse.
         if root.is_clean() {
             job.check_together(&root);

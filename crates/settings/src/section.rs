@@ -167,6 +167,18 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A list of texts; none where the file says nothing.
+    pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let list: Option<Vec<String>> = value
+            .as_array()
+            .and_then(|list| list.iter().map(|text| text.as_str().map(str::to_owned)).collect());
+        list.unwrap_or_else(|| {
+            self.note(key, &format!("{} is not a list of texts. Write [a, b].", show(value)));
+            Vec::new()
+        })
+    }
+
     /// One of `choices` by name; the first of them when the file says something else.
     pub(crate) fn choice<T: Clone>(
         &self,

@@ -155,6 +155,11 @@ impl VectorSource {
         source
     }
 
+    /// True if rows end when they have lived for a time.
+    pub(crate) fn has_time_to_live(&self) -> bool {
+        matches!(self, VectorSource::Kafka(KafkaInput { time_to_live: Some(_), .. }))
+    }
+
     /// The file that is read, if it is one.
     pub fn path(&self) -> Option<&PathBuf> {
         match self {

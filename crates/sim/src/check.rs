@@ -3,8 +3,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-use vstream_engine::{Durability, Engine, ErrorKind, IndexKind, Journaling, Metric, Settings};
-use vstream_engine::{Element, Error};
+use vstream_engine::{DeleteOrder, Durability, Element, Engine, Error, ErrorKind};
+use vstream_engine::{IndexKind, Journaling, Metric, Settings};
 use vstream_store::{FileStore, Syncing};
 
 use crate::crash::{Promise, Walk};
@@ -59,11 +59,15 @@ pub fn store(disk: &Disk) -> FileStore {
 }
 
 /// Settings of the collection of a seed: every other one keeps its rows in segments, and its
-/// checkpoints are flushes.
+/// checkpoints are flushes. Of those, every other one merges neighbours in age.
 pub fn settings(seed: u64) -> Settings {
     let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
     let memory = seed.is_multiple_of(2).then_some(64 << 10);
-    Settings { index: IndexKind::Flat, recall_guard: false, memory, ..settings }
+    let deletes = match seed.is_multiple_of(4) {
+        true => DeleteOrder::OldestFirst,
+        false => DeleteOrder::Any,
+    };
+    Settings { index: IndexKind::Flat, recall_guard: false, memory, deletes, ..settings }
 }
 
 /// Opens the collection of a disk without threads.

@@ -11,7 +11,9 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vstream_engine::{inspect, Durability, Engine, Journaling, Query, Reader, Settings, K_MAX};
+use vstream_engine::{
+    inspect, DeleteOrder, Durability, Engine, Journaling, Query, Reader, Settings, K_MAX,
+};
 
 use crate::answers::{Answers, EffortChoice};
 use crate::failure::{detached, Failure};
@@ -46,13 +48,20 @@ impl Collection {
         kind: (String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
-        memory: Option<u64>,
+        storage: (Option<u64>, Option<u64>, String),
     ) -> PyResult<Collection> {
         let (metric, element) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
-        let settings =
-            Settings { recall_target, memory, ..Settings::new(dimension, metric, element) };
+        let (memory, code_memory, deletes) = storage;
+        let deletes = DeleteOrder::from_name(&deletes).map_err(Failure::from)?;
+        let settings = Settings {
+            recall_target,
+            memory,
+            code_memory,
+            deletes,
+            ..Settings::new(dimension, metric, element)
+        };
         let made = detached(py, || {
             let Some((directory, durability)) = place else {
                 return Ok(Collection::new(Engine::create(settings)?));

@@ -22,7 +22,7 @@ class Collection:
         kind: tuple[str, str],
         recall_target: float,
         place: tuple[str, str] | None,
-        memory: int | None,
+        storage: tuple[int | None, int | None, str],
     ) -> Collection: ...
     @staticmethod
     def open(directory: str, durability: str | None) -> Collection: ...

@@ -66,6 +66,8 @@ class Collection:
         recall_target: float = 0.95,
         durability: str = "sync",
         memory: int | None = None,
+        code_memory: int | None = None,
+        deletes: str = "any",
     ) -> Self:
         """Make an empty collection.
 
@@ -98,7 +100,16 @@ class Collection:
             Bytes of memory for rows that were not moved to the disk yet and for what is read from
             there, 65,536 or more; for a collection with a `path`. What does not fit moves to
             files there, of which codes and ids stay in memory, some 40 bytes per row at 128
-            dimensions. All rows stay in memory if it is left out. It is kept with the collection.
+            dimensions. All rows stay in memory if it is left out. It is kept with the collection,
+            as are the next two.
+        code_memory
+            Bytes of memory for the codes of those files, half or so of what stays in memory: those
+            that are asked for most are held, the others are read when a search needs them. All are
+            held if it is left out.
+        deletes
+            In which order rows end, by deletes or because newer ones replace them: `any`, or
+            `oldest-first`, as in a sliding window, where whole files are dropped, unread, when
+            their rows are gone.
 
         Raises
         ------
@@ -121,7 +132,11 @@ class Collection:
             (_arguments.name("metric", metric), _arguments.name("element", element)),
             _arguments.real("recall_target", recall_target),
             None if place is None else (place, chosen),
-            None if memory is None else _arguments.integer("memory", memory),
+            (
+                None if memory is None else _arguments.integer("memory", memory),
+                None if code_memory is None else _arguments.integer("code_memory", code_memory),
+                _arguments.name("deletes", deletes),
+            ),
         )
         return cls._of(native, place)
 

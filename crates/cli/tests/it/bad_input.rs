@@ -24,6 +24,8 @@ fn settings_are_refused_with_every_sentence() {
     refuses(&stage, &set("queries.k=0"), "queries.k: 0 is out of range.");
     refuses(&stage, &set("vectors.path=absent.fbin"), "absent.fbin does not exist.");
     refuses(&stage, &set("state.path=data/base.fbin/x"), "cannot be written");
+    let without = ["run", "job.yaml", "--without", "hot"];
+    refuses(&stage, &without, "collection.without: there is no 'hot' to leave out");
     stage.write("job.yaml", "parallelism: 0\nname: [\n");
     refuses(&stage, &["run", "job.yaml"], "The file is not valid YAML");
     stage.write("job.yaml", "parallelism: 0\n");
@@ -41,6 +43,19 @@ fn check_prints_the_completed_job() {
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     let job: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
     assert_eq!((&job["name"], &job["training-sample"]), (&"other".into(), &20_000.into()));
+}
+
+#[test]
+fn parts_are_left_out_by_name() {
+    let names = ["hot-cold", "threshold-stop", "dynamic-partitions"];
+    let without = names.iter().flat_map(|name| ["--without", name]);
+    let set = ["check", "job.yaml", "--set", "rebalance.policy=cells"];
+    let arguments: Vec<&str> = set.into_iter().chain(without).collect();
+    let said = Stage::new(MUST_NOT_RUN).run(&arguments);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let job: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(job["collection"]["without"], serde_json::json!(["hot-cold", "threshold-stop"]));
+    assert_eq!(job["rebalance"]["policy"], "none");
 }
 
 #[test]

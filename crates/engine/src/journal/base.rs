@@ -43,6 +43,8 @@ pub(super) struct Taken {
 pub(super) struct MergedCounts {
     pub(super) count: u64,
     pub(super) bytes: u64,
+    /// Segments that were dropped whole.
+    pub(super) dropped: u64,
     /// Why the last one failed, if it did.
     pub(super) failure: Option<String>,
 }
@@ -314,7 +316,8 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Writes a segment from others, if that pays. Nothing is served from it yet.
+    /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
+    /// readers yet.
     pub(super) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
         let plan = {
             let _published = self.manifest();
@@ -324,7 +327,10 @@ impl Keeper {
         let store = &self.directory.store;
         let (mut entry, collection) = self.new_entry();
         let name = segment_name(entry.number);
-        let merged = self.places().merge(&plan, store, &name, entry.identity(collection), stop);
+        let merged = match plan.is_drop {
+            true => Ok(Merged::drop_of(&plan)),
+            false => self.places().merge(&plan, store, &name, entry.identity(collection), stop),
+        };
         let begun = merged.and_then(|merged| {
             let summary = merged.summary;
             (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
@@ -345,7 +351,7 @@ impl Keeper {
     pub(super) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
         let MergeBegun { merged, entry, sealed } = begun;
         let done = self.publish_merged(&merged, entry, sealed);
-        self.note_merge(done.as_ref().map(|_| Some(entry.bytes)).map_err(Some));
+        self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
         if done.is_err() || entry.rows == 0 {
             self.directory.store.delete(&segment_name(entry.number))?;
         }
@@ -354,13 +360,16 @@ impl Keeper {
         self.remove_old(&old)
     }
 
-    /// Counts a merge that ended with so many bytes, or notes why one failed.
-    fn note_merge(&self, done: Result<Option<u64>, Option<&Error>>) {
+    /// Counts a merge that ended, or notes why one failed.
+    fn note_merge(&self, done: Result<Option<&Merged>, Option<&Error>>) {
         let mut counts = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
-            Ok(Some(bytes)) => {
-                counts.count += 1;
-                counts.bytes += bytes;
+            Ok(Some(merged)) => {
+                match merged.dropped() {
+                    0 => counts.count += 1,
+                    dropped => counts.dropped += dropped,
+                }
+                counts.bytes += merged.summary.bytes;
                 counts.failure = None;
             }
             Err(Some(error)) => counts.failure = Some(error.to_string()),

@@ -282,6 +282,7 @@ impl Checkpoints {
             checkpoints: self.count,
             compactions: merged.count,
             compaction_bytes_written: merged.bytes,
+            segments_dropped: merged.dropped,
             compaction_failure: merged.failure,
             checkpoint_failure: self.failure.clone(),
         }

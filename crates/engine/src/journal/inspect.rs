@@ -8,6 +8,7 @@ use vstream_vector::{Element, Metric};
 use super::files::{base_prefix, log_name, segment_name};
 use super::manifest::Manifest;
 use crate::error::Error;
+use crate::settings::DeleteOrder;
 
 /// A durable engine at rest.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,10 @@ pub struct CollectionSummary {
     pub element: Element,
     /// Limit to memory in bytes, if there is one.
     pub memory: Option<u64>,
+    /// Limit to the memory for codes in bytes, if there is one.
+    pub code_memory: Option<u64>,
+    /// In which order its rows end.
+    pub deletes: DeleteOrder,
     /// Last write that was known to be on the disk when the manifest was published.
     pub lsn: u64,
     /// Rows that lived then.
@@ -28,7 +33,7 @@ pub struct CollectionSummary {
     pub digest: u128,
     /// Length of the base image; 0 without one.
     pub image_bytes: u64,
-    /// Segments, oldest rows first as a rule.
+    /// Segments, oldest rows first: as a rule, or nearly always where rows end in that order.
     pub segments: Vec<SegmentInfo>,
     /// Names and lengths of the logs.
     pub logs: Vec<(String, u64)>,
@@ -74,6 +79,8 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         metric: manifest.settings.metric,
         element: manifest.settings.element,
         memory: manifest.settings.memory,
+        code_memory: manifest.settings.code_memory,
+        deletes: manifest.settings.deletes,
         lsn: manifest.known.lsn,
         rows: manifest.known.live,
         digest: manifest.known.digest,

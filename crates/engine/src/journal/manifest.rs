@@ -1,7 +1,7 @@
 //! Which files make the state of a durable engine: the bytes of `COLLECTION`. Little-endian.
 //!
 //! ```text
-//! header 184 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
+//! header 200 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
 //!               | u8 durability | u32 interval in ms | f64 recall target | u64 seed
 //!               | u64 log bytes max | u64 collection | u64 generation
 //!               | u64 number of the base image, 0 for none | u64 LSN of the base | u64 its rows
@@ -9,13 +9,18 @@
 //!               the disk | u64 rows then | u128 digest then | u64 logs
 //!               | u64 memory, 0 for no limit | u64 segments | u64 next number of a segment
 //!               | u64 number of a log that is yet to be made, 0 for none
+//!               | u64 memory for codes and 1, 0 for no limit
+//!               | u64 in which order rows end: 0 any, 1 oldest first
 //! logs:         u64 number, ascending
-//! segments:     56 B each: u64 number | u64 bytes | u64 rows | u128 digest of them
+//! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows | u128 digest of them
 //!               | u64 number of its marks, 0 for none | u64 rows marked
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
-//! Format 1 had neither the last four words of the header nor segments.
+//! Format 2 did not have the last two words of the header, format 1 neither the last six nor segments.
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,14 +36,14 @@ use super::settings::{Durability, Journaling};
 use super::state::State;
 use super::writer::Spare;
 use crate::error::Error;
-use crate::settings::{IndexKind, Settings, DIMENSION_MAX};
+use crate::settings::{DeleteOrder, IndexKind, Settings, DIMENSION_MAX};
 use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-const FORMAT: u32 = 2;
-const HEADER: usize = 184;
-/// Of format 1, which is read for ever.
-const HEADER_1: usize = 152;
+const FORMAT: u32 = 3;
+/// Bytes of the header by format, from 1: the older ones are read for ever.
+const HEADERS: [usize; FORMAT as usize] = [152, 184, HEADER];
+const HEADER: usize = 200;
 /// Generations, LSNs, rows and numbers of files stay below.
 const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
@@ -135,7 +140,7 @@ impl Manifest {
         let path = Path::new(file.name());
         let bytes_max =
             HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64 + 8;
-        if !(HEADER_1 as u64 + 8..=bytes_max).contains(&file.bytes()) {
+        if !(HEADERS[0] as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
         let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
@@ -171,6 +176,12 @@ impl Manifest {
         out.extend_from_slice(&known.digest.to_le_bytes());
         put(&mut out, &[self.logs.len() as u64, self.settings.memory.unwrap_or(0)]);
         put(&mut out, &[segments.len() as u64, self.next, self.unmade.unwrap_or(0)]);
+        let order = match self.settings.deletes {
+            DeleteOrder::Any => 0,
+            DeleteOrder::OldestFirst => 1,
+        };
+        let code_memory = self.settings.code_memory.map_or(0, |bytes| bytes.saturating_add(1));
+        put(&mut out, &[code_memory, order]);
         debug_assert_eq!(out.len(), HEADER);
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
@@ -195,9 +206,10 @@ impl Manifest {
                 "{file} has format {format}, this version reads format {FORMAT}: use a newer version"
             )));
         }
-        let header = if format == 1 { HEADER_1 } else { HEADER };
-        // Of format 1: no limit, no segments, the first number, no log to be made.
-        let word = |at| if format == 1 { u64::from(at == 168) } else { u64_at(body, at) };
+        let header = HEADERS[format as usize - 1];
+        // What a format did not have: no limits, no segments, the first number, no log to be made,
+        // rows that end in any order.
+        let word = |at| if at < header { u64_at(body, at) } else { u64::from(at == 168) };
         if body.len() < header {
             return Err(corrupt("too short for a manifest"));
         }
@@ -229,9 +241,8 @@ impl Manifest {
             return Err(corrupt("a number is larger than it can have become"));
         }
         let image = Image { number: u64_at(body, 64), checksum: u64_at(body, 104) };
-        let mut settings =
-            decode_settings(body).ok_or_else(|| corrupt("a setting is out of range"))?;
-        settings.memory = Some(word(152)).filter(|&bytes| bytes > 0);
+        let settings =
+            decode_settings(body, &word).ok_or_else(|| corrupt("a setting is out of range"))?;
         Ok(Manifest {
             settings,
             journaling: decode_journaling(body).ok_or_else(|| corrupt("unknown durability"))?,
@@ -254,7 +265,8 @@ fn put(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-fn decode_settings(body: &[u8]) -> Option<Settings> {
+/// * `word`: at an offset of the newest format, whatever the format of `body`.
+fn decode_settings(body: &[u8], word: &dyn Fn(usize) -> u64) -> Option<Settings> {
     let dimension = u32_at(body, 12) as usize;
     let (metric, element) = (Metric::from_tag(body[16])?, Element::from_tag(body[17])?);
     if !(1..=DIMENSION_MAX).contains(&dimension) {
@@ -268,6 +280,13 @@ fn decode_settings(body: &[u8]) -> Option<Settings> {
     };
     settings.recall_target = f64::from_bits(u64_at(body, 24));
     settings.seed = u64_at(body, 32);
+    settings.memory = Some(word(152)).filter(|&bytes| bytes > 0);
+    settings.code_memory = word(184).checked_sub(1);
+    settings.deletes = match word(192) {
+        0 => DeleteOrder::Any,
+        1 => DeleteOrder::OldestFirst,
+        _ => return None,
+    };
     settings.validate().ok()?;
     Some(settings)
 }

@@ -95,6 +95,8 @@ pub struct JournalStats {
     pub compactions: u64,
     /// Bytes that they wrote.
     pub compaction_bytes_written: u64,
+    /// Segments dropped whole since then: all their rows were gone, so nothing was read or written.
+    pub segments_dropped: u64,
     /// Why the last one failed, if it did; it is tried again after the next checkpoint.
     pub compaction_failure: Option<String>,
 }

@@ -44,7 +44,7 @@ pub(crate) struct Merged {
     sources: Vec<Arc<Sealed>>,
     /// Rows that died at or before this sequence were left out.
     since: u64,
-    /// Per source and row, its row in the new segment.
+    /// Per source and row, its row in the new segment; nothing if there is none.
     moved: Vec<Vec<u32>>,
     pub(crate) summary: SegmentSummary,
 }
@@ -59,7 +59,7 @@ impl Merged {
         settings: SegmentSettings,
         stop: &AtomicBool,
     ) -> Result<Merged, Error> {
-        let Plan { sources, since } = plan;
+        let Plan { sources, since, .. } = plan;
         let moved = sources.iter().map(|of| vec![GONE; of.segment.rows() as usize]).collect();
         let mut merge = Merge {
             sources,
@@ -76,6 +76,21 @@ impl Merged {
         let Merge { moved, writer, .. } = merge;
         let summary = writer.finish()?;
         Ok(Merged { sources: sources.clone(), since: *since, moved, summary })
+    }
+
+    /// What is left of sources none of whose rows lives: nothing, for which nothing is read.
+    pub(crate) fn drop_of(plan: &Plan) -> Merged {
+        let (sources, since) = (plan.sources.clone(), plan.since);
+        Merged { sources, since, moved: Vec::new(), summary: SegmentSummary::default() }
+    }
+
+    /// Segments that were dropped instead of being merged.
+    pub(crate) fn dropped(&self) -> u64 {
+        if self.moved.is_empty() {
+            self.sources.len() as u64
+        } else {
+            0
+        }
     }
 
     /// True if the rows of a segment are in it.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{json, Value};
+use vstream_engine::DeleteOrder;
 use vstream_settings::{CollectionSettings, Document, JobSettings};
 
 use crate::{folder_with_data, smallest_job};
@@ -19,7 +20,8 @@ fn a_job_is_completed_with_defaults() {
         "collection": {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
-            "recall-target": 0.95, "seed": 42, "memory": null
+            "recall-target": 0.95, "seed": 42, "memory": null,
+            "code-memory": null, "deletes": "any", "without": []
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
@@ -60,6 +62,8 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            faults: {lose-a-record: true}\n";
     let mut document = Document::from_yaml(&text).expect("YAML");
     document.set("collection.memory=256 mb").expect("sets");
+    document.set("collection.code-memory=1 gb").expect("sets");
+    document.without("threshold-stop").expect("sets");
     let job = JobSettings::from_document(&document).expect("accepted");
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
     assert_eq!(again, job);
@@ -68,6 +72,8 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.jvm.heap, 512 << 20);
     assert_eq!(job.collection.engine().memory, Some(256 << 20));
+    assert_eq!(job.collection.engine().code_memory, Some(1 << 30));
+    assert_eq!(job.collection.engine().without.names(), ["threshold-stop"]);
     assert!(job.checkpoint.expect("given").path.is_absolute());
 }
 
@@ -144,7 +150,14 @@ fn rows_of_a_topic_may_live_for_a_time() {
     let job = JobSettings::from_yaml(text).expect("accepted");
     let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
     assert_eq!(json["vectors"]["time-to-live"], json!(7_200_000));
-    assert_eq!(JobSettings::from_json(&job.to_json()), Ok(job));
+    assert_eq!(JobSettings::from_json(&job.to_json()).as_ref(), Ok(&job));
+    // So they end in the order in which they came, unless the file says otherwise.
+    assert_eq!(job.collection.engine().deletes, DeleteOrder::OldestFirst);
+    let otherwise = text.replace("metric: l2,", "metric: l2, deletes: any,");
+    let otherwise = JobSettings::from_yaml(&otherwise).expect("accepted");
+    assert_eq!(otherwise.collection.engine().deletes, DeleteOrder::Any);
+    let forever = JobSettings::from_yaml(&text.replace(", time-to-live: 2 h", ""));
+    assert_eq!(forever.expect("accepted").collection.engine().deletes, DeleteOrder::Any);
 
     let of_queries = text.replace("topic: q,", "topic: q, time-to-live: 2 h,");
     let refused = JobSettings::from_yaml(&of_queries).expect_err("queries do not live").to_string();

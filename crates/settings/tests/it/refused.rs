@@ -60,6 +60,30 @@ fn values_out_of_range() {
         "search.in-flight: 0 is out of range. Give a whole number from 1 to 4096.",
     );
     refuses(
+        "collection.code-memory=-1",
+        "collection.code-memory: -1 is not a size. Write a whole number and its unit, such as \
+         64 mb or 4 gb.",
+    );
+    refuses(
+        "collection.deletes=newest-first",
+        "collection.deletes: 'newest-first' is not an order in which rows end. Choose one of any, \
+         oldest-first.",
+    );
+    refuses(
+        "collection.without=[hot]",
+        "collection.without: there is no 'hot' to leave out: choose from hot-cold, compression and \
+         threshold-stop.",
+    );
+    refuses(
+        "collection.without=hot-cold",
+        "collection.without: 'hot-cold' is not a list of texts. Write [a, b].",
+    );
+    refuses(
+        "collection.without=[dynamic-partitions]",
+        "collection.without: dynamic partitions are no part of a collection. Set rebalance.policy \
+         to none.",
+    );
+    refuses(
         "collection.memory=16 kb",
         "collection.memory: '16 kb' is out of range. Give a size from 64 kb to 1024 tb.",
     );
@@ -412,7 +436,7 @@ fn a_collection_from_json_says_the_same() {
         [
             "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
             "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
-             recall-target, seed, memory."
+             recall-target, seed, memory, code-memory, deletes, without."
         ]
     );
 }

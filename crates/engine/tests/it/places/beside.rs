@@ -54,11 +54,16 @@ fn readers_see_moments_that_only_move_on() {
                 }
                 engine.commit().expect("a commit");
                 let journal = engine.stats().journal.expect("a journal");
-                let is_enough = journal.checkpoints > 20 && journal.compactions > 3;
+                // Most segments have no living row when they are looked at.
+                let moved = journal.compactions + journal.segments_dropped;
+                let is_enough = journal.checkpoints > 20 && moved > 3;
                 if round > 500 && is_enough && looks.load(Ordering::Relaxed) > 200 {
                     break;
                 }
-                assert!(Instant::now() < end, "round {round}: {journal:?}");
+                if Instant::now() > end {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("round {round}: {journal:?}");
+                }
             }
             stop.store(true, Ordering::Relaxed);
         });

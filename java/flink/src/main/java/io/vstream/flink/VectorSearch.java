@@ -163,6 +163,17 @@ public final class VectorSearch {
             return this;
         }
 
+        /**
+         * Native memory of each partition for the codes of rows on the local disk: those that are
+         * asked for most are in memory; without a limit all are.
+         *
+         * @param bytes 0 or more
+         */
+        public Builder codeMemory(long bytes) {
+            collection = normalized(tree(collection).put("code-memory", bytes).toString());
+            return this;
+        }
+
         /** First vectors, from which the placement is learned; 20,000 if not set. */
         public Builder trainingSample(int count) {
             trainingSample = within("trainingSample", count, 10_000_000);
@@ -179,7 +190,8 @@ public final class VectorSearch {
         /**
          * How long a row lives: it is deleted when the watermark of the vectors has reached its
          * event time plus this. Vectors without an event time are refused then. For ever if not
-         * set.
+         * set. The setting {@code deletes} of the collection becomes {@code oldest-first}: what
+         * lies in segments is dropped by whole files.
          */
         public Builder timeToLive(Duration life) {
             if (life.toMillis() < 1) {
@@ -187,6 +199,7 @@ public final class VectorSearch {
                         "The time to live is " + life + "; set at least a millisecond.");
             }
             timeToLive = life;
+            collection = tree(collection).put("deletes", "oldest-first").toString();
             return this;
         }
 
@@ -253,7 +266,7 @@ public final class VectorSearch {
                     .uid("questions");
         }
 
-        private JobSettings settings(int parallelism) {
+        JobSettings settings(int parallelism) {
             ObjectNode job = JSON.createObjectNode();
             job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
             job.set("collection", tree(collection));

@@ -42,6 +42,7 @@ class VectorSearchIT {
                         .k(2)
                         .partitions(3)
                         .memory(1 << 20)
+                        .codeMemory(1 << 10)
                         .build();
         assertThat(env.getParallelism()).isEqualTo(2);
         long end = System.nanoTime() + PATIENCE_NANOS;
@@ -71,6 +72,15 @@ class VectorSearchIT {
     }
 
     @Test
+    void rowsWithATimeToLiveEndOldestFirst() {
+        VectorSearch.Builder builder = VectorSearch.collection(BY_ID);
+        assertThat(builder.settings(2).collection()).contains("\"deletes\":\"any\"");
+        String timed =
+                builder.timeToLive(Duration.ofHours(2)).codeMemory(7).settings(2).collection();
+        assertThat(timed).contains("\"deletes\":\"oldest-first\"", "\"code-memory\":7");
+    }
+
+    @Test
     void refusesWhatCannotBeUsedBeforeAnythingRuns() {
         assertThatThrownBy(() -> VectorSearch.collection(0, Metric.L2))
                 .isInstanceOf(IllegalArgumentException.class)
@@ -82,6 +92,8 @@ class VectorSearchIT {
         assertThatThrownBy(() -> builder.memory(9))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("memory: 9 is out of range");
+        assertThatThrownBy(() -> builder.codeMemory(-1))
+                .hasMessageContaining("code-memory: -1 is not a size");
         assertThatThrownBy(() -> builder.partitions(0)).hasMessageContaining("partitions: 0");
         Configuration unaligned = VectorSearch.flinkSettings();
         unaligned.set(CheckpointingOptions.ENABLE_UNALIGNED, true);

@@ -1,0 +1,90 @@
+use std::path::Path;
+
+use vstream_vector::{Element, Metric};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Base, Manifest, HEADER, HEADERS};
+use crate::journal::entry::SegmentEntry;
+use crate::journal::settings::Journaling;
+use crate::journal::state::State;
+use crate::settings::{DeleteOrder, Settings};
+use crate::{Error, ErrorKind};
+
+fn manifest(settings: Settings) -> Manifest {
+    let segment = |number| SegmentEntry { number, bytes: 900, rows: 20, ..SegmentEntry::default() };
+    let state = State { lsn: 40, live: 40, digest: 5 };
+    Manifest {
+        settings,
+        journaling: Journaling::default(),
+        collection: 77,
+        generation: 3,
+        base: Base { state, image: None, segments: vec![segment(4), segment(2)] },
+        known: state,
+        logs: vec![5, 6],
+        next: 9,
+        unmade: None,
+    }
+}
+
+fn settings() -> Settings {
+    Settings::new(3, Metric::L2, Element::F32)
+}
+
+fn read(mut body: Vec<u8>) -> Result<Manifest, Error> {
+    body.extend_from_slice(&xxh3_64(&body).to_le_bytes());
+    Manifest::decode(Path::new("COLLECTION"), &body)
+}
+
+/// What the manifest is without its checksum.
+fn body(manifest: &Manifest) -> Vec<u8> {
+    let mut bytes = manifest.encode();
+    bytes.truncate(bytes.len() - 8);
+    bytes
+}
+
+/// As an older version wrote it.
+fn as_format(format: u32, manifest: &Manifest) -> Vec<u8> {
+    let mut bytes = body(manifest);
+    bytes[8..12].copy_from_slice(&format.to_le_bytes());
+    bytes.drain(HEADERS[format as usize - 1]..HEADER);
+    bytes
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for code_memory in [None, Some(0), Some(1 << 30)] {
+        for deletes in [DeleteOrder::Any, DeleteOrder::OldestFirst] {
+            let memory = Some(1 << 20);
+            let made = manifest(Settings { memory, code_memory, deletes, ..settings() });
+            assert_eq!(read(body(&made)).expect("what was written"), made);
+        }
+    }
+}
+
+#[test]
+fn older_formats_are_read() {
+    let memory = Some(1 << 20);
+    let made = manifest(Settings { memory, ..settings() });
+    assert_eq!(read(as_format(2, &made)).expect("format 2"), made);
+    let (base, next) = (Base { segments: Vec::new(), ..made.base }, 1);
+    let of_memory = Manifest { settings: settings(), base, next, ..made };
+    assert_eq!(read(as_format(1, &of_memory)).expect("format 1"), of_memory);
+}
+
+#[test]
+fn what_no_version_wrote_is_refused() {
+    let kind = |at: usize, value: u64| {
+        let mut bytes = body(&manifest(settings()));
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        read(bytes).expect_err("refused").kind()
+    };
+    assert_eq!(kind(152, 1), ErrorKind::Corrupt, "a limit below the least");
+    assert_eq!(kind(192, 2), ErrorKind::Corrupt, "an order that there is not");
+    let mut newer = body(&manifest(settings()));
+    newer[8] = 4;
+    assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
+    for length in [HEADERS[0] - 1, HEADER - 1, HEADER] {
+        let cut = body(&manifest(settings()))[..length].to_vec();
+        assert_eq!(read(cut).expect_err("refused").kind(), ErrorKind::Corrupt, "{length} bytes");
+    }
+}
