@@ -20,6 +20,7 @@ collection:
   dimension: 100
   metric: cosine
   encoder: {kind: cells}
+  memory: MEMORY
 vectors: {kind: generator, path: STREAM, preload: ROWS}
 queries: {kind: generator, path: data/glove100/query.fbin, k: 10}
 workload:
@@ -50,6 +51,7 @@ class Run:
             "INTERVAL", str(arguments.interval)
         )
         text = text.replace("RATE", str(round(writes * 7 / 6)))
+        text = text.replace("MEMORY", arguments.memory)
         text = text.replace("CHECKPOINTS", str(out / "checkpoints"))
         job = out / f"{parallelism}.yaml"
         job.write_text(text)
@@ -123,6 +125,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("run/restore"))
     parser.add_argument("--stream", default="data/more.fbin")
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--memory", default="null", help="of each partition, such as '64 mb'")
     parser.add_argument("--interval", type=int, default=5)
     parser.add_argument("--checkpoints", type=int, default=20)
     parser.add_argument("--parallelism", type=int, nargs=2, default=[2, 4])
