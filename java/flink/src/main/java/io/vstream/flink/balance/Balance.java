@@ -71,6 +71,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private transient Loads loads;
     private transient Samples samples;
     private transient Shared files;
+    private transient long commandedNanos;
+    private transient List<Long> took;
     private transient boolean resumed;
     private transient boolean ending;
     private transient Level epochLevel;
@@ -132,6 +134,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         // Chance, since nothing that survives a failure may be needed to tell two runs apart.
         run = ThreadLocalRandom.current().nextLong() | 1;
         reached = new long[partitions];
+        took = new ArrayList<>();
         loads = new Loads(partitions);
         samples = new Samples(partitions);
         moves = moves();
@@ -246,6 +249,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         epoch = next;
         step = Step.ANNOUNCE;
         moves = moves();
+        took.clear();
         epochLevel.set(epoch);
         LOG.info("Template {} begins: {} ranges change partition.", epoch, moves.count());
         command();
@@ -261,9 +265,11 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
                 return;
             }
         }
+        took.add(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - commandedNanos));
         step = step.next();
         command();
         if (step == Step.DONE) {
+            LOG.info("Template {} is in use; its steps took {} ms.", epoch, took);
             loads.forget();
             if (files != null) {
                 files.deleteAll();
@@ -272,6 +278,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     }
 
     private void command() {
+        commandedNanos = System.nanoTime();
         stepLevel.set(step.ordinal());
         byte[] template = step == Step.ANNOUNCE ? newer : NONE;
         output.collect(
@@ -301,6 +308,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private byte[] plan(NativeRouter router) {
         if (samples.complete() && loads.changed() >= LESSON) {
             loads.learned();
+            long began = System.nanoTime();
             try {
                 byte[] learned =
                         router.renew(
@@ -311,6 +319,9 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
                                 partitions,
                                 settings.limits());
                 lessons.inc();
+                LOG.info(
+                        "A template was learned in {} ms.",
+                        TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
                 return learned;
             } catch (EngineException e) {
                 // Too few rows as yet: what is known stays known.

@@ -15,12 +15,14 @@ final class Applied {
 
     /**
      * @param places parallelism of place
-     * @param restored what was behind every partition of the checkpoint
+     * @param restored what was behind every partition of the checkpoint; if its stream had ended
+     *     then, that says nothing of the times of the stream that goes on
      */
     Applied(int places, Frontier restored) {
         byPlace = new long[places][0];
-        this.restored = restored;
-        frontier = restored;
+        boolean ended = restored.watermark() == Long.MAX_VALUE;
+        this.restored = ended ? new Frontier(Frontier.NO_TIME, restored.offsets()) : restored;
+        frontier = this.restored;
     }
 
     /** A mark of one place subtask: see {@link io.vstream.flink.place.Write#offsets}. */

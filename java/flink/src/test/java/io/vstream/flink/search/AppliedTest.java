@@ -32,6 +32,16 @@ class AppliedTest {
     }
 
     @Test
+    void theEndOfAStreamIsNoTimeOfTheOneThatGoesOn() {
+        Frontier drained = Frontier.ofLongs(new long[] {Long.MAX_VALUE, 5});
+        Applied applied = new Applied(1, drained);
+        assertThat(applied.frontier().toLongs()).containsExactly(Frontier.NO_TIME, 5);
+        applied.watermark(60);
+        applied.mark(0, new long[] {4});
+        assertThat(applied.frontier().toLongs()).containsExactly(60, 5);
+    }
+
+    @Test
     void timeAndOffsetsMoveOnTheirOwn() {
         Applied applied = new Applied(1, Frontier.NONE);
         applied.watermark(70);
