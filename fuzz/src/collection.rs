@@ -10,6 +10,7 @@ use vstream_store::{FileStore, Memory, Syncing};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::container::{content_of, directory, pack, unpack, Content};
+use crate::segment;
 
 pub(crate) fn open(bytes: &[u8]) {
     let content = unpack(bytes);
@@ -21,6 +22,8 @@ pub(crate) fn open(bytes: &[u8]) {
     });
     if let Ok(mut engine) = opened {
         let _ = engine.delete(1, u64::MAX).and_then(|_| engine.commit());
+        // Segments are read again, as a merge reads them.
+        let _ = engine.checkpoint().and_then(|()| engine.compact());
     }
 }
 
@@ -38,7 +41,7 @@ fn write(engine: &mut Engine, ids: std::ops::Range<u64>) {
     }
 }
 
-/// Collections with a base image and logs, closed and not.
+/// Collections with a base image and logs, closed and not, and one with segments.
 pub(crate) fn collections() -> Vec<Vec<u8>> {
     let mut corpus = Vec::new();
     let kinds = [(Element::F32, IndexKind::Flat), (Element::U8, IndexKind::Cluster)];
@@ -62,7 +65,29 @@ pub(crate) fn collections() -> Vec<Vec<u8>> {
         engine.close().expect("closed");
         corpus.push(pack(&content_of(&store)));
     }
+    corpus.push(pack(&in_segments()));
     corpus
+}
+
+/// A collection with a limit to memory: rows in two segments, of which some are gone, and in a log.
+fn in_segments() -> Content {
+    let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
+    let journaling =
+        Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
+    let memory = Some(64 << 10);
+    let settings = Settings { memory, ..settings(Element::F32, IndexKind::Cluster) };
+    let mut engine = Engine::create_in_store(store.clone(), settings, journaling, 7).expect("made");
+    write(&mut engine, 0..20);
+    engine.checkpoint().expect("a segment");
+    engine.delete(3, u64::MAX).expect("accepted");
+    write(&mut engine, 15..30);
+    engine.checkpoint().expect("another, and the marks of the first");
+    write(&mut engine, 30..33);
+    engine.commit().expect("committed");
+    let content = content_of(&store);
+    let count = |prefix| content.keys().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((count("segment-"), count("marks-")), (2, 1));
+    content
 }
 
 /// Snapshots of several shards.
@@ -85,8 +110,10 @@ pub(crate) fn reseal(bytes: &mut Vec<u8>) {
     for (name, file) in &mut content {
         if name.starts_with("log-") {
             let _ = reseal_log(file);
-        } else if name.ends_with(".rows") {
+        } else if name.ends_with(".rows") || name.starts_with("marks-") {
             reseal_tail(file);
+        } else if name.starts_with("segment-") {
+            segment::reseal(file);
         }
     }
     let names: Vec<String> =
@@ -149,12 +176,18 @@ fn reseal_log(log: &mut [u8]) -> Option<()> {
     }
 }
 
-/// A collection whose manifest holds `number` at `offset`, under a right checksum.
-pub fn with_number(offset: usize, number: u64) -> Vec<u8> {
-    let mut content = unpack(&collections()[1]);
-    let manifest = content.get_mut("COLLECTION").expect("a manifest");
-    manifest[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
-    let mut bytes = pack(&content);
-    reseal(&mut bytes);
-    bytes
+/// Collections, one of them with segments, whose manifest holds `number` at `offset`, under a right
+/// checksum.
+pub fn with_number(offset: usize, number: u64) -> Vec<Vec<u8>> {
+    let mut all = [unpack(&collections()[1]), in_segments()];
+    let changed = all.iter_mut().map(|content| {
+        let manifest = content.get_mut("COLLECTION").expect("a manifest");
+        if let Some(word) = manifest.get_mut(offset..offset + 8) {
+            word.copy_from_slice(&number.to_le_bytes());
+        }
+        let mut bytes = pack(content);
+        reseal(&mut bytes);
+        bytes
+    });
+    changed.collect()
 }

@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
         share: 40_000,
     },
     Target {
-        name: "collection: manifest, base image and logs",
+        name: "collection: manifest, base image, segments and logs",
         run: collection::open,
         reseal: collection::reseal,
         corpus: collection::collections,
