@@ -88,11 +88,12 @@ final class LoadReport {
             return;
         }
         // Before the first template codes say nothing.
-        boolean placed = handOver.report().position() >= Mark.position(1, Step.DONE);
+        long position = handOver.report().position();
+        boolean placed = position >= Mark.position(1, Step.DONE);
         boolean due = placed && System.nanoTime() - drawDueNanos >= 0;
         double share = due ? Drawn.share(live, settings.dimension(), partitions) : 0;
         int number = slice;
-        aside.aside(() -> walk(share, number), this::send);
+        aside.aside(() -> walk(share, number), walk -> send(walk, position));
     }
 
     /** Not in the task's thread. */
@@ -118,7 +119,12 @@ final class LoadReport {
      */
     private record Walk(byte[] loads, long countNanos, Drawn drawn, long drawNanos) {}
 
-    private void send(Walk walk) {
+    private void send(Walk walk, long position) {
+        if (handOver.report().position() != position) {
+            // Rows came or went meanwhile: those that were counted here may count elsewhere too.
+            report();
+            return;
+        }
         byte[] loads = walk.loads;
         dueNanos = System.nanoTime() + WALK_SHARE * walk.countNanos;
         if (walk.drawn != null) {
