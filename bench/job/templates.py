@@ -1,7 +1,7 @@
 """Runs a drifting stream and a hot spot with and without dynamic templates.
 
 Reads the lines of JSON that `vstream run --lines` writes and prints a table: how evenly rows and
-work lie over the partitions, the worst recall of any five seconds, fan-out and latency.
+work lie over the partitions, the worst recall of any 2.5 seconds, fan-out and latency.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 WINDOW = 5
-"""Seconds over which recall is averaged, so that some tens of audits fall into each."""
+"""Lines over which loads and recall are averaged: 2.5 s, into which some tens of audits fall."""
 
 AFTER = 30
 """Seconds of the stream after which loads are to be even."""
@@ -84,7 +84,7 @@ def summary(lines: list[dict]) -> dict[str, float]:
         f"after {AFTER} s": max(map(uneven, late_loads)),
         "mean after": sum(map(uneven, late_loads)) / len(late_loads),
         "rows max/mean, at the end": uneven(result["rows_per_partition"]),
-        "recall, worst 5 s": min(recalls),
+        "recall, worst 2.5 s": min(recalls),
         "recall": result["recall_at_10"],
         "fan-out": result["fan_out"],
         "p50 ms": result["query_p50_ms"],
