@@ -6,7 +6,9 @@ the newest one with another number of partitions, and the time to its first answ
 """
 
 import argparse
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -24,7 +26,7 @@ collection:
 vectors: {kind: generator, path: STREAM, preload: ROWS}
 queries: {kind: generator, path: data/glove100/query.fbin, k: 10}
 workload:
-  ratio: {queries: 1, inserts: 3, deletes: 3}
+  ratio: {queries: 1, inserts: 15, deletes: 15}
   rate: RATE
   duration: 3600 s
 results: {kind: blackhole}
@@ -50,7 +52,7 @@ class Run:
         text = text.replace("ROWS", str(arguments.rows)).replace(
             "INTERVAL", str(arguments.interval)
         )
-        text = text.replace("RATE", str(round(writes * 7 / 6)))
+        text = text.replace("RATE", str(round(writes * 31 / 30)))
         text = text.replace("MEMORY", arguments.memory)
         text = text.replace("CHECKPOINTS", str(out / "checkpoints"))
         job = out / f"{parallelism}.yaml"
@@ -76,8 +78,12 @@ class Run:
             time.sleep(0.05)
         return time.monotonic() - self.began
 
-    def stop(self) -> None:
-        """Interrupt it, as Ctrl-C does."""
+    def __enter__(self) -> "Run":
+        """Nothing to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Interrupt it, as Ctrl-C does, whatever happened."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(60)
 
@@ -85,12 +91,12 @@ class Run:
 def files(folder: Path) -> dict[str, int]:
     """Return the files of a folder with their bytes; those that vanish meanwhile are left out."""
     found = {}
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
+    # Unlike rglob, walk passes over folders that vanish.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                path = Path(parent) / name
                 found[str(path)] = path.stat().st_size
-        except FileNotFoundError:
-            continue
     return found
 
 
@@ -133,25 +139,27 @@ def main() -> None:
     subprocess.run(["rm", "-rf", arguments.out], check=True)
     arguments.out.mkdir(parents=True)
     folder = arguments.out / "checkpoints"
-    first = Run(arguments, arguments.parallelism[0], restore=False)
-    loaded = first.until(lambda line: line.get("phase") == "stream" and line["queries"] > 0)
-    print(f"{arguments.rows:,} rows loaded in {loaded:.0f} s at {arguments.parallelism[0]}")
-    # The next one holds what was loaded, and may have begun before the last of it.
-    uploads(folder, 2)
-    added, state = uploads(folder, arguments.checkpoints)
+    before, after = arguments.parallelism
+    with Run(arguments, before, restore=False) as first:
+        loaded = first.until(lambda line: line.get("phase") == "stream" and line["queries"] > 0)
+        print(f"{arguments.rows:,} rows loaded in {loaded:.0f} s at {before}")
+        # The next one holds what was loaded, and may have begun before the last of it.
+        uploads(folder, 2)
+        added, state = uploads(folder, arguments.checkpoints)
     mean = sum(added) / len(added)
-    print(
-        f"state {state:,} bytes; {len(added)} checkpoints uploaded {mean:,.0f} bytes in the mean,"
-    )
+    print(f"state {state:,} bytes; {len(added)} checkpoints uploaded {mean:,.0f} in the mean,")
     print(f"{mean / state:.2%} of it, at most {max(added) / state:.2%}")
-    first.stop()
-    again = Run(arguments, arguments.parallelism[1], restore=True)
-    seconds = again.until(lambda line: line.get("queries", 0) > 0)
-    print(
-        f"first answers {seconds:.1f} s after the start at parallelism {arguments.parallelism[1]}"
-    )
-    print(again.last())
-    again.stop()
+    # The count goes on from that of the checkpoint.
+    counts = []
+
+    def answered(line: dict) -> bool:
+        counts.append(line.get("queries", 0))
+        return counts[-1] > next(filter(None, counts), counts[-1])
+
+    with Run(arguments, after, restore=True) as again:
+        seconds = again.until(answered)
+        print(f"first answers {seconds:.1f} s after the start at parallelism {after}")
+        print(again.last())
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ pub mod segment;
 mod settings;
 
 mod snapshot;
+mod taking;
 mod words;
 
 #[cfg(feature = "defects")]

@@ -200,6 +200,43 @@ fn a_state_is_taken_from_twice_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_row_is_taken_where_its_last_write_put_it() {
+    let root = tempfile::tempdir().expect("a directory");
+    for memory in [None, Some(64 << 10)] {
+        let settings = Settings { memory, ..tiny(IndexKind::Cluster, Metric::L2, Element::F32) };
+        let at = |part: &str| root.path().join(format!("{part}-{memory:?}"));
+        let live = Engine::create_scratch(&at("live"), settings.clone(), journaling(false));
+        let (mut live, mut random, mut model) = (live.expect("it"), SplitMix(11), BTreeMap::new());
+        for version in 1..6_000u64 {
+            let id = random.below(600) as u64;
+            if random.below(6) == 0 {
+                live.delete(id, version).expect("a delete");
+                model.remove(&id);
+            } else {
+                let (shard, vector) = (random.below(128) as u16, vector_of(version));
+                let row = Row { id, version, code: id, shard, vector: &vector };
+                live.upsert(&row).expect("an upsert");
+                model.insert(id, (shard, (version, vector)));
+            }
+            if version % 1_700 == 0 {
+                live.checkpoint().expect("a checkpoint");
+            }
+        }
+        live.share().expect("a state").copy_to(&at("copy")).expect("a copy");
+        for (part, shards) in [("low", 0..=50u16), ("high", 51..=127)] {
+            let engine = Engine::create_scratch(&at(part), settings.clone(), journaling(true));
+            let mut engine = engine.expect("an engine");
+            let keep = |shard: u16| shards.contains(&shard);
+            let taken = engine.take_shared(&at("copy"), &keep).expect("rows");
+            let wanted = model.iter().filter(|(_, (shard, _))| keep(*shard));
+            let expected: Model = wanted.map(|(&id, (_, row))| (id, row.clone())).collect();
+            assert_eq!(rows(&engine), expected);
+            assert_eq!(taken, expected.len() as u64);
+        }
+    }
+}
+
+#[test]
 fn short_logs_do_not_pile_up() {
     let root = tempfile::tempdir().expect("a directory");
     let settings = tiny(IndexKind::Flat, Metric::L2, Element::F32);
