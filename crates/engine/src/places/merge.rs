@@ -24,7 +24,8 @@ use super::plan::Plan;
 use super::sealed::Sealed;
 use crate::error::Error;
 use crate::segment::{
-    arrange, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
+    arrange, make_way, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
+    SegmentWriter,
 };
 
 /// Targets around a leaf to which its rows may go.
@@ -32,6 +33,8 @@ const NEAR: usize = 24;
 /// Rows of a leaf at most, and below which it is joined with its neighbour.
 const LEAF_ROWS_MAX: usize = 384;
 const LEAF_ROWS_MIN: usize = 96;
+/// Rows between two moments at which a query may have the processor.
+const ROWS_PER_WAY: u32 = 32;
 /// Bytes of blocks that are kept while leaves are gathered.
 const CACHE_BYTES: usize = 16 << 20;
 /// Bytes that are written per second at most: the disk serves queries and the log too.
@@ -249,6 +252,9 @@ impl Merge<'_> {
                 let near = nearest(&centroids, padded, &centroid);
                 sealed.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
                     if self.is_kept(source, row) {
+                        if row % ROWS_PER_WAY == 0 {
+                            make_way();
+                        }
                         stored.read(&mut vector);
                         targets.rotate(&vector, &mut rotated);
                         let gap = |&target: &usize| {

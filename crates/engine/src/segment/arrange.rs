@@ -6,6 +6,7 @@
 use vstream_store::codec::BLOCK_ROWS;
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
+use super::make_way;
 use super::rows::LeafRows;
 
 /// Steps of a 2-means: the halves need not be the best ones.
@@ -32,6 +33,7 @@ fn halve(vectors: &[f32], dimension: usize, seed: u64, rows: &mut [u32]) {
     if blocks < 2 {
         return;
     }
+    make_way();
     let vector = |row: u32| &vectors[row as usize * dimension..][..dimension];
     let own: Vec<f32> = rows.iter().flat_map(|&row| vector(row)).copied().collect();
     let settings = KMeansSettings { clusters: 2, iterations: ITERATIONS, seed, balance: 0.0 };

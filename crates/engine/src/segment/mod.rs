@@ -32,4 +32,5 @@ pub use rows::LeafRows;
 pub use scan::BlockReport;
 pub(crate) use search::Visit;
 pub use search::{SegmentScratch, SegmentView};
+pub(crate) use write::make_way;
 pub use write::{write_pinned, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};

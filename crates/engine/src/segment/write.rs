@@ -248,6 +248,7 @@ impl SegmentWriter {
 
     /// Appends the next block; returns its length with its checksum.
     fn append(&mut self, mut payload: Vec<u8>) -> Result<u32, Error> {
+        make_way();
         seal(self.place(self.number), &mut payload);
         let bytes = u32::try_from(payload.len()).map_err(|_| {
             Error::invalid("a block of a segment is beyond 4 GiB: write smaller ones")
@@ -289,6 +290,13 @@ impl SegmentWriter {
         self.postings.push(posting);
         entry
     }
+}
+
+/// Lets a query have the processor that this thread is on, if one waits for it. Segments are
+/// written in the background, and a thread that runs is left its time slice of some milliseconds,
+/// whoever is more urgent.
+pub(crate) fn make_way() {
+    std::thread::yield_now();
 }
 
 /// Which estimate the codes of a metric give.
