@@ -13,7 +13,6 @@ use crate::journal::{
     SharedState,
 };
 use crate::settings::{IndexKind, Settings};
-use crate::taking::Taking;
 
 impl Engine {
     /// An empty engine that keeps its rows in `dir`, which is made if need be and locked.
@@ -218,8 +217,8 @@ impl Engine {
 
     /// Adds the rows of a shared state in `source` whose shard `keep` wants; returns how many.
     ///
-    /// Nothing in `source` changes. Cost: its rows are read and those that are wanted inserted; of
-    /// these, the ones that are in no segment there are held in memory meanwhile. Errors: `Invalid` if it is of another
+    /// Nothing in `source` changes. Cost: the rows are read and inserted; those that are in no
+    /// segment there are held in memory meanwhile. Errors: `Invalid` if it is of another
     /// collection's dimension, metric or element, `Unavailable` if it is open; as [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let directory = Directory::open(source, Syncing::Off)?;
@@ -235,10 +234,10 @@ impl Engine {
         let (index, memory) = (IndexKind::Flat, None);
         let settings = manifest.settings.clone();
         let settings = Settings { index, memory, recall_guard: false, ..settings };
-        let mut other = Taking::new(Engine::empty(settings)?, keep);
+        let mut other = Engine::empty(settings)?;
         journal::recover(&directory.store, &manifest, &mut other)?;
         let (mut taken, mut failed) = (0, None);
-        other.into_rows().pin().for_each_row(&mut |row| {
+        other.pin().for_each_row(&mut |row| {
             if failed.is_none() && keep(row.shard) {
                 failed = self.restore_row(row).err();
                 taken += 1;

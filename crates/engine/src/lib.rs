@@ -18,7 +18,6 @@ pub mod segment;
 mod settings;
 
 mod snapshot;
-mod taking;
 mod words;
 
 #[cfg(feature = "defects")]
