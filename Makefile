@@ -273,10 +273,9 @@ bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine
 
 # Their clients are built only for them.
 bench-job: PROFILES = $(if $(findstring milvus,$(JOB_RUNS)),-Ppeers)
-bench-job: java data ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
+bench-job: java data .venv-peers/.harness ## the whole job between Kafka topics: JOB_RUNS='raw json exactly-once'
 	python3 bench/job/run.py run/job $(JOB_RUNS)
 	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
-	$(MAKE) --no-print-directory .venv-peers/.harness
 	.venv-peers/bin/python bench/job/plot.py run/job/latency.png $(JOB_RUNS:%=run/job/%/result.json)
 
 clean: ## remove what was built, keep the data

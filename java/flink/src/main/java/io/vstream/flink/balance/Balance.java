@@ -193,9 +193,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
                         .createExecutor(TaskMailbox.MIN_PRIORITY);
         while (step != Step.DONE) {
             if (!all.tryYield()) {
-                // A checkpoint may be on its way whose barrier is behind the end of the stream:
-                // until
-                // it is taken, Flink keeps the reports.
+                // A checkpoint may be on its way whose barrier is behind the end of the stream;
+                // Flink keeps the reports until it is taken.
                 ask();
                 Thread.sleep(ASK_MILLIS);
             }

@@ -28,6 +28,14 @@ public record Frontier(long watermark, long[] offsets) {
     /** More partitions than a topic has; a larger number means that the bytes are not ours. */
     private static final int PARTITIONS_MAX = 1 << 20;
 
+    /**
+     * A watermark as it is kept for whoever goes on: the end of a stream is no time of the next
+     * one.
+     */
+    public static long kept(long watermark) {
+        return watermark == Long.MAX_VALUE ? NO_TIME : watermark;
+    }
+
     /** What is behind both answers. */
     public Frontier min(Frontier other) {
         return new Frontier(Math.min(watermark, other.watermark), min(offsets, other.offsets));

@@ -201,9 +201,7 @@ public final class Place extends AbstractStreamOperator<Write>
         clockState.clear();
         clockState.add(clock);
         watermarkState.clear();
-        long reached = expiry == null ? Frontier.NO_TIME : expiry.watermark();
-        // The end of a stream is no time: another stream may go on from here.
-        watermarkState.add(reached == Long.MAX_VALUE ? Frontier.NO_TIME : reached);
+        watermarkState.add(expiry == null ? Frontier.NO_TIME : Frontier.kept(expiry.watermark()));
     }
 
     /** The watermark that all subtasks of the checkpoint had reached. */

@@ -20,8 +20,7 @@ final class Applied {
      */
     Applied(int places, Frontier restored) {
         byPlace = new long[places][0];
-        boolean ended = restored.watermark() == Long.MAX_VALUE;
-        this.restored = ended ? new Frontier(Frontier.NO_TIME, restored.offsets()) : restored;
+        this.restored = new Frontier(Frontier.kept(restored.watermark()), restored.offsets());
         frontier = this.restored;
     }
 
