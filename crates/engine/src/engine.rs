@@ -228,7 +228,7 @@ impl Engine {
         let (index, places) = self.places.stats();
         let (probes, refine) = match self.guard.effort(&self.places, 10) {
             vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
-            vstream_index::Effort::Exact => (index.leaves as usize, index.live as usize),
+            _ => (index.leaves as usize, index.live as usize),
         };
         let journal = self.journal.as_ref().map(Journal::stats);
         Stats { index, probes, refine, recall: self.guard.estimate(), journal, places }

@@ -9,10 +9,11 @@ use vstream_vector::{Neighbor, TopK};
 
 use crate::places::ById;
 use crate::publish::Published;
+use crate::reach::{noted, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::search::{
-    Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach, Search,
+    Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
     SearchStats, Staged,
 };
 
@@ -182,10 +183,27 @@ impl Search for Shared {
         scratch: &mut Scratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
-    ) {
+    ) -> usize {
         self.search(probe, scratch, out);
+        let mut rows: Vec<Neighbor> = out.rows().to_vec();
+        rows.sort_unstable_by(Neighbor::order);
         reach.clear();
-        reach.extend(out.rows().iter().map(|row| Reach { id: row.id, leaf: None, code: None }));
+        reach.extend(noted(rows.len()).map(|(nth, weight)| {
+            Reach { id: rows[nth].id, nth: nth as u32, weight, leaf: None, code: None }
+        }));
+        0
+    }
+
+    fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64> {
+        let pinned = self.pinned(None);
+        let chunk = &pinned.chunks[(pick % pinned.chunks.len() as u64) as usize];
+        let lane = (pick / pinned.chunks.len() as u64) as usize % chunk.len().max(1);
+        if lane >= chunk.len() || !chunk.is_visible(lane, pinned.visible()) {
+            return None;
+        }
+        out.resize(self.settings.dimension, 0.0);
+        chunk.vector(lane).read(out);
+        Some(chunk.key(lane).id)
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
@@ -243,11 +261,12 @@ impl Staged for Pinned {
     fn refine(
         &self,
         _: &[f32],
-        _: usize,
+        _: Refined,
         _: &mut Scratch,
         _: &mut TopK,
         _: &mut dyn FnMut(usize, u64),
-    ) {
+    ) -> usize {
+        0
     }
 
     fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {

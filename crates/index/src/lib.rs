@@ -21,6 +21,7 @@ pub mod contract;
 mod flat;
 mod places;
 mod publish;
+mod reach;
 mod rows;
 mod scratch;
 mod search;
@@ -29,9 +30,10 @@ mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use reach::{depth_from, is_deep_enough, noted, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{
-    Applied, CodeRanks, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Reach,
-    Search, SearchStats, Staged, CODE_RANK_MAX,
+    Applied, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
+    SearchStats, Staged,
 };

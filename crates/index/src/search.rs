@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vstream_vector::{Element, Metric, Neighbor, TopK};
 
+use crate::reach::Reach;
 use crate::rows::{RowKey, VectorRef};
 use crate::scratch::Scratch;
 
@@ -23,12 +24,20 @@ pub struct IndexSettings {
 /// How much work a search may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Visit `probes` leaves at most, and take the exact distance of the `refine` best by code.
+    /// Visit `probes` leaves, more only while they hold fewer than `k` rows, and look closer at the
+    /// `refine` best rows by code.
     Approximate {
-        /// Leaves visited at most.
+        /// Leaves visited.
         probes: usize,
-        /// Rows whose exact distance is taken; at least `k`.
+        /// Rows whose exact distance is taken, at least `k`; with a second look, rows that are
+        /// estimated again, of which the exact distances of the best are taken.
         refine: usize,
+    },
+    /// Every leaf, and the exact distances of so many of the best rows by code that hardly a
+    /// neighbour is missed: what an audit does. For queries of whose effort nothing is known.
+    Thorough {
+        /// Rows by code to begin with, 0 for the least; see [`Search::audit`].
+        depth: usize,
     },
     /// Every visible row, exactly.
     Exact,
@@ -66,31 +75,6 @@ pub enum Applied {
     /// The id is there with a newer version; nothing changed.
     Stale,
 }
-
-/// How far an approximate search must go to find one true neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    /// The neighbour.
-    pub id: u64,
-    /// Rank of its leaf for the query, from 0; `None` for a row that every search scans.
-    pub leaf: Option<u32>,
-    /// Ranks of its estimate; `None` for a row that every search scans.
-    pub code: Option<CodeRanks>,
-}
-
-/// Rank of an estimate among those of visible rows, from 0, for three numbers of visited leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeRanks {
-    /// Its own leaf and those before it.
-    pub own: u32,
-    /// As many as the effort says, or `own` if that is more.
-    pub visited: u32,
-    /// All.
-    pub all: u32,
-}
-
-/// Ranks by estimate that an audit tells apart.
-pub const CODE_RANK_MAX: usize = 2048;
 
 /// Counts of an index at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -165,20 +149,25 @@ pub trait Search: Send + Sync {
     /// near enough. Under inner product nothing can be proved, and every row is looked at.
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 
-    /// The answer of a search through every code, and for each row of it how far a search must go
-    /// to find it.
+    /// The answer of a search through every code, and how far a search must go to find its rows.
     ///
-    /// The [`CODE_RANK_MAX`] best rows by estimate over all leaves are measured exactly, which is
-    /// the exact answer but for less than one row in a thousand (a test compares), at a tenth of
-    /// its cost. `probe.effort` is what searches use now: code ranks are taken among the leaves
-    /// that it visits.
+    /// Hardly a true neighbour is missed (a test compares), at a tenth of the cost of an exact
+    /// search. Returns the depth at which that was so: the number of rows by estimate whose exact
+    /// distances were taken. Another audit does well to begin with it.
+    ///
+    /// * `probe`: with [`Effort::Thorough`]; `reach` notes the neighbours of [`crate::noted`].
     fn audit(
         &self,
         probe: &Probe<'_>,
         scratch: &mut Scratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
-    );
+    ) -> usize;
+
+    /// Copies the vector of a living row to `out`, one that `pick` chooses, and returns its id;
+    /// `None` if it is not a living one that `pick` hits. The rows of all leaves are hit about as
+    /// often.
+    fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64>;
 
     /// The rows of this moment, to be walked at leisure: the writer goes on meanwhile.
     ///
@@ -222,6 +211,16 @@ pub struct Coded {
     pub leaf: u32,
 }
 
+/// Which of the rows that were found are measured exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refined {
+    /// Those of the first so many that may be among the nearest: with a second look, those that it
+    /// leaves; without one, all of them.
+    Best(usize),
+    /// The first so many, each.
+    Each(usize),
+}
+
 /// The rows of one moment in one of several places that are searched as one: the caller merges
 /// what each stage gives, and cuts the lists of all places by one bound.
 ///
@@ -246,16 +245,16 @@ pub trait Staged: PinnedRows {
         found: &mut Vec<Coded>,
     ) -> usize;
 
-    /// Offers the exact distances of the first `most` rows that were found; shows the position and
-    /// the id of each to `seen`.
+    /// Offers the exact distances of rows that were found, and returns how many it took; shows
+    /// position and id of those that were among the nearest to `seen`.
     fn refine(
         &self,
         vector: &[f32],
-        most: usize,
+        which: Refined,
         scratch: &mut Scratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, u64),
-    );
+    ) -> usize;
 
     /// Offers every visible row.
     fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats;

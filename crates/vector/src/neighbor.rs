@@ -46,6 +46,11 @@ impl TopK {
         self.heap.reserve(k);
     }
 
+    /// Rows wanted.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
     /// Distance that a row must beat to enter; infinity until `k` rows are held.
     #[inline]
     pub fn bound(&self) -> f32 {

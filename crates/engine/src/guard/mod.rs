@@ -1,34 +1,42 @@
 //! The recall guard: recall is a setting, not a hope.
 //!
-//! 1. Readers leave every sixteenth query in a small ring (without waiting: a busy ring is skipped).
-//! 2. A background thread takes them one by one, answers each exactly and notes, for every true
-//!    neighbour, the rank of its leaf and the rank of its estimate among the visited leaves: how
-//!    far a search must go to find it. It also asks as a reader would.
-//! 3. From the ranks of the last audits follow the estimate of recall and, when that leaves the
-//!    target, the leaves to visit and the rows to refine that meet it (`window.rs`). Nothing is fed
-//!    back, so the decision cannot run away.
-//! 4. It takes 3 % of one core at most. Half of that is saved up, for some hundred audits at once
+//! 1. Readers leave queries in a small ring (without waiting: a busy ring is skipped): every one at
+//!    first, every sixteenth when enough are known.
+//! 2. A background thread takes them one by one, answers each through every code and notes, for true
+//!    neighbours, the rank of the leaf and the rank of the estimate among the visited leaves: how
+//!    far a search must go to find them. It also asks as a reader would.
+//! 3. As long as there are no queries, rows of the collection are asked for their neighbours, each
+//!    left out of its own answer: so the first query finds a decision.
+//! 4. From the ranks of the last audits of a class of k (`classes.rs`) follow the estimate of recall
+//!    (`window.rs`) and, when that leaves the target, the leaves to visit and the rows to refine
+//!    that meet it (`choice.rs`). Nothing is fed back, so the decision cannot run away.
+//! 5. It takes 3 % of one core at most. Half of that is saved up, for some hundred audits at once
 //!    when the collection has changed.
-//! 5. Readers do not wait for it: a tree that has grown since the decision is probed more, and one
-//!    that has been written over is searched as if nothing had been decided.
+//! 6. Readers do not wait for it: a tree that has grown since the decision is probed more, and the
+//!    more of it was written over, the less is a decision trusted. Where nothing was decided, a query
+//!    is answered as an audit is, through every code.
 
+mod choice;
+mod classes;
 mod window;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{Effort, Probe, Reach, CODE_RANK_MAX};
-use vstream_vector::TopK;
+use vstream_index::{Effort, Probe, Reach};
+use vstream_vector::{Neighbor, SplitMix, TopK};
 
-use self::window::{Audit, Moment, Reached, Window, WINDOW_MIN};
+use self::choice::{choose, Costs};
+use self::classes::{class_of, CLASSES, USUAL};
+use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, WINDOW_MIN};
 use crate::error::Error;
 use crate::places::{Places, PlacesScratch};
 use crate::settings::{IndexKind, Settings};
 
-/// One query in this many is offered to the guard.
+/// One query in this many is offered to the guard when enough are known.
 const NOTE_EVERY: usize = 16;
 /// Queries kept for the guard.
 const RING: usize = 64;
@@ -38,19 +46,47 @@ const CPU_SHARE: f64 = 0.03;
 const CALM: f64 = 0.5;
 /// Seconds of CPU that it may have saved at most.
 const SAVED_MAX: f64 = 0.3;
+/// Seconds that the guard rests at most before it looks whether it is still wanted.
+const REST_MAX: f64 = 2.0;
 /// Leaves up to which every row is looked at: some thousand rows cost no more than a search.
 const EXACT_LEAVES: usize = 4;
-/// Rows refined exactly per leaf that a caller asks for.
+/// Rows refined exactly per leaf that a caller asks for, and at most.
 const REFINE_PER_PROBE: usize = 3;
+const REFINE_CHOSEN_MAX: usize = 1024;
 /// Rows refined exactly at least for probes that a caller chose.
 const REFINE_CHOSEN_MIN: usize = 64;
-/// Rows refined exactly while nothing is decided: enough where codes are the limit, which they are
-/// in a collection so small that all its leaves are visited.
-const REFINE_UNDECIDED: usize = 512;
-/// k beyond which audits are cut: the target is stated for small k.
-const AUDIT_K_MAX: usize = 10;
+/// Neighbours that an audit asks for at least: fewer say little of how deep it must look.
+const AUDIT_K_MIN: usize = 10;
+/// Neighbours of rows that are asked for until a query has asked for more.
+const ROW_K: usize = 112;
+/// Tries to hit a living row.
+const SAMPLE_TRIES: usize = 64;
+/// Audits of rows after which the classes without queries are decided again.
+const ROWS_PER_DECISION: usize = 8;
+/// Turnovers of half of the rows after which a decision without support is not used.
+const TURNOVERS_MAX: f64 = 8.0;
 
-/// What sampled exact checks say about the recall of `Effort::Auto` as it is decided now.
+/// Whose neighbours were looked up for an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Those of queries that users asked.
+    Queries,
+    /// Those of rows of the collection: users have asked too few queries yet.
+    Rows,
+}
+
+impl Evidence {
+    /// Name in statistics: `queries`, `rows`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Evidence::Queries => "queries",
+            Evidence::Rows => "rows",
+        }
+    }
+}
+
+/// What sampled exact checks say about the recall of `Effort::Auto` as it is decided now, for the
+/// number of neighbours that was asked for last, and numbers near it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecallEstimate {
     /// Mean recall@k over the audits that still count.
@@ -59,33 +95,64 @@ pub struct RecallEstimate {
     pub margin: f64,
     /// Audits that it rests on.
     pub audits: usize,
+    /// What was audited.
+    pub evidence: Evidence,
 }
 
 #[derive(Default)]
 struct State {
     recent: VecDeque<(Vec<f32>, usize)>,
-    estimate: Option<RecallEstimate>,
+    estimates: [Option<RecallEstimate>; CLASSES.len()],
 }
 
 /// What makes audits: the guard's thread, or a caller who cannot wait for it.
-#[derive(Default)]
 struct Auditor {
-    window: Window,
+    /// Audits of queries, by class.
+    queries: [Window; CLASSES.len()],
+    /// Audits of rows.
+    rows: Window,
+    rows_since_decision: usize,
+    random: SplitMix,
     scratch: PlacesScratch,
     top: TopK,
-    found: Vec<vstream_vector::Neighbor>,
+    found: Vec<Neighbor>,
+}
+
+/// What is decided for a class of k.
+#[derive(Default)]
+struct Decision {
+    /// 0: nothing yet.
+    probes: AtomicUsize,
+    refine: AtomicUsize,
+    /// Leaves there were at that decision.
+    leaves: AtomicUsize,
+    /// Writes there were when enough audits last supported it.
+    supported_writes: AtomicU64,
+    /// True when enough queries are known.
+    is_known: AtomicBool,
+}
+
+/// How much the next audit is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pressing {
+    /// Queries go through every code until there is a decision.
+    Undecided,
+    /// A decision rests on few audits.
+    Unsure,
+    Calm,
 }
 
 pub(crate) struct Guard {
     target: f64,
     on: bool,
-    /// 0: not decided yet.
-    probes: AtomicUsize,
-    refine: AtomicUsize,
-    /// Leaves there were at that decision.
-    decided_leaves: AtomicUsize,
-    /// Writes there were when enough audits last supported it.
-    supported_writes: AtomicU64,
+    costs: Costs,
+    decisions: [Decision; CLASSES.len()],
+    /// Rows by estimate that held the true neighbours in audits so far.
+    depth: AtomicUsize,
+    /// Class of the last query.
+    last_class: AtomicUsize,
+    /// Most neighbours asked for so far.
+    most_asked: AtomicUsize,
     seen: AtomicUsize,
     /// Readers touch it, the auditor holds it for moments only.
     state: Mutex<State>,
@@ -98,18 +165,27 @@ impl Guard {
         let guard = Arc::new(Guard {
             target: settings.recall_target,
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
-            probes: AtomicUsize::new(0),
-            refine: AtomicUsize::new(0),
-            decided_leaves: AtomicUsize::new(0),
-            supported_writes: AtomicU64::new(0),
+            costs: Costs::of(settings),
+            decisions: Default::default(),
+            depth: AtomicUsize::new(0),
+            last_class: AtomicUsize::new(USUAL),
+            most_asked: AtomicUsize::new(0),
             seen: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
-            auditor: Mutex::new(Auditor::default()),
+            auditor: Mutex::new(Auditor {
+                queries: Default::default(),
+                rows: Window::default(),
+                rows_since_decision: 0,
+                random: SplitMix(settings.seed),
+                scratch: PlacesScratch::default(),
+                top: TopK::default(),
+                found: Vec::new(),
+            }),
         });
         if guard.on {
             let (watched, search) = (Arc::downgrade(&guard), Arc::downgrade(search));
             let thread = std::thread::Builder::new().name("vstream-recall-guard".to_owned());
-            // Without the thread the effort stays the fixed function of the size.
+            // Without the thread nothing is decided, and queries go through every code.
             let _detached = thread.spawn(move || watch(&watched, &search));
         }
         guard
@@ -117,35 +193,37 @@ impl Guard {
 
     /// The effort of an automatic search for `k` neighbours.
     pub(crate) fn effort(&self, search: &Places, k: usize) -> Effort {
-        match self.reached(&moment(search)).for_k(k) {
-            Reached { probes: usize::MAX, .. } => Effort::Exact,
-            Reached { probes, refine } => Effort::Approximate { probes, refine },
+        let now = moment(search);
+        match self.reached(class_of(k), &now).map(|reached| reached.for_k(k)) {
+            None => Effort::Thorough { depth: self.depth.load(Ordering::Relaxed) },
+            Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,
+            Some(Reached { probes, refine }) => Effort::Approximate { probes, refine },
         }
     }
 
-    /// How far an automatic search goes now.
-    fn reached(&self, now: &Moment) -> Reached {
+    /// How far an automatic search goes now; `None` if nothing is decided that can be trusted.
+    fn reached(&self, class: usize, now: &Moment) -> Option<Reached> {
         if now.leaves <= EXACT_LEAVES {
-            return Reached::EXACT;
+            return Some(Reached::EXACT);
         }
-        let undecided = Reached {
-            probes: ((2.5 * (now.leaves as f64).sqrt()) as usize + 8).min(now.leaves),
-            refine: REFINE_UNDECIDED,
-        };
-        let probes = self.probes.load(Ordering::Relaxed);
+        let decision = &self.decisions[class];
+        let probes = decision.probes.load(Ordering::Relaxed);
         if probes == 0 {
-            return undecided;
+            return None;
         }
-        let leaves = self.decided_leaves.load(Ordering::Relaxed);
-        let then = Moment { leaves, writes: self.supported_writes.load(Ordering::Relaxed) };
-        let grown = (probes as f64 * now.growth_since(&then)).ceil() as usize;
-        let refine = self.refine.load(Ordering::Relaxed);
-        let decided = Reached { probes: grown.min(now.leaves), refine };
-        if now.has_outlived(&then) {
-            decided.or(undecided)
-        } else {
-            decided
+        let leaves = decision.leaves.load(Ordering::Relaxed);
+        let writes = decision.supported_writes.load(Ordering::Relaxed);
+        let then = Moment { leaves, writes };
+        let turnovers = now.turnovers_since(&then);
+        if turnovers > TURNOVERS_MAX {
+            return None;
         }
+        if probes == usize::MAX {
+            return Some(Reached::EXACT);
+        }
+        let grown = probes as f64 * now.most_growth_since(&then) * turnovers.max(1.0);
+        let refine = decision.refine.load(Ordering::Relaxed) as f64 * turnovers.max(1.0);
+        Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
     }
 
     /// The effort for probes that the caller chose. Without `refine`, refinement grows with them,
@@ -153,14 +231,22 @@ impl Guard {
     /// down by the codes.
     pub(crate) fn chosen(&self, probes: usize, refine: Option<usize>, k: usize) -> Effort {
         let in_proportion =
-            || (REFINE_PER_PROBE * probes).clamp(REFINE_CHOSEN_MIN, CODE_RANK_MAX / 2);
+            || REFINE_PER_PROBE.saturating_mul(probes).clamp(REFINE_CHOSEN_MIN, REFINE_CHOSEN_MAX);
         let refine = refine.unwrap_or_else(|| in_proportion().max(4 * k + 40));
         Effort::Approximate { probes, refine: refine.max(k) }
     }
 
     /// Offers a query to the guard.
     pub(crate) fn note(&self, vector: &[f32], k: usize) {
-        if !self.on || !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(NOTE_EVERY) {
+        if !self.on {
+            return;
+        }
+        let class = class_of(k);
+        self.last_class.store(class, Ordering::Relaxed);
+        self.most_asked.fetch_max(k, Ordering::Relaxed);
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
+        let is_known = self.decisions[class].is_known.load(Ordering::Relaxed);
+        if is_known && !seen.is_multiple_of(NOTE_EVERY) {
             return;
         }
         if let Ok(mut state) = self.state.try_lock() {
@@ -171,16 +257,18 @@ impl Guard {
             };
             kept.clear();
             kept.extend_from_slice(vector);
-            state.recent.push_back((kept, k.min(AUDIT_K_MAX)));
+            state.recent.push_back((kept, k));
         }
     }
 
-    /// The last estimate.
+    /// The last estimate for the number of neighbours that was asked for last.
     pub(crate) fn estimate(&self) -> Option<RecallEstimate> {
-        locked(&self.state).estimate
+        let class = self.last_class.load(Ordering::Relaxed);
+        locked(&self.state).estimates[class]
     }
 
-    /// Audits in this thread until nothing more is to be learnt from the queries that are known.
+    /// Audits in this thread until nothing more is to be learnt from the queries that are known, and
+    /// without any from rows.
     pub(crate) fn catch_up(&self, search: &Places) {
         if !self.on {
             return;
@@ -189,60 +277,170 @@ impl Guard {
         while self.step(search, &mut auditor) {}
     }
 
-    /// One audit and what follows from it; false if there is no query to be asked.
+    /// One audit and what follows from it; false if nothing needs one.
     fn step(&self, search: &Places, auditor: &mut Auditor) -> bool {
-        auditor.window.forget(&moment(search));
-        let noted = locked(&self.state).recent.pop_front();
-        let Some((query, k)) = noted.or_else(|| auditor.window.ask_again()) else {
+        let now = moment(search);
+        if now.leaves <= EXACT_LEAVES {
             return false;
-        };
+        }
+        auditor.queries.iter_mut().for_each(|window| window.forget(&now));
+        auditor.rows.forget(&now);
+        let noted = locked(&self.state).recent.pop_front();
+        let asked =
+            noted.or_else(|| auditor.queries.iter_mut().find_map(|window| window.ask_again()));
         // A segment that cannot be read says nothing of recall: its readers are told.
-        let Ok(audit) = self.audit(search, query, k, auditor) else { return false };
-        auditor.window.push(audit);
-        self.conclude(&auditor.window, &moment(search));
+        if let Some((query, k)) = asked {
+            let Ok(audit) = self.audit(search, query, k, None, auditor) else { return false };
+            let class = class_of(k);
+            auditor.queries[class].push(audit);
+            self.conclude(class, auditor, &moment(search));
+            return true;
+        }
+        if !self.wants_rows(auditor) {
+            return false;
+        }
+        let Some((id, row)) = self.sample(search, auditor) else { return false };
+        let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
+        let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
+        auditor.rows.push(audit);
+        auditor.rows_since_decision += 1;
+        if auditor.rows_since_decision >= ROWS_PER_DECISION {
+            auditor.rows_since_decision = 0;
+            let now = moment(search);
+            (0..CLASSES.len()).for_each(|class| self.conclude(class, auditor, &now));
+        }
         true
     }
 
+    /// How much the next audit is waited for.
+    fn pressing(&self, search: &Places, auditor: &Auditor) -> Pressing {
+        let class = self.last_class.load(Ordering::Relaxed);
+        if self.reached(class, &moment(search)).is_none() {
+            Pressing::Undecided
+        } else if auditor.queries[class].is_short() && self.wants_rows(auditor) {
+            Pressing::Unsure
+        } else {
+            Pressing::Calm
+        }
+    }
+
+    /// True if audits of rows are needed: few are known, and some class has no queries.
+    fn wants_rows(&self, auditor: &Auditor) -> bool {
+        let is_asked = self.seen.load(Ordering::Relaxed) > 0;
+        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
+        let is_short = match is_asked && last.len() >= WINDOW_MIN {
+            true => auditor.rows.len() < WINDOW_MIN,
+            false => auditor.rows.is_short(),
+        };
+        // Audits of fewer neighbours say nothing of more.
+        let most = self.most_asked.load(Ordering::Relaxed);
+        let is_shallow = most > ROW_K && auditor.rows.audits.iter().any(|audit| audit.k < most);
+        is_short || (is_shallow && auditor.queries[class_of(most)].len() < WINDOW_MIN)
+    }
+
+    /// A living row and its id, as a query.
+    fn sample(&self, search: &Places, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
+        let mut row = Vec::new();
+        let mut tries = (0..SAMPLE_TRIES).map(|_| search.sample(auditor.random.next(), &mut row));
+        let id = tries.find_map(|tried| tried.ok().flatten())?;
+        Some((id, row))
+    }
+
+    /// Looks up `k` true neighbours of a query and asks as a reader would; `own`: the row that the
+    /// query is, which does not count.
     fn audit(
         &self,
         search: &Places,
         query: Vec<f32>,
         k: usize,
+        own: Option<u64>,
         tools: &mut Auditor,
     ) -> Result<Audit, Error> {
         let at = moment(search);
-        let reached = self.reached(&at).for_k(k);
-        let effort = self.effort(search, k);
-        let probe = Probe { vector: &query, k, effort };
-        tools.top.reset(k);
-        let mut reach = Vec::with_capacity(k);
-        search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        tools.top.reset(k);
-        search.search(&probe, &mut tools.scratch, &mut tools.top)?;
+        let spare = usize::from(own.is_some());
+        let wanted = k.max(AUDIT_K_MIN) + spare;
+        let depth = self.depth.load(Ordering::Relaxed);
+        let probe = Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth } };
+        tools.top.reset(wanted);
+        let mut reach = Vec::new();
+        let depth = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
+        self.depth.fetch_max(depth, Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
-        let is_found = |hit: &&Reach| tools.found.iter().any(|row| row.id == hit.id);
-        let hits = reach.iter().filter(is_found).count();
-        let found = if reach.is_empty() { 1.0 } else { hits as f64 / reach.len() as f64 };
-        Ok(Audit { query, k, reach, at, effort: reached, found })
+        let truth: Vec<Neighbor> =
+            tools.found.iter().filter(|row| Some(row.id) != own).copied().collect();
+        leave_out(own, &mut reach);
+        // Rows are asked as most users ask.
+        let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
+        let mut made = None;
+        if let Some(effort) = self.reached(class_of(k_made), &at) {
+            let probe = Probe {
+                vector: &query,
+                k: k_made + spare,
+                effort: self.effort(search, k_made),
+            };
+            tools.top.reset(k_made + spare);
+            search.search(&probe, &mut tools.scratch, &mut tools.top)?;
+            tools.top.drain_sorted(&mut tools.found);
+            tools.found.retain(|row| Some(row.id) != own);
+            let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
+            made = Some(Made { k: k_made, effort, found });
+        }
+        Ok(Audit { query, k, reach, at, made })
     }
 
     /// Decides anew if the audits do not support what is decided, and states the estimate.
-    fn conclude(&self, window: &Window, now: &Moment) {
-        let is_decided = self.probes.load(Ordering::Relaxed) > 0;
-        if !(is_decided && window.confirms(self.reached(now), self.target, now)) {
+    fn conclude(&self, class: usize, auditor: &Auditor, now: &Moment) {
+        let queries = &auditor.queries[class];
+        let is_known = queries.len() >= WINDOW_MIN;
+        let (window, of): (&Window, Neighbours) =
+            if is_known { (queries, None) } else { (&auditor.rows, Some(CLASSES[class])) };
+        // Of fewer neighbours than the class has nothing follows.
+        if of.is_some_and(|k| window.audits.iter().any(|audit| audit.k < k)) {
+            return;
+        }
+        let decision = &self.decisions[class];
+        decision.is_known.store(!queries.is_short(), Ordering::Relaxed);
+        let reached = self.reached(class, now);
+        let in_force = reached.unwrap_or(Reached::EXACT);
+        let is_confirmed =
+            reached.is_some() && window.confirms(of, in_force, self.target, now);
+        if !is_confirmed {
             if let Some(Reached { probes, refine }) =
-                window.choose(self.reached(now), self.target, now)
+                choose(window, of, in_force, self.target, now, &self.costs)
             {
-                self.decided_leaves.store(now.leaves, Ordering::Relaxed);
-                self.probes.store(probes, Ordering::Relaxed);
-                self.refine.store(refine, Ordering::Relaxed);
+                decision.leaves.store(now.leaves, Ordering::Relaxed);
+                decision.refine.store(refine, Ordering::Relaxed);
+                decision.probes.store(probes, Ordering::Relaxed);
             }
         }
         if window.len() >= WINDOW_MIN {
-            self.supported_writes.store(now.writes, Ordering::Relaxed);
+            decision.supported_writes.store(now.writes, Ordering::Relaxed);
         }
-        locked(&self.state).estimate = window.estimate(self.reached(now), now);
+        let in_force = self.reached(class, now).unwrap_or(Reached::EXACT);
+        locked(&self.state).estimates[class] = window.estimate(of, in_force, now);
     }
+}
+
+/// Drops the row that was asked for its neighbours from them.
+fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
+    let Some(at) = reach.iter().position(|hit| Some(hit.id) == own) else { return };
+    // One that spoke for others speaks for one fewer.
+    if reach[at].weight > 1 {
+        reach[at].weight -= 1;
+    } else {
+        reach.remove(at);
+    }
+    let next = at.min(reach.len());
+    let after = reach[next..].iter_mut().filter(|hit| hit.nth > 0);
+    after.for_each(|hit| hit.nth -= 1);
+}
+
+/// Share of the true neighbours that were found; one that is as near as the last of them counts.
+fn share_of(truth: &[Neighbor], found: &[Neighbor]) -> f64 {
+    let Some(last) = truth.last() else { return 1.0 };
+    let bound = last.distance + 1e-6 * last.distance.abs();
+    let hits = found.iter().filter(|row| row.distance <= bound).count();
+    hits.min(truth.len()) as f64 / truth.len() as f64
 }
 
 fn moment(search: &Places) -> Moment {
@@ -265,25 +463,26 @@ fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
     let mut saved = SAVED_MAX;
     let (mut last, mut spent) = (Instant::now(), cpu_seconds());
     loop {
-        let (has_audited, is_short) = {
+        let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
             let Some(search) = search.upgrade() else { return };
             let mut auditor = locked(&guard.auditor);
-            (guard.step(&search, &mut auditor), auditor.window.is_short())
+            let pressing = guard.pressing(&search, &auditor);
+            // Where nothing is decided every query costs as much as an audit: that waits for nothing.
+            let may = saved >= 0.0 || pressing == Pressing::Undecided;
+            (may && guard.step(&search, &mut auditor), pressing)
         };
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
         saved = (saved + (now - last).as_secs_f64() * CPU_SHARE - used).min(SAVED_MAX);
         (last, spent) = (now, computed);
-        let rest = if saved < 0.0 {
-            -saved / CPU_SHARE
-        } else if !has_audited {
-            0.02
-        } else if is_short {
-            0.001
-        } else {
-            used / (CPU_SHARE * CALM)
+        let rest = match pressing {
+            Pressing::Undecided if has_audited => 0.001,
+            _ if saved < 0.0 => -saved / CPU_SHARE,
+            _ if !has_audited => 0.02,
+            Pressing::Unsure => 0.001,
+            _ => used / (CPU_SHARE * CALM),
         };
-        std::thread::sleep(Duration::from_secs_f64(rest.clamp(0.001, 2.0)));
+        std::thread::sleep(Duration::from_secs_f64(rest.clamp(0.001, REST_MAX)));
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! The index in memory gives the sequences; the one after it goes on where it ended.
 
+mod audit;
 mod heat;
 mod ids;
 mod merge;

@@ -13,7 +13,7 @@
 
 use std::cmp::Reverse;
 
-use vstream_index::{CodeRanks, Coded, Effort, Probe, Reach, Scratch, SearchStats};
+use vstream_index::{Coded, Effort, Probe, Reach, Refined, Scratch, SearchStats};
 use vstream_store::blocks::{read_together, Address, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
@@ -22,10 +22,8 @@ use super::{Pinned, Places};
 use crate::error::Error;
 use crate::segment::{RotatedQuery, SegmentKind, SegmentView, Visit};
 
-/// Rows that an audit over segments measures exactly: each costs a read.
-const AUDITED: usize = 1024;
 /// Places in memory.
-const UNSEALED: usize = 2;
+pub(super) const UNSEALED: usize = 2;
 
 /// Buffers of one searching thread.
 #[derive(Default)]
@@ -39,18 +37,18 @@ pub(crate) struct PlacesScratch {
     /// Segments, the hottest first.
     order: Vec<usize>,
     /// Per place: costs of its leaves, ascending.
-    costs: Vec<Vec<f32>>,
+    pub(super) costs: Vec<Vec<f32>>,
     /// Per place: its candidates, best first.
-    found: Vec<Vec<Coded>>,
-    best: Best,
+    pub(super) found: Vec<Vec<Coded>>,
+    pub(super) best: Best,
     merged: Vec<f32>,
     /// Id and segment of each row whose exact distance was taken.
-    origins: Vec<(u64, usize)>,
+    pub(super) origins: Vec<(u64, usize)>,
 }
 
 /// The `keep` least estimates of all places so far.
 #[derive(Default)]
-struct Best {
+pub(super) struct Best {
     keep: usize,
     /// Off: nothing is known of other places.
     is_shared: bool,
@@ -58,7 +56,7 @@ struct Best {
 }
 
 impl Best {
-    fn reset(&mut self, keep: usize, is_shared: bool) {
+    pub(super) fn reset(&mut self, keep: usize, is_shared: bool) {
         (self.keep, self.is_shared) = (keep, is_shared);
         self.estimates.clear();
     }
@@ -125,12 +123,11 @@ impl Places {
         scratch: &mut PlacesScratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         {
             let view = self.view.load();
             if view.frozen.is_none() && view.sealed.is_empty() {
-                view.memory.audit(probe, &mut scratch.unsealed[0], out, reach);
-                return Ok(());
+                return Ok(view.memory.audit(probe, &mut scratch.unsealed[0], out, reach));
             }
         }
         self.pin().audit(probe, scratch, out, reach)
@@ -145,12 +142,35 @@ impl Pinned {
         scratch: &mut PlacesScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        let Effort::Approximate { probes, refine } = probe.effort else {
-            return self.exact(probe.vector, out);
-        };
         if self.view.sealed.iter().any(|sealed| sealed.segment.kind() == SegmentKind::Flat) {
             return self.exact(probe.vector, out);
         }
+        let (mut probes, refine) = match probe.effort {
+            Effort::Exact => return self.exact(probe.vector, out),
+            Effort::Thorough { depth } => return self.thorough(probe, depth, scratch, out),
+            Effort::Approximate { probes, refine } => (probes, refine.max(probe.k)),
+        };
+        let mut stats = SearchStats::default();
+        loop {
+            let visited = self.approximate(probe, (probes, refine), scratch, out)?;
+            add(&mut stats, visited.stats);
+            if out.len() >= probe.k || visited.is_all {
+                return Ok(stats);
+            }
+            // So many of their rows are gone that fewer than k are left.
+            probes = probes.max(1).saturating_mul(4);
+            out.reset(probe.k);
+        }
+    }
+
+    /// One search through the `probes` nearest leaves.
+    fn approximate(
+        &self,
+        probe: &Probe<'_>,
+        (probes, refine): (usize, usize),
+        scratch: &mut PlacesScratch,
+        out: &mut TopK,
+    ) -> Result<Visited, Error> {
         let mut stats = SearchStats { rows: self.loose(probe.vector, out), ..Default::default() };
         stats.exact = stats.rows;
         self.rank(probe.vector, probes, scratch);
@@ -160,14 +180,13 @@ impl Pinned {
             .iter()
             .map(|costs| costs.partition_point(|cost| cost.total_cmp(&bound).is_le()))
             .collect();
-        let refine = refine.max(probe.k);
+        // A rank beyond the last leaf has no cost: nothing was left out then.
+        let is_all = bound == f32::INFINITY;
         let stops = !self.tiers.without.threshold_stop;
         scratch.best.reset(refine, stops);
         stats.rows += self.scan_unsealed(&leaves, refine, scratch);
-        let best = scratch.found[..UNSEALED].iter().map(|found| found.len().min(refine));
-        let most: Vec<usize> = best.collect();
-        stats.exact += most.iter().sum::<usize>();
-        self.refine_unsealed(probe.vector, &most, scratch, out, &mut |_, _, _| {});
+        let best = [Refined::Best(refine); UNSEALED];
+        stats.exact += self.refine_unsealed(probe.vector, &best, scratch, out, &mut |_, _, _| {});
         let radius = if stops { out.bound() } else { f32::INFINITY };
         self.cut(&mut leaves, radius, scratch);
         stats.leaves = leaves.iter().sum();
@@ -188,10 +207,10 @@ impl Pinned {
         let refined = self.refine_sealed(probe.vector, &most, scratch, out, noted);
         self.note(&leaves[UNSEALED..], &mut origins, out);
         scratch.origins = origins;
-        refined.map(|()| stats)
+        refined.map(|()| Visited { stats, is_all })
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    pub(super) fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
         let mut stats = SearchStats::default();
         self.unsealed().for_each(|staged| add(&mut stats, staged.exact(vector, out)));
         for sealed in &self.view.sealed {
@@ -200,7 +219,7 @@ impl Pinned {
         Ok(stats)
     }
 
-    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+    pub(super) fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.unsealed().map(|staged| staged.loose(vector, out)).sum()
     }
 
@@ -234,7 +253,7 @@ impl Pinned {
 
     /// Fills `scratch.costs` with the nearest leaves of each place, the `probes` nearest of all
     /// among them.
-    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
+    pub(super) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
         self.rotate(vector, scratch);
         let PlacesScratch { unsealed, sealed, queries, query_of, costs, merged, .. } = scratch;
         let count = self.view.sealed.len();
@@ -263,7 +282,7 @@ impl Pinned {
 
     /// Fills `scratch.found` with the `keep` best of each place in memory in its nearest `leaves`;
     /// returns how many codes it looked at.
-    fn scan_unsealed(&self, leaves: &[usize], keep: usize, scratch: &mut PlacesScratch) -> usize {
+    pub(super) fn scan_unsealed(&self, leaves: &[usize], keep: usize, scratch: &mut PlacesScratch) -> usize {
         let PlacesScratch { unsealed, found, best, .. } = scratch;
         found.resize_with(leaves.len(), Vec::new);
         found.iter_mut().for_each(Vec::clear);
@@ -301,7 +320,7 @@ impl Pinned {
     /// Adds to `scratch.found` the best of each segment of `order` in the leaves that were kept, as
     /// far as they are among the `keep` best of all; returns how many codes it looked at. One round
     /// of reads, through what `blocks` gives, or none.
-    fn scan_sealed(
+    pub(super) fn scan_sealed(
         &self,
         order: &[usize],
         keep: usize,
@@ -343,22 +362,25 @@ impl Pinned {
 
     /// Offers the exact distances of the `most` best of each place in memory; `seen` is told place,
     /// position and id of each.
-    fn refine_unsealed(
+    pub(super) fn refine_unsealed(
         &self,
         vector: &[f32],
-        most: &[usize],
+        which: &[Refined],
         scratch: &mut PlacesScratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, usize, u64),
-    ) {
-        let unsealed = self.unsealed().zip(&mut scratch.unsealed);
-        for (place, (staged, scratch)) in unsealed.enumerate() {
-            staged.refine(vector, most[place], scratch, out, &mut |at, id| seen(place, at, id));
+    ) -> usize {
+        let unsealed = self.unsealed().zip(&mut scratch.unsealed).zip(which);
+        let mut exact = 0;
+        for (place, ((staged, scratch), &which)) in unsealed.enumerate() {
+            let seen = &mut |at, id| seen(place, at, id);
+            exact += staged.refine(vector, which, scratch, out, seen);
         }
+        exact
     }
 
     /// As [`Pinned::refine_unsealed`], of each segment. One round of reads.
-    fn refine_sealed(
+    pub(super) fn refine_sealed(
         &self,
         vector: &[f32],
         most: &[usize],
@@ -400,92 +422,13 @@ impl Pinned {
             }
         }
     }
-
-    fn audit(
-        &self,
-        probe: &Probe<'_>,
-        scratch: &mut PlacesScratch,
-        out: &mut TopK,
-        reach: &mut Vec<Reach>,
-    ) -> Result<(), Error> {
-        reach.clear();
-        self.loose(probe.vector, out);
-        self.rank(probe.vector, usize::MAX, scratch);
-        let ranks = ranks(&scratch.costs);
-        let leaves: Vec<usize> = scratch.costs.iter().map(Vec::len).collect();
-        scratch.best.reset(AUDITED, true);
-        self.scan_unsealed(&leaves, AUDITED, scratch);
-        // One after the other, and past the cache: an audit looks at all codes there are.
-        for at in 0..self.view.sealed.len() {
-            self.scan_sealed(&[at], AUDITED, |view| view.passing(), scratch)?;
-        }
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for (place, found) in scratch.found.iter().enumerate() {
-            candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {
-                estimate: row.estimate,
-                leaf: ranks[place][row.leaf as usize],
-                place,
-                position,
-                id: None,
-            }));
-        }
-        candidates.sort_by(|a, b| a.estimate.total_cmp(&b.estimate));
-        candidates.truncate(AUDITED);
-        let mut most = vec![0; leaves.len()];
-        candidates.iter().for_each(|candidate| most[candidate.place] += 1);
-        let mut ids: Vec<Vec<u64>> = most.iter().map(|&n| vec![0; n]).collect();
-        let seen = &mut |place: usize, at: usize, id| ids[place][at] = id;
-        self.refine_unsealed(probe.vector, &most[..UNSEALED], scratch, out, seen);
-        self.refine_sealed(probe.vector, &most[UNSEALED..], scratch, out, seen)?;
-        for candidate in &mut candidates {
-            candidate.id = ids[candidate.place].get(candidate.position).copied();
-        }
-        let probes = match probe.effort {
-            Effort::Approximate { probes, .. } => u32::try_from(probes).unwrap_or(u32::MAX),
-            Effort::Exact => u32::MAX,
-        };
-        reach.extend(out.rows().iter().map(|row| reach_of(row.id, &candidates, probes)));
-        Ok(())
-    }
 }
 
-/// A candidate of an audit.
-struct Candidate {
-    estimate: f32,
-    /// Rank of its leaf among those of all places.
-    leaf: u32,
-    place: usize,
-    position: usize,
-    id: Option<u64>,
-}
-
-/// How far a search that visits `probes` leaves must go to find the row of `id`.
-fn reach_of(id: u64, candidates: &[Candidate], probes: u32) -> Reach {
-    let found = candidates.iter().position(|candidate| candidate.id == Some(id));
-    let Some(at) = found else { return Reach { id, leaf: None, code: None } };
-    let leaf = candidates[at].leaf;
-    let up_to =
-        |last: u32| candidates[..at].iter().filter(|other| other.leaf <= last).count() as u32;
-    let code = CodeRanks {
-        own: up_to(leaf),
-        visited: up_to(leaf.max(probes.saturating_sub(1))),
-        all: at as u32,
-    };
-    Reach { id, leaf: Some(leaf), code: Some(code) }
-}
-
-/// Rank of each leaf of each place among all, by cost.
-fn ranks(costs: &[Vec<f32>]) -> Vec<Vec<u32>> {
-    let mut order: Vec<(f32, usize, usize)> = Vec::new();
-    for (place, costs) in costs.iter().enumerate() {
-        order.extend(costs.iter().enumerate().map(|(leaf, &cost)| (cost, place, leaf)));
-    }
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut ranks: Vec<Vec<u32>> = costs.iter().map(|costs| vec![0; costs.len()]).collect();
-    for ((_, place, leaf), rank) in order.into_iter().zip(0..) {
-        ranks[place][leaf] = rank;
-    }
-    ranks
+/// What one search did.
+struct Visited {
+    stats: SearchStats,
+    /// True if there are no leaves beyond those visited.
+    is_all: bool,
 }
 
 /// The `n`-th least value over all lists; infinite if there are fewer.
@@ -498,7 +441,7 @@ fn nth<T>(lists: &[Vec<T>], n: usize, merged: &mut Vec<f32>, value: impl Fn(&T) 
     *merged.select_nth_unstable_by(n.max(1) - 1, f32::total_cmp).1
 }
 
-fn add(stats: &mut SearchStats, more: SearchStats) {
+pub(super) fn add(stats: &mut SearchStats, more: SearchStats) {
     stats.leaves += more.leaves;
     stats.rows += more.rows;
     stats.exact += more.exact;

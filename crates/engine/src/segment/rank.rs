@@ -13,8 +13,9 @@ use super::read::Segment;
 use super::search::{SegmentView, Visit};
 use super::write::form_of;
 
-/// Share of a leaf's spread that ranking by inner product credits to it, as in `vstream-index`.
-const INNER_PRODUCT_SPREAD: f32 = 0.25;
+/// `sqrt(2 ln 256)`: what the largest product of 256 random residuals with a query has in
+/// deviations, as in `vstream-index`.
+const LARGEST: f32 = 3.33;
 /// Share of gap and reach that a bound concedes to the rounding of the rotation and of the sums.
 const ROUNDING: f32 = 1e-3;
 
@@ -56,8 +57,9 @@ impl Segment {
         match form_of(self.metric()) {
             Form::L2 => distance,
             Form::InnerProduct => {
-                let spread = query.length * self.leaves[leaf as usize].length;
-                distance - INNER_PRODUCT_SPREAD * spread
+                let reach = self.leaves[leaf as usize].reach.min(f32::MAX);
+                let deviations = LARGEST / (self.dimension() as f32).sqrt().max(LARGEST);
+                distance - query.length * reach * deviations
             }
         }
     }

@@ -245,6 +245,29 @@ impl SegmentView<'_> {
         all.filter(near).collect()
     }
 
+    /// Copies the vector of a living row of a leaf to `out`, one that `pick` chooses, and returns
+    /// its id; `None` if none lives. Errors: `Corrupt`, those of the store.
+    pub(crate) fn sample(
+        &self,
+        leaf: u32,
+        pick: u64,
+        out: &mut Vec<f32>,
+    ) -> Result<Option<u64>, Error> {
+        let mut living = 0;
+        let mut found = None;
+        let rows = u64::from(self.segment.leaves[leaf as usize].rows.max(1));
+        self.for_each_visible(std::iter::once(leaf), &mut |key, vector| {
+            // The last one at or before the row that is picked.
+            if living <= pick % rows {
+                out.resize(self.segment.dimension(), 0.0);
+                vector.read(out);
+                found = Some(key().id);
+            }
+            living += 1;
+        })?;
+        Ok(found)
+    }
+
     /// Shows every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
         self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| visit(key(), vector))

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use vstream_index::{distance, CodeRanks, Coded, Effort, Probe, Reach, SearchStats, CODE_RANK_MAX};
+use vstream_index::{distance, Coded, Effort, Probe, SearchStats};
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_store::blocks::{Address, Block, BlockReader};
@@ -118,55 +118,8 @@ impl SegmentView<'_> {
         let mut stats = SearchStats { leaves: visit.ranked.len(), ..SearchStats::default() };
         stats.rows = self.scan_all(query, refine.max(probe.k), visit)?;
         stats.exact = visit.candidates.len();
-        self.read_and_refine(probe.vector, visit, out, &mut |_, _| {})?;
+        self.read_and_refine(probe.vector, visit, out)?;
         Ok(stats)
-    }
-
-    /// The answer of a search through every code, and for each row of it how far a search must go
-    /// to find it; see `vstream_index::Search::audit`. Errors: as [`SegmentView::search`].
-    pub fn audit(
-        &self,
-        probe: &Probe<'_>,
-        scratch: &mut SegmentScratch,
-        out: &mut TopK,
-        reach: &mut Vec<Reach>,
-    ) -> Result<(), Error> {
-        reach.clear();
-        if self.segment.centroids.is_none() {
-            self.exact(probe.vector, out)?;
-            let unranked = |row: &Neighbor| Reach { id: row.id, leaf: None, code: None };
-            reach.extend(out.rows().iter().map(unranked));
-            return Ok(());
-        }
-        let SegmentScratch { query, visit } = scratch;
-        query.rotate(self.segment, probe.vector);
-        self.rank_nearest(query, usize::MAX, visit);
-        self.scan_all(query, CODE_RANK_MAX, visit)?;
-        let mut ranks: Vec<(u64, usize)> = Vec::new();
-        self.read_and_refine(probe.vector, visit, out, &mut |at, id| ranks.push((id, at)))?;
-        let candidates = &visit.candidates;
-        let ranks: Vec<(u64, Candidate)> =
-            ranks.into_iter().map(|(id, at)| (id, candidates[at])).collect();
-        let probes = match probe.effort {
-            Effort::Approximate { probes, .. } => probes as u32,
-            Effort::Exact => u32::MAX,
-        };
-        for row in out.rows() {
-            let Some((_, own)) = ranks.iter().find(|(id, _)| *id == row.id) else { continue };
-            let up_to = |last: u32| {
-                let is_before = |(_, other): &&(u64, Candidate)| {
-                    other.rank <= last && other.estimate.total_cmp(&own.estimate).is_lt()
-                };
-                ranks.iter().filter(is_before).count() as u32
-            };
-            let code = CodeRanks {
-                own: up_to(own.rank),
-                visited: up_to(own.rank.max(probes.saturating_sub(1))),
-                all: up_to(u32::MAX),
-            };
-            reach.push(Reach { id: row.id, leaf: Some(own.rank), code: Some(code) });
-        }
-        Ok(())
     }
 
     /// Scans every ranked leaf of this segment alone; returns how many codes it looked at.
@@ -266,17 +219,16 @@ impl SegmentView<'_> {
         visit.candidates.iter().map(coded)
     }
 
-    /// Offers the exact distances of all candidates; shows the position and id of each to `seen`.
+    /// Offers the exact distances of all candidates.
     fn read_and_refine(
         &self,
         query: &[f32],
         visit: &mut Visit,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
     ) -> Result<(), Error> {
         let addresses = self.wanted(usize::MAX, visit);
         let read = self.segment.blocks.read_many(&addresses)?;
-        self.refine(query, &read, visit, out, seen)
+        self.refine(query, &read, visit, out, &mut |_, _| {})
     }
 
     /// The blocks with the first `most` candidates, each once.
@@ -299,8 +251,8 @@ impl SegmentView<'_> {
         &self.segment.passing
     }
 
-    /// Offers the exact distances of the candidates that are wanted; shows the position and id of
-    /// each to `seen`.
+    /// Offers the exact distances of the candidates that are wanted; shows position and id of those
+    /// that were among the nearest to `seen`.
     ///
     /// * `read`: what [`SegmentView::wanted`] asked for.
     pub(crate) fn refine(
@@ -335,9 +287,9 @@ impl SegmentView<'_> {
                     let row = candidate.lane as usize;
                     let vector = numbers.row(row - first, segment.dimension());
                     let distance = distance(segment.metric(), query, vector);
-                    let key = block.key(row);
-                    seen(*at as usize, key.id);
                     if distance <= out.bound() {
+                        let key = block.key(row);
+                        seen(*at as usize, key.id);
                         out.offer(Neighbor { distance, id: key.id, version: key.version });
                     }
                 }

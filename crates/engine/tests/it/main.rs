@@ -2,6 +2,7 @@
 
 mod allocation;
 mod bad_input;
+mod crowding;
 mod durable;
 mod element;
 mod guard;

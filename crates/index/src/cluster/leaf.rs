@@ -13,7 +13,7 @@ use vstream_quantize::rabitq::{block_bytes, clear, pack_lane, Factors, BLOCK};
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
-use crate::rows::RowChunk;
+use crate::rows::{RowChunk, Sequence};
 
 /// Each run is twice as long as the one before: a leaf is small as a rule, and when many rows
 /// arrive before it can be split it still has room for 130,000.
@@ -48,6 +48,9 @@ struct Run {
 /// 32 rows; the codes as long as the chunk is not full.
 pub(crate) struct LeafChunk {
     pub(crate) rows: Arc<RowChunk>,
+    /// Lanes that died, each set after its row was marked. A reader whose moment is later sees the
+    /// lane here, since both came before what it pinned.
+    dead: AtomicU32,
     filling: ArcSwapOption<CodeBlock>,
     /// Fine codes with their factors, row by row, if the index takes a second look.
     fine: Option<Box<Cells<u8>>>,
@@ -90,7 +93,20 @@ impl LeafChunk {
                 (Some(pen), Some(Box::new(cells)))
             }
         };
-        (LeafChunk { rows, filling: ArcSwapOption::empty(), fine }, pen)
+        let (dead, filling) = (AtomicU32::new(0), ArcSwapOption::empty());
+        (LeafChunk { rows, dead, filling, fine }, pen)
+    }
+
+    /// Ends the life of a row. Only the writer calls this, at most once per row.
+    pub(crate) fn mark_deleted(&self, lane: usize, at: Sequence) {
+        self.rows.mark_deleted(lane, at);
+        self.dead.fetch_or(1 << lane, Ordering::Relaxed);
+    }
+
+    /// Lanes that died at some time: a reader that pinned an earlier one still sees them.
+    #[inline]
+    pub(crate) fn dead(&self) -> u32 {
+        self.dead.load(Ordering::Relaxed)
     }
 
     /// Adds a row's fine code and factors, before its code is published. Only the writer calls.

@@ -13,10 +13,13 @@ mod batch;
 mod leaf;
 mod maintain;
 mod place;
+mod rank;
+mod scan;
 mod search;
 mod split;
 mod stages;
 mod tree;
+mod view;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +28,7 @@ use vstream_quantize::rabitq::{Form, Rotation};
 use vstream_vector::Metric;
 
 use self::leaf::{Leaf, LeafId};
-pub(crate) use self::search::ClusterScratch;
+pub(crate) use self::scan::ClusterScratch;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
@@ -211,7 +214,7 @@ impl Cluster {
         let (chunk, lane) = leaf::split_position(place.position);
         let placed = self.placed;
         let state = self.state_mut(place.leaf);
-        state.leaf.chunk(chunk).rows.mark_deleted(lane, at);
+        state.leaf.chunk(chunk).mark_deleted(lane, at);
         state.dead += 1;
         // What a batch moves elsewhere is not lost, and a batch marks with its own sequence.
         state.lost += usize::from(at != placed);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use vstream_vector::{Neighbor, TopK};
 
-use super::search::{leaf_of, sort};
+use super::scan::sort;
 use super::tree::Root;
+use super::view::View;
 use super::Shared;
-use crate::flat::scan_exactly;
 use crate::publish::{Guard, Rooted};
-use crate::rows::{distance, RowKey, Sequence, VectorRef, Visible};
+use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
-use crate::search::{Coded, PinnedRows, SearchStats, Staged};
+use crate::search::{Coded, PinnedRows, Refined, SearchStats, Staged};
 
 /// What a reader has pinned.
 pub(super) struct Pinned {
@@ -28,12 +28,8 @@ impl Pinned {
         Pinned { shared: shared.clone(), root, pin: at.unwrap_or(pin) }
     }
 
-    fn tail(&self) -> Visible {
-        Visible { inserted: self.pin, deleted: self.pin }
-    }
-
-    fn placed(&self) -> Visible {
-        Visible { inserted: self.root.placed, deleted: self.pin }
+    fn view(&self) -> View<'_> {
+        View { shared: &self.shared, root: &self.root, pin: self.pin }
     }
 }
 
@@ -46,10 +42,11 @@ impl PinnedRows for Pinned {
         for (leaf, number) in self.root.tree.leaves().zip(0..) {
             for chunk in leaf.chunks() {
                 let show = &mut |key, row: VectorRef<'_>| visit(Some(number), key, row);
-                chunk.rows.for_each_row(self.placed(), show);
+                chunk.rows.for_each_row(self.view().placed(), show);
             }
         }
-        self.root.tail.for_each_row(self.tail(), &mut |key, row| visit(None, key, row));
+        let tail = self.view().tail();
+        self.root.tail.for_each_row(tail, &mut |key, row| visit(None, key, row));
     }
 }
 
@@ -59,7 +56,7 @@ impl Staged for Pinned {
     }
 
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
-        scan_exactly(&self.root.tail, self.shared.index, vector, self.tail(), out)
+        self.view().loose(vector, out)
     }
 
     fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>) {
@@ -77,15 +74,17 @@ impl Staged for Pinned {
     ) -> usize {
         let scratch = &mut scratch.cluster;
         scratch.ranked.truncate(leaves);
-        let mut stats = SearchStats::default();
-        // An eighth of the best may be those of dead rows, as in a search of this place alone.
-        self.shared.scan(&self.root, keep.saturating_add(keep / 8), scratch, &mut stats);
-        let (ranked, placed) = (&scratch.ranked, self.placed());
-        scratch.candidates.retain(|candidate| {
-            let leaf = leaf_of(&self.root, ranked[candidate.leaf as usize]);
-            let rows = &leaf.chunk(candidate.chunk as usize).rows;
-            rows.is_visible(candidate.lane as usize, placed)
-        });
+        let (view, mut stats) = (self.view(), SearchStats::default());
+        // Some of the best may have come after the moment.
+        let mut kept = keep.saturating_add(keep / 8);
+        loop {
+            let is_cut = view.scan(kept, scratch, &mut stats);
+            view.drop_hidden(scratch);
+            if !is_cut || scratch.candidates.len() >= keep {
+                break;
+            }
+            kept = kept.saturating_mul(2);
+        }
         sort(&mut scratch.candidates);
         let coded = scratch.candidates.iter();
         found.extend(coded.map(|row| Coded { estimate: row.estimate, leaf: row.leaf }));
@@ -95,34 +94,20 @@ impl Staged for Pinned {
     fn refine(
         &self,
         vector: &[f32],
-        most: usize,
+        which: Refined,
         scratch: &mut Scratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, u64),
-    ) {
-        let scratch = &scratch.cluster;
-        for (at, candidate) in scratch.candidates.iter().take(most).enumerate() {
-            let leaf = leaf_of(&self.root, scratch.ranked[candidate.leaf as usize]);
-            let rows = &leaf.chunk(candidate.chunk as usize).rows;
-            let lane = candidate.lane as usize;
-            let distance = distance(self.shared.index.metric, vector, rows.vector(lane));
-            let key = rows.key(lane);
-            seen(at, key.id);
-            if distance <= out.bound() {
-                out.offer(Neighbor { distance, id: key.id, version: key.version });
-            }
-        }
+    ) -> usize {
+        let scratch = &mut scratch.cluster;
+        self.view().measure(vector, which, scratch, out, seen).exact
     }
 
     fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
-        let mut stats = SearchStats::default();
-        stats.rows += self.loose(vector, out);
-        stats.exact = stats.rows;
-        self.shared.exact(&self.root, vector, self.placed(), &mut stats, out);
-        stats
+        self.view().exact(vector, out)
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.shared.within(&self.root, self.pin, (vector, radius), out)
+        self.view().within(vector, radius, out)
     }
 }

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use vstream_quantize::scalar8::Centroids;
-use vstream_vector::kernels;
 
 use super::leaf::Leaf;
 use crate::rows::{RowChunk, Sequence};
@@ -33,8 +32,6 @@ pub(crate) struct Node {
     pub(crate) leaves: Vec<Arc<Leaf>>,
     /// The leaves' centroids as bytes, for a first look.
     pub(crate) coded: Centroids,
-    /// Length of each centroid, for ranking by inner product.
-    pub(crate) lengths: Vec<f32>,
     /// Mean of the centroids.
     pub(crate) mean: Vec<f32>,
 }
@@ -61,15 +58,13 @@ impl Node {
             mean.iter_mut().zip(&leaf.centroid).for_each(|(m, &x)| *m += x);
         }
         mean.iter_mut().for_each(|m| *m /= leaves.len() as f32);
-        let lengths = leaves.iter().map(|leaf| kernels::norm_squared(&leaf.centroid).sqrt());
-        let lengths = lengths.collect();
-        Node { coded: Centroids::build(&rows, padded), lengths, mean, leaves }
+        Node { coded: Centroids::build(&rows, padded), mean, leaves }
     }
 
     /// Bytes held beside the leaves.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let padded = self.mean.len();
-        let leaf = padded + size_of::<f32>() + size_of::<Arc<Leaf>>();
+        let leaf = padded + size_of::<Arc<Leaf>>();
         (self.leaves.len() * leaf + padded * size_of::<f32>() + size_of::<Node>()) as u64
     }
 }

@@ -1,8 +1,11 @@
 //! Audits made by hand: what they say of an effort, and when they stop saying it.
 
-use vstream_vector::SplitMix;
+use vstream_index::CodeRanks;
+use vstream_vector::{Element, Metric, SplitMix};
 
+use super::super::choice::{choose, Costs};
 use super::*;
+use crate::settings::Settings;
 
 const LEAVES: usize = 100;
 
@@ -12,20 +15,26 @@ fn at(writes: u64) -> Moment {
 
 /// An audit whose ten neighbours stand in these leaves, with code ranks a tenth as large.
 fn audit(leaves: [u32; 10], effort: Reached, writes: u64) -> Audit {
-    let hit = |(id, leaf): (u64, u32)| {
-        let ranks = CodeRanks { own: leaf / 10, visited: leaf / 10, all: leaf };
-        Reach { id, leaf: Some(leaf), code: Some(ranks) }
+    let hit = |(nth, leaf): (u32, u32)| {
+        let ranks = CodeRanks::new(leaf, (0..leaf / 10).map(|_| 0));
+        let id = u64::from(nth);
+        Reach { id, nth, weight: 1, leaf: Some(leaf), code: Some(ranks) }
     };
     let mut audit = Audit {
         query: vec![writes as f32],
         k: 10,
         reach: (0..).zip(leaves).map(hit).collect(),
         at: at(writes),
-        effort,
-        found: 0.0,
+        made: None,
     };
-    audit.found = audit.share(effort, &audit.at);
+    let found = audit.share(10, effort, &audit.at);
+    audit.made = Some(Made { k: 10, effort, found });
     audit
+}
+
+fn chosen(window: &Window, effort: Reached, target: f64) -> Option<Reached> {
+    let costs = Costs::of(&Settings::new(64, Metric::L2, Element::F32));
+    choose(window, None, effort, target, &at(0), &costs)
 }
 
 fn reached(probes: usize) -> Reached {
@@ -45,15 +54,16 @@ fn window(random: &mut SplitMix, audits: usize, effort: Reached) -> Window {
 #[test]
 fn an_estimate_speaks_of_the_effort_in_force() {
     let mut window = Window::default();
-    // Made while 5 leaves were visited: 5 of 10 found.
-    (0..40).for_each(|_| window.push(audit(std::array::from_fn(|i| i as u32), reached(5), 0)));
-    let recall = |probes| window.estimate(reached(probes), &at(0)).expect("audits").recall;
-    assert!((recall(5) - 0.5).abs() < 1e-9);
-    assert!((recall(9) - 0.9).abs() < 1e-9);
-    assert!((recall(20) - 1.0).abs() < 1e-9);
+    // Made while 8 leaves were visited: 4 of 10 found.
+    let leaves = std::array::from_fn(|i| 2 * i as u32 + 1);
+    (0..40).for_each(|_| window.push(audit(leaves, reached(8), 0)));
+    let recall = |probes| window.estimate(None, reached(probes), &at(0)).expect("audits").recall;
+    assert!((recall(8) - 0.4).abs() < 1e-9);
+    assert!((recall(18) - 0.9).abs() < 1e-9);
+    assert!((recall(30) - 1.0).abs() < 1e-9);
     // A tree four times as large: the same neighbours stand twice as far down.
     let grown = Moment { leaves: 4 * LEAVES, writes: 0 };
-    let recall = window.estimate(reached(10), &grown).expect("audits").recall;
+    let recall = window.estimate(None, reached(20), &grown).expect("audits").recall;
     assert!((recall - 0.5).abs() < 1e-9, "{recall}");
     // Few exact distances find less.
     let ranks = Reached { probes: 20, refine: 0 };
@@ -65,17 +75,17 @@ fn what_ranks_do_not_know_is_corrected() {
     let mut window = Window::default();
     for _ in 0..40 {
         let mut audit = audit(std::array::from_fn(|i| i as u32), reached(8), 0);
-        audit.found -= 0.1;
+        audit.made.as_mut().expect("a search was made").found -= 0.1;
         window.push(audit);
     }
-    let recall = window.estimate(reached(10), &at(0)).expect("audits").recall;
+    let recall = window.estimate(None, reached(10), &at(0)).expect("audits").recall;
     assert!((recall - 0.9).abs() < 1e-9, "{recall}");
 }
 
 #[test]
 fn an_interval_is_never_empty_and_covers_the_truth() {
     let mut random = SplitMix(5);
-    let perfect = window(&mut random, 128, reached(100)).estimate(reached(100), &at(0));
+    let perfect = window(&mut random, 128, reached(100)).estimate(None, reached(100), &at(0));
     let perfect = perfect.expect("audits");
     assert_eq!(perfect.recall, 1.0);
     assert!((0.002..0.01).contains(&perfect.margin), "{perfect:?}");
@@ -83,12 +93,12 @@ fn an_interval_is_never_empty_and_covers_the_truth() {
     for (probes, audits) in [(40, 16), (55, 16), (40, 128), (55, 128), (64, 128)] {
         let truth: f64 = (0..100)
             .map(|_| window(&mut random, 128, reached(probes)))
-            .map(|window| window.estimate(reached(probes), &at(0)).expect("audits").recall)
+            .map(|window| window.estimate(None, reached(probes), &at(0)).expect("audits").recall)
             .sum::<f64>()
             / 100.0;
         let covered = (0..400).filter(|_| {
             let window = window(&mut random, audits, reached(probes));
-            let estimate = window.estimate(reached(probes), &at(0)).expect("audits");
+            let estimate = window.estimate(None, reached(probes), &at(0)).expect("audits");
             (estimate.recall - truth).abs() <= estimate.margin
         });
         let covered = covered.count();
@@ -102,14 +112,14 @@ fn a_choice_meets_the_target_and_is_then_confirmed() {
     let mut random = SplitMix(6);
     for target in [0.7, 0.9, 0.98] {
         let window = window(&mut random, 128, reached(30));
-        let chosen = window.choose(reached(30), target, &at(0)).expect("enough audits");
-        let recall = window.estimate(chosen, &at(0)).expect("audits").recall;
+        let chosen = chosen(&window, reached(30), target).expect("enough audits");
+        let recall = window.estimate(None, chosen, &at(0)).expect("audits").recall;
         assert!((target..target + 0.05).contains(&recall), "{recall} for {target}");
-        assert!(!window.confirms(reached(2), target, &at(0)), "too little");
-        assert!(!window.confirms(reached(100), 0.7, &at(0)), "too much");
+        assert!(!window.confirms(None, reached(2), target, &at(0)), "too little");
+        assert!(!window.confirms(None, reached(100), 0.7, &at(0)), "too much");
     }
     let few = window(&mut random, WINDOW_MIN - 1, reached(30));
-    assert_eq!(few.choose(reached(30), 0.9, &at(0)), None);
+    assert_eq!(chosen(&few, reached(30), 0.9), None);
 }
 
 #[test]
@@ -134,6 +144,6 @@ fn one_leaf_is_never_fewer_than_none() {
     let mut window = Window::default();
     (0..40).for_each(|_| window.push(audit([0; 10], reached(1), 0)));
     let grown = Moment { leaves: LEAVES + 10, writes: 0 };
-    let recall = window.estimate(reached(1), &grown).expect("audits").recall;
+    let recall = window.estimate(None, reached(1), &grown).expect("audits").recall;
     assert!((recall - 1.0).abs() < 1e-9, "{recall}");
 }

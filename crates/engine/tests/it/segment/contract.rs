@@ -175,15 +175,19 @@ impl Search for Shared {
         segment.at(&sealed.deletes, sealed.sequence).within(vector, radius, out).unwrap()
     }
 
-    fn audit(&self, probe: &Probe<'_>, head: &mut Scratch, out: &mut TopK, reach: &mut Vec<Reach>) {
-        let mut sealed = self.lock();
-        let segment = sealed.segment();
-        sealed.head.reader().search(probe, head, out);
-        let from_head: Vec<u64> = out.rows().iter().map(|row| row.id).collect();
-        let Sealed { deletes, sequence, scratch, .. } = &mut *sealed;
-        segment.at(deletes, *sequence).audit(probe, scratch, out, reach).unwrap();
-        let kept = out.rows().iter().filter(|row| from_head.contains(&row.id));
-        reach.extend(kept.map(|row| Reach { id: row.id, leaf: None, code: None }));
+    /// A segment alone has no audits: those of an engine go over all its places.
+    fn audit(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+        reach: &mut Vec<Reach>,
+    ) -> usize {
+        self.lock().index.reader().audit(probe, scratch, out, reach)
+    }
+
+    fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64> {
+        self.lock().index.reader().sample(pick, out)
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {

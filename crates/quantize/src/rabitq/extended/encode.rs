@@ -24,6 +24,17 @@ impl ExtendedFactors {
         [a, b, c, d, e, f]
     }
 
+    /// Standard error of an estimate with these factors.
+    ///
+    /// * `gap`: Euclidean distance of the query to the centroid.
+    ///
+    /// `⟨r, u⟩` strays by `0.101 |r| |u| / √(D − 1)`. The residual is as long as its code times `f`,
+    /// and codes have a length of about `2.98 √D`: the scale that fits 16 levels to normal numbers.
+    #[inline]
+    pub fn error(self, gap: f32) -> f32 {
+        0.30 * self.scale.abs() * gap
+    }
+
     /// Reads back what [`ExtendedFactors::to_bytes`] wrote, exactly for factors of [`encode`].
     #[inline]
     pub fn from_bytes([a, b, c, d, e, f]: [u8; EXTENDED_FACTOR_BYTES]) -> ExtendedFactors {

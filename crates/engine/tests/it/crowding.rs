@@ -1,0 +1,147 @@
+//! Dead rows take no place of living ones: a row that was just written is found by its own vector,
+//! however many of its former selves lie around it.
+
+use vstream_engine::{Effort, Element, Engine, Metric, Row, Settings};
+use vstream_vector::SplitMix;
+
+use super::{ask, engine};
+
+const ROWS: u64 = 4_000;
+const WANDERER: u64 = 1 << 40;
+
+/// A vector of numbers that the element holds.
+fn vector(random: &mut SplitMix, element: Element, dimension: usize) -> Vec<f32> {
+    let number = |random: &mut SplitMix| match element {
+        Element::U8 => (random.uniform() * 200.0).floor(),
+        Element::I8 => (random.uniform() * 200.0).floor() - 100.0,
+        _ => random.normal(),
+    };
+    (0..dimension).map(|_| number(random)).collect()
+}
+
+fn put(engine: &mut Engine, id: u64, version: u64, vector: &[f32]) {
+    let row = Row { id, version, code: 0, shard: 0, vector };
+    engine.upsert(&row).expect("a good row");
+}
+
+/// Rewrites one row near one place, among writes of other rows, and asks for it each time.
+fn wanders(dimension: usize, metric: Metric, element: Element, rewrites: u64) {
+    let seed = dimension as u64 + rewrites;
+    println!("{metric} of {dimension} {element}, seed {seed}");
+    let mut random = SplitMix(seed);
+    let mut engine = engine(Settings::new(dimension, metric, element));
+    for id in 0..ROWS {
+        let row = vector(&mut random, element, dimension);
+        put(&mut engine, id, 1, &row);
+    }
+    // Its inner product with itself is the largest if it is the longest.
+    let long = if metric == Metric::InnerProduct { 8.0 } else { 1.0 };
+    let mut place = vector(&mut random, element, dimension);
+    if !element.is_integer() {
+        place.iter_mut().for_each(|x| *x *= long);
+    }
+    let reader = engine.reader();
+    for version in 1..=rewrites {
+        for (at, x) in place.iter_mut().enumerate() {
+            if element.is_integer() {
+                // One number of it changes by one.
+                let step = if *x >= 100.0 { -1.0 } else { 1.0 };
+                *x += if at as u64 == version % dimension as u64 { step } else { 0.0 };
+            } else {
+                *x += 1e-3 * long * random.normal();
+            }
+        }
+        put(&mut engine, WANDERER, version, &place);
+        for _ in 0..random.below(12) {
+            let row = vector(&mut random, element, dimension);
+            put(&mut engine, random.below(ROWS as usize) as u64, 1 + version, &row);
+        }
+        if version % 8 == 0 {
+            let answer = ask(&reader, &place, 1, Effort::Auto);
+            assert_eq!((answer[0].id, answer[0].version), (WANDERER, version), "rewrite {version}");
+            let answer = ask(&reader, &place, 10, Effort::Auto);
+            assert_eq!(answer[0].id, WANDERER, "rewrite {version}");
+            assert_eq!(answer.len(), 10);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_was_just_written_is_first_by_its_own_vector() {
+    wanders(256, Metric::L2, Element::F32, 10_000);
+    wanders(64, Metric::Cosine, Element::F32, 3_000);
+    wanders(768, Metric::Cosine, Element::F16, 2_000);
+    wanders(384, Metric::InnerProduct, Element::F32, 2_000);
+    wanders(128, Metric::L2, Element::U8, 3_000);
+    wanders(8, Metric::L2, Element::F32, 3_000);
+    wanders(1_536, Metric::L2, Element::Bf16, 1_000);
+}
+
+/// Deletes the nearest rows of a query again and again: the next ones come up.
+fn comes_up_behind(dimension: usize, effort: Effort) {
+    let mut random = SplitMix(dimension as u64);
+    let mut engine = engine(Settings::new(dimension, Metric::L2, Element::F32));
+    for id in 0..6_000 {
+        let row = vector(&mut random, Element::F32, dimension);
+        put(&mut engine, id, 1, &row);
+    }
+    let query = vector(&mut random, Element::F32, dimension);
+    let reader = engine.reader();
+    let (mut found, mut wanted) = (0, 0);
+    for round in 0..60 {
+        let truth = ask(&reader, &query, 10, Effort::Exact);
+        let answer = ask(&reader, &query, 10, effort);
+        assert_eq!(answer.len(), 10, "round {round}");
+        found += answer.iter().filter(|row| truth.contains(row)).count();
+        wanted += truth.len();
+        for row in &truth {
+            assert!(engine.delete(row.id, 2).expect("a delete"));
+        }
+    }
+    // One query, over and over: its own recall, not a mean over queries.
+    assert!(found * 100 >= wanted * 85, "{dimension} dimensions, {effort:?}: {found} of {wanted}");
+    let all = ask(&reader, &query, 1_000, effort);
+    assert_eq!(all.len(), 1_000);
+    for id in 0..6_000 {
+        if id % 100 != 7 {
+            engine.delete(id, 2).expect("a delete");
+        }
+    }
+    let left = engine.stats().index.live as usize;
+    assert_eq!(ask(&reader, &query, 1_000, effort).len(), left, "all that live");
+}
+
+#[test]
+fn rows_behind_those_that_were_deleted_come_up() {
+    for dimension in [64, 256, 768] {
+        comes_up_behind(dimension, Effort::Auto);
+    }
+    comes_up_behind(256, Effort::Chosen { probes: 24, refine: Some(400) });
+}
+
+#[test]
+fn a_moment_is_not_crowded_by_what_came_after_it() {
+    const DIMENSION: usize = 256;
+    let mut random = SplitMix(3);
+    let mut engine = engine(Settings::new(DIMENSION, Metric::L2, Element::F32));
+    for id in 0..ROWS {
+        let row = vector(&mut random, Element::F32, DIMENSION);
+        put(&mut engine, id, 1, &row);
+    }
+    let query = vector(&mut random, Element::F32, DIMENSION);
+    let reader = engine.reader();
+    let truth = ask(&reader, &query, 10, Effort::Exact);
+    let moment = reader.moment();
+    // Rows nearer than any of then.
+    for id in 0..2_000 {
+        let near: Vec<f32> = query.iter().map(|x| x + 0.05 * random.normal()).collect();
+        put(&mut engine, WANDERER + id, 1, &near);
+    }
+    let (mut out, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
+    for effort in [Effort::Auto, Effort::Chosen { probes: 1_000, refine: Some(100) }] {
+        let asked = vstream_engine::Query { vector: &query, k: 10, effort };
+        moment.search(&asked, &mut scratch, &mut out).expect("an answer");
+        let found = out.iter().filter(|row| truth.contains(row)).count();
+        assert!(found >= 9, "{effort:?}: {found} of 10 of the rows of then");
+    }
+}

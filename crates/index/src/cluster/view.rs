@@ -1,0 +1,241 @@
+//! The rows of one moment, searched.
+//!
+//! A search goes on until it has `k` rows or has visited every leaf, and takes more candidates if
+//! rows that the moment does not see were among those it took.
+
+use vstream_vector::{kernels, Metric, Neighbor, TopK};
+
+use super::leaf::Leaf;
+use super::scan::{best_first, sort, Candidate, ClusterScratch};
+use super::tree::Root;
+use super::Shared;
+use crate::flat::{scan_exactly, scan_within};
+use crate::reach::{depth_from, is_deep_enough, noted, CodeRanks, Reach};
+use crate::rows::{Sequence, Visible};
+use crate::search::{Probe, Refined, SearchStats};
+
+/// What a reader pinned.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) root: &'a Root,
+    pub(super) pin: Sequence,
+}
+
+impl View<'_> {
+    /// Rows of the tail that are visible.
+    pub(super) fn tail(&self) -> Visible {
+        Visible { inserted: self.pin, deleted: self.pin }
+    }
+
+    /// Rows of leaves that are visible.
+    pub(super) fn placed(&self) -> Visible {
+        Visible { inserted: self.root.placed, deleted: self.pin }
+    }
+
+    /// Offers every visible row of the tail; returns how many.
+    pub(super) fn loose(&self, query: &[f32], out: &mut TopK) -> usize {
+        scan_exactly(&self.root.tail, self.shared.index, query, self.tail(), out)
+    }
+
+    /// Offers every visible row.
+    pub(super) fn exact(&self, query: &[f32], out: &mut TopK) -> SearchStats {
+        let rows = self.loose(query, out);
+        let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
+        for leaf in self.root.tree.leaves() {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                let rows =
+                    scan_exactly(&chunk.rows, self.shared.index, query, self.placed(), out);
+                stats.rows += rows;
+                stats.exact += rows;
+            }
+        }
+        stats
+    }
+
+    /// Offers the nearest rows of `probes` leaves, or of as many as hold `k` rows, by the `refine`
+    /// best estimates.
+    pub(super) fn approximate(
+        &self,
+        probe: &Probe<'_>,
+        mut probes: usize,
+        refine: usize,
+        scratch: &mut ClusterScratch,
+        out: &mut TopK,
+    ) -> SearchStats {
+        let refine = refine.max(probe.k);
+        let rows = self.loose(probe.vector, out);
+        let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
+        self.shared.prepare(probe.vector, scratch);
+        loop {
+            self.shared.rank(&self.root.tree, probes, scratch);
+            // Some of the best may have come after the moment.
+            let mut keep = refine.saturating_add(refine / 8);
+            while self.scan_and_measure(probe, (keep, refine), scratch, out, &mut stats) {
+                keep = keep.saturating_mul(2);
+                self.begin_again(probe, out);
+            }
+            if out.len() >= probe.k || scratch.ranked.len() >= self.root.tree.leaves {
+                return stats;
+            }
+            probes = scratch.ranked.len().saturating_mul(4);
+            self.begin_again(probe, out);
+        }
+    }
+
+    /// Empties `out` but for the rows of the tail.
+    fn begin_again(&self, probe: &Probe<'_>, out: &mut TopK) {
+        out.reset(probe.k);
+        self.loose(probe.vector, out);
+    }
+
+    /// Scans the ranked leaves and measures the `refine` best; true if fewer of the `keep` best are
+    /// visible although there are others.
+    fn scan_and_measure(
+        &self,
+        probe: &Probe<'_>,
+        (keep, refine): (usize, usize),
+        scratch: &mut ClusterScratch,
+        out: &mut TopK,
+        stats: &mut SearchStats,
+    ) -> bool {
+        let is_cut = self.scan(keep, scratch, stats);
+        best_first(&mut scratch.candidates, refine);
+        let which = Refined::Best(refine);
+        let measured = self.measure(probe.vector, which, scratch, out, &mut |_, _| {});
+        stats.exact += measured.exact;
+        if !is_cut || measured.hidden == 0 {
+            return false;
+        }
+        self.drop_hidden(scratch);
+        scratch.candidates.len() < refine
+    }
+
+    /// Offers the nearest rows by every code, and as many exact distances as it takes; returns the
+    /// depth. `scratch.candidates` are the best by estimate, best first; `seen` is told position and
+    /// id of rows among them that may be in `out`.
+    pub(super) fn thorough(
+        &self,
+        probe: &Probe<'_>,
+        depth: usize,
+        scratch: &mut ClusterScratch,
+        out: &mut TopK,
+        stats: &mut SearchStats,
+    ) -> (usize, Vec<(u64, u32)>) {
+        self.shared.prepare(probe.vector, scratch);
+        self.shared.rank(&self.root.tree, usize::MAX, scratch);
+        let mut depth = depth_from(depth, probe.k);
+        loop {
+            self.begin_again(probe, out);
+            let is_cut = self.scan(depth, scratch, stats);
+            self.drop_hidden(scratch);
+            sort(&mut scratch.candidates);
+            let mut positions: Vec<(u64, u32)> = Vec::new();
+            let which = Refined::Best(usize::MAX);
+            let seen = &mut |at: usize, id| positions.push((id, at as u32));
+            let measured = self.measure(probe.vector, which, scratch, out, seen);
+            stats.exact += measured.exact;
+            positions.sort_unstable();
+            let ranks = out.rows().iter().filter_map(|row| position_of(&positions, row.id));
+            if !is_cut || is_deep_enough(depth, ranks) {
+                return (depth, positions);
+            }
+            depth = depth.saturating_mul(4);
+        }
+    }
+
+    /// As `Search::audit`.
+    pub(super) fn audit(
+        &self,
+        probe: &Probe<'_>,
+        depth: usize,
+        scratch: &mut ClusterScratch,
+        out: &mut TopK,
+        reach: &mut Vec<Reach>,
+    ) -> usize {
+        let (depth, positions) =
+            self.thorough(probe, depth, scratch, out, &mut SearchStats::default());
+        let mut rows: Vec<Neighbor> = out.rows().to_vec();
+        rows.sort_unstable_by(Neighbor::order);
+        reach.clear();
+        reach.extend(noted(rows.len()).map(|(nth, weight)| {
+            let id = rows[nth].id;
+            let at = position_of(&positions, id);
+            let ranks = at.map(|at| ranks_of(&scratch.candidates, at)).unzip();
+            Reach { id, nth: nth as u32, weight, leaf: ranks.0, code: ranks.1 }
+        }));
+        depth
+    }
+
+    /// Copies the vector of a living row: see `Search::sample`.
+    pub(super) fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64> {
+        let tree = &self.root.tree;
+        let number = (pick % tree.leaves.max(1) as u64) as usize;
+        let leaf = tree.leaves().nth(number)?;
+        let chunks: Vec<_> = leaf.chunks().collect();
+        let pick = (pick / tree.leaves as u64) as usize;
+        let rows = &chunks.get(pick % chunks.len().max(1))?.rows;
+        let lane = (pick / chunks.len()) % rows.len().max(1);
+        if lane >= rows.len() || !rows.is_visible(lane, self.placed()) {
+            return None;
+        }
+        out.resize(self.shared.index.dimension, 0.0);
+        rows.vector(lane).read(out);
+        Some(rows.key(lane).id)
+    }
+
+    /// Adds every visible row within `radius` of a query.
+    pub(super) fn within(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats {
+        let View { shared, root, .. } = *self;
+        let mut rotated = vec![0.0; shared.rotation.padded()];
+        shared.rotation.apply(vector, &mut rotated);
+        let mut stats = SearchStats::default();
+        stats.rows += scan_within(&root.tail, shared.index, vector, self.tail(), radius, out);
+        for leaf in root.tree.leaves().filter(|leaf| shared.may_hold(leaf, &rotated, radius)) {
+            stats.leaves += 1;
+            for chunk in leaf.chunks() {
+                let rows = &chunk.rows;
+                stats.rows +=
+                    scan_within(rows, shared.index, vector, self.placed(), radius, out);
+            }
+        }
+        stats.exact = stats.rows;
+        stats
+    }
+}
+
+impl Shared {
+    /// False only if no row of the leaf can be within `radius` of the query.
+    ///
+    /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.
+    fn may_hold(&self, leaf: &Leaf, rotated: &[f32], radius: f32) -> bool {
+        let radius = match self.index.metric {
+            Metric::L2 => radius,
+            // Of two directions: |a - b|^2 = 2 (1 - cos). A row's length is 1 but for the rounding
+            // of its numbers.
+            Metric::Cosine => 2.0 * radius + 3.0 * self.index.element.roundoff(),
+            Metric::InnerProduct => return true,
+        };
+        let to_centroid = kernels::l2_squared(rotated, &leaf.centroid).sqrt();
+        let margin = 1e-3 * (to_centroid + leaf.reach());
+        to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
+    }
+}
+
+/// Position of the row of `id` among candidates; `None` if it is not of a leaf.
+fn position_of(positions: &[(u64, u32)], id: u64) -> Option<usize> {
+    let at = positions.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+    Some(positions[at].1 as usize)
+}
+
+/// Ranks of the candidate at a position among those that are better.
+fn ranks_of(candidates: &[Candidate], at: usize) -> (u32, CodeRanks) {
+    let own = candidates[at].leaf;
+    (own, CodeRanks::new(own, candidates[..at].iter().map(|better| better.leaf)))
+}

@@ -1,0 +1,108 @@
+//! How far a search must go to find a true neighbour: what an audit notes of each.
+//!
+//! 1. An audit answers a query through every code and takes the exact distances of the best rows by
+//!    estimate: the *depth*. It is deep enough if hardly a true neighbour stands near its end.
+//! 2. Of many neighbours it notes some, each of which speaks for those around it.
+//! 3. Of each it notes the rank of its leaf, and the rank of its estimate among the rows of the
+//!    1, 2, 4, 8 ... nearest leaves: so it can be asked what any effort would have found.
+
+/// Numbers of leaves for which a rank is kept: the powers of two below 2^24.
+const STEPS: usize = 24;
+
+/// How far an approximate search must go to find one true neighbour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reach {
+    /// The neighbour.
+    pub id: u64,
+    /// Its position among the true neighbours, from 0.
+    pub nth: u32,
+    /// Neighbours that it speaks for: itself and those after it that were not noted.
+    pub weight: u32,
+    /// Rank of its leaf for the query, from 0; `None` for a row that every search scans.
+    pub leaf: Option<u32>,
+    /// Ranks of its estimate; `None` for a row that every search scans.
+    pub code: Option<CodeRanks>,
+}
+
+/// Rank of an estimate among those of visible rows, from 0, by the number of visited leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodeRanks([u32; STEPS]);
+
+impl CodeRanks {
+    /// Ranks of the row in the leaf of rank `own`.
+    ///
+    /// * `better`: ranks of the leaves of all rows with a better estimate.
+    pub fn new(own: u32, better: impl Iterator<Item = u32>) -> CodeRanks {
+        let mut ranks = [0; STEPS];
+        // Rows of its own leaf and of nearer ones are before it whenever it is scanned.
+        better.for_each(|leaf| ranks[if leaf <= own { 0 } else { step_of(leaf) }] += 1);
+        let mut sum = 0;
+        ranks.iter_mut().for_each(|rank| {
+            sum += *rank;
+            *rank = sum;
+        });
+        CodeRanks(ranks)
+    }
+
+    /// The rank if `probes` leaves are visited, its own among them. Between two numbers of leaves
+    /// that were counted it grows with the logarithm.
+    pub fn at(&self, probes: usize) -> f64 {
+        let exponent = (probes.max(1) as f64).log2().min((STEPS - 1) as f64);
+        let (step, part) = (exponent as usize, exponent.fract());
+        let (from, to) = (self.0[step], self.0[(step + 1).min(STEPS - 1)]);
+        f64::from(from) + f64::from(to - from) * part
+    }
+
+    /// The rank if all leaves are visited.
+    pub fn last(&self) -> u32 {
+        self.0[STEPS - 1]
+    }
+}
+
+/// The first step at which the leaf of this rank is visited.
+fn step_of(leaf: u32) -> usize {
+    ((leaf + 1).next_power_of_two().ilog2() as usize).min(STEPS - 1)
+}
+
+/// Which of `k` neighbours are noted: position and weight. All of the first 16, a fourth of the next
+/// 96, then a 37th: 64 of 1,000.
+pub fn noted(k: usize) -> impl Iterator<Item = (usize, u32)> {
+    let after = move |nth: &usize| Some(nth + width(*nth)).filter(|&next| next < k);
+    let first = (k > 0).then_some(0);
+    std::iter::successors(first, after).map(move |nth| (nth, width(nth).min(k - nth) as u32))
+}
+
+fn width(nth: usize) -> usize {
+    match nth {
+        0..16 => 1,
+        16..112 => 4,
+        _ => 37,
+    }
+}
+
+/// Rows by estimate that an audit begins with.
+const DEPTH_MIN: usize = 2048;
+
+/// The depth at which an audit of `k` neighbours begins, where `known` was enough before.
+pub fn depth_from(known: usize, k: usize) -> usize {
+    known.max(DEPTH_MIN).max(8 * k)
+}
+
+/// True if `depth` rows by estimate hold all but hardly any of the true neighbours.
+///
+/// Ranks by estimate spread over orders of magnitude. Where at most one neighbour in fifty stands
+/// in the last three quarters of the depth, and none of fewer than fifty, one in some hundreds
+/// stands beyond it.
+///
+/// * `ranks`: by estimate, of the nearest rows that were found.
+pub fn is_deep_enough(depth: usize, ranks: impl Iterator<Item = usize>) -> bool {
+    let (mut found, mut late) = (0, 0);
+    for rank in ranks {
+        found += 1;
+        late += usize::from(rank > depth / 4);
+    }
+    late * 50 <= found && (late == 0 || found >= 50)
+}
+
+#[cfg(test)]
+mod tests;
