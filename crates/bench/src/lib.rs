@@ -12,6 +12,7 @@
 pub mod audits;
 pub mod dataset;
 pub mod ingest;
+pub mod recall;
 pub mod runbook;
 pub mod storage;
 mod times;

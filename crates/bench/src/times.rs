@@ -48,6 +48,14 @@ impl Percentiles {
     }
 }
 
+/// Mean, and half the width of its 95 % confidence interval.
+pub(crate) fn mean_and_margin(values: &[f64]) -> (f64, f64) {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+    (mean, 1.96 * (squares / (n - 1.0).max(1.0) / n).sqrt())
+}
+
 /// Seconds that this thread has computed.
 pub fn thread_cpu_seconds() -> f64 {
     seconds(ClockId::ThreadCPUTime)

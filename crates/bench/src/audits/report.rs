@@ -7,6 +7,7 @@ use serde_json::{json, Value};
 use vstream_engine::RecallEstimate;
 
 use super::AuditSettings;
+use crate::times::mean_and_margin;
 
 /// One comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -38,7 +39,7 @@ impl Moment {
         recalls: &[f64],
     ) -> Moment {
         let RecallEstimate { recall, margin, audits: window } = estimate;
-        let (truth, truth_margin) = mean(recalls);
+        let (truth, truth_margin) = mean_and_margin(recalls);
         Moment { audits, live, probes, estimate: recall, margin, window, truth, truth_margin }
     }
 
@@ -51,14 +52,6 @@ impl Moment {
     pub fn is_inside(&self) -> bool {
         self.difference().abs() <= self.margin
     }
-}
-
-/// Mean, and half the width of its 95 % confidence interval.
-fn mean(values: &[f64]) -> (f64, f64) {
-    let n = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-    (mean, 1.96 * (squares / (n - 1.0).max(1.0) / n).sqrt())
 }
 
 /// What was found.
@@ -97,8 +90,13 @@ impl Report {
     /// interval over the moments.
     pub fn overall(&self) -> (f64, f64, f64, f64) {
         let of = |value: fn(&Moment) -> f64| self.moments.iter().map(value).collect::<Vec<_>>();
-        let (difference, margin) = mean(&of(Moment::difference));
-        (mean(&of(|m| m.estimate)).0, mean(&of(|m| m.truth)).0, difference, margin)
+        let (difference, margin) = mean_and_margin(&of(Moment::difference));
+        (
+            mean_and_margin(&of(|m| m.estimate)).0,
+            mean_and_margin(&of(|m| m.truth)).0,
+            difference,
+            margin,
+        )
     }
 
     /// All figures.

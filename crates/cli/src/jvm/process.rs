@@ -31,7 +31,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
 
 /// How long to wait for the rest of the error output of a job that has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// What happened at the job.
 pub(crate) enum Event {
@@ -126,6 +126,7 @@ impl Jvm {
             }
         };
         if status.success() {
+            self.hear_out();
             return Ok(());
         }
         if status.code() == Some(EXIT_REFUSED) {
@@ -137,12 +138,7 @@ impl Jvm {
     /// A failure with the last useful lines of the job and the place of its log.
     pub(crate) fn complain(&mut self, sentence: &str) -> Failure {
         self.stop();
-        // Its last words may still be in the pipe, and a process that it left behind may hold the
-        // pipe open for ever.
-        let deadline = Instant::now() + LAST_WORDS;
-        while !self.stderr.is_finished() && Instant::now() < deadline {
-            thread::sleep(POLL);
-        }
+        self.hear_out();
         let lines = self.tail.lock().unwrap_or_else(PoisonError::into_inner).useful();
         let mut message = sentence.to_owned();
         if !lines.is_empty() {
@@ -154,6 +150,15 @@ impl Jvm {
         }
         message.push_str(&format!("\nIts whole log is in {}.", self.log_path.display()));
         Failure::failed(message)
+    }
+
+    /// Waits until the error output of a job that has ended is in its log: the last lines may still
+    /// be in the pipe. A process that the job left behind may hold the pipe open for ever.
+    fn hear_out(&self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.stderr.is_finished() && Instant::now() < deadline {
+            thread::sleep(POLL);
+        }
     }
 
     /// Asks the job to end, waits for it, and ends it by force if it does not listen.

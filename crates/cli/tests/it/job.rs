@@ -93,6 +93,18 @@ fn lines_that_are_not_the_protocol_go_to_the_log() {
     }
 }
 
+/// A job that succeeded once lost what it said last, when this command was faster than the thread
+/// that copies the error output.
+#[test]
+fn the_last_words_of_a_job_that_succeeds_are_in_the_log() {
+    let late = "(sleep 0.3; echo 'said last' >&2) >/dev/null &";
+    let stage = Stage::new(&format!("{}{late}\n", saying(&[RESULT])));
+    let said = stage.run(&["run", "job.yaml"]);
+    assert_eq!((said.code, said.last_line()), (Some(0), SUMMARY), "{}", said.err);
+    let log = fs::read_to_string(stage.path("run/test_job.log")).expect("a log");
+    assert!(log.contains("said last"), "{log}");
+}
+
 #[test]
 fn answers_for_the_console_come_before_the_summary() {
     let answer = r#"{"type":"answer","query_id":7,"ids":[1,2],"distances":[0.5,0.75]}"#;
