@@ -38,7 +38,7 @@ impl Moment {
         estimate: RecallEstimate,
         recalls: &[f64],
     ) -> Moment {
-        let RecallEstimate { recall, margin, audits: window } = estimate;
+        let RecallEstimate { recall, margin, audits: window, .. } = estimate;
         let (truth, truth_margin) = mean_and_margin(recalls);
         Moment { audits, live, probes, estimate: recall, margin, window, truth, truth_margin }
     }

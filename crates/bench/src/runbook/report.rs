@@ -90,7 +90,7 @@ pub struct Guessed {
 
 impl From<RecallEstimate> for Guessed {
     fn from(estimate: RecallEstimate) -> Guessed {
-        let RecallEstimate { recall, margin, audits } = estimate;
+        let RecallEstimate { recall, margin, audits, .. } = estimate;
         Guessed { recall, margin, audits }
     }
 }

@@ -12,8 +12,8 @@ const WANDERER: u64 = 1 << 40;
 /// A vector of numbers that the element holds.
 fn vector(random: &mut SplitMix, element: Element, dimension: usize) -> Vec<f32> {
     let number = |random: &mut SplitMix| match element {
-        Element::U8 => (random.uniform() * 200.0).floor(),
-        Element::I8 => (random.uniform() * 200.0).floor() - 100.0,
+        Element::U8 => (random.unit() * 200.0).floor(),
+        Element::I8 => (random.unit() * 200.0).floor() - 100.0,
         _ => random.normal(),
     };
     (0..dimension).map(|_| number(random)).collect()
