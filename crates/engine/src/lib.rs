@@ -24,7 +24,7 @@ mod words;
 pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
-pub use guard::RecallEstimate;
+pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::{
     inspect_collection, verify, verify_store, CollectionSummary, Commit, Durability, Finding,

@@ -61,6 +61,9 @@ const AUDIT_K_MIN: usize = 10;
 const ROW_K: usize = 112;
 /// Tries to hit a living row.
 const SAMPLE_TRIES: usize = 64;
+/// Rows with copies that are passed over until one is taken: where all rows have copies there are no
+/// others.
+const COPIES_MAX: usize = 8;
 /// Audits of rows after which the classes without queries are decided again.
 const ROWS_PER_DECISION: usize = 8;
 /// Turnovers of half of the rows after which a decision without support is not used.
@@ -112,6 +115,8 @@ struct Auditor {
     /// Audits of rows.
     rows: Window,
     rows_since_decision: usize,
+    /// Rows with copies that were passed over one after the other.
+    copies: usize,
     random: SplitMix,
     scratch: PlacesScratch,
     top: TopK,
@@ -176,6 +181,7 @@ impl Guard {
                 queries: Default::default(),
                 rows: Window::default(),
                 rows_since_decision: 0,
+                copies: 0,
                 random: SplitMix(settings.seed),
                 scratch: PlacesScratch::default(),
                 top: TopK::default(),
@@ -221,8 +227,9 @@ impl Guard {
         if probes == usize::MAX {
             return Some(Reached::EXACT);
         }
-        let grown = probes as f64 * now.most_growth_since(&then) * turnovers.max(1.0);
-        let refine = decision.refine.load(Ordering::Relaxed) as f64 * turnovers.max(1.0);
+        let growth = now.most_growth_since(&then) * turnovers.max(1.0);
+        let grown = probes as f64 * growth;
+        let refine = decision.refine.load(Ordering::Relaxed) as f64 * growth;
         Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
     }
 
@@ -286,8 +293,9 @@ impl Guard {
         auditor.queries.iter_mut().for_each(|window| window.forget(&now));
         auditor.rows.forget(&now);
         let noted = locked(&self.state).recent.pop_front();
-        let asked =
-            noted.or_else(|| auditor.queries.iter_mut().find_map(|window| window.ask_again()));
+        let asked = noted
+            .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
+            .or_else(|| auditor.queries.iter_mut().find_map(|window| window.ask_stale(&now)));
         // A segment that cannot be read says nothing of recall: its readers are told.
         if let Some((query, k)) = asked {
             let Ok(audit) = self.audit(search, query, k, None, auditor) else { return false };
@@ -296,12 +304,18 @@ impl Guard {
             self.conclude(class, auditor, &moment(search));
             return true;
         }
-        if !self.wants_rows(auditor) {
+        if !self.wants_rows(auditor) && auditor.rows.take_stale(&now).is_none() {
             return false;
         }
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
         let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
+        if audit.is_of_copy && auditor.copies < COPIES_MAX {
+            // Users ask for what is like a row, hardly ever for copies of it.
+            auditor.copies += 1;
+            return true;
+        }
+        auditor.copies = 0;
         auditor.rows.push(audit);
         auditor.rows_since_decision += 1;
         if auditor.rows_since_decision >= ROWS_PER_DECISION {
@@ -366,6 +380,7 @@ impl Guard {
         let depth = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
         self.depth.fetch_max(depth, Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
+        let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =
             tools.found.iter().filter(|row| Some(row.id) != own).copied().collect();
         leave_out(own, &mut reach);
@@ -385,7 +400,7 @@ impl Guard {
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
             made = Some(Made { k: k_made, effort, found });
         }
-        Ok(Audit { query, k, reach, at, made })
+        Ok(Audit { query, k, reach, at, made, is_of_copy })
     }
 
     /// Decides anew if the audits do not support what is decided, and states the estimate.
@@ -399,7 +414,7 @@ impl Guard {
             return;
         }
         let decision = &self.decisions[class];
-        decision.is_known.store(!queries.is_short(), Ordering::Relaxed);
+        decision.is_known.store(queries.is_half_full(), Ordering::Relaxed);
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
         let is_confirmed =
@@ -413,8 +428,8 @@ impl Guard {
                 decision.probes.store(probes, Ordering::Relaxed);
             }
         }
-        if window.len() >= WINDOW_MIN {
-            decision.supported_writes.store(now.writes, Ordering::Relaxed);
+        if let Some(writes) = window.supported_writes() {
+            decision.supported_writes.store(writes, Ordering::Relaxed);
         }
         let in_force = self.reached(class, now).unwrap_or(Reached::EXACT);
         locked(&self.state).estimates[class] = window.estimate(of, in_force, now);
@@ -433,6 +448,14 @@ fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
     let next = at.min(reach.len());
     let after = reach[next..].iter_mut().filter(|hit| hit.nth > 0);
     after.for_each(|hit| hit.nth -= 1);
+}
+
+/// True if another row is where this one is, compared with the farthest of `rows`, nearest first.
+fn has_copy(own: u64, rows: &[Neighbor]) -> bool {
+    let Some(own) = rows.iter().find(|row| row.id == own) else { return false };
+    let width = rows[rows.len() - 1].distance - rows[0].distance;
+    let near = |row: &&Neighbor| (row.distance - own.distance).abs() <= 1e-6 * width;
+    rows.iter().filter(near).count() > 1
 }
 
 /// Share of the true neighbours that were found; one that is as near as the last of them counts.

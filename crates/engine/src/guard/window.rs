@@ -14,8 +14,14 @@ use vstream_index::Reach;
 
 use super::{Evidence, RecallEstimate};
 
-/// Audits that a decision rests on.
-const WINDOW: usize = 128;
+/// Audits that a decision rests on at most: of few neighbours each, and of many. A choice by a
+/// sample looks better on that sample than it is; with so many the mean errs by some half a percent.
+const WINDOW: usize = 512;
+const WINDOW_OF_MANY: usize = 192;
+/// Neighbours that are many.
+const MANY: usize = 32;
+/// Audits with which a window is no longer short.
+const WINDOW_FAIR: usize = 64;
 /// Audits before a decision.
 pub(super) const WINDOW_MIN: usize = 16;
 /// Queries kept to be asked again.
@@ -24,6 +30,8 @@ const AGAIN_MAX: usize = 64;
 /// from a sample: between them half of the estimate's margin.
 pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
+/// Part of half of the rows that may be written until an audit is made anew.
+const REFRESHED_AFTER: f64 = 0.2;
 /// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
 /// rows of a leaf as a rule.
 const WRITES_PER_LEAF: u64 = 128;
@@ -87,6 +95,8 @@ pub(super) struct Audit {
     pub(super) at: Moment,
     /// The search of a reader at that time, if one was made.
     pub(super) made: Option<Made>,
+    /// True if the query is a row that has copies.
+    pub(super) is_of_copy: bool,
 }
 
 /// What a search found.
@@ -111,7 +121,7 @@ impl Audit {
             let in_leaves =
                 hit.leaf.is_none_or(|rank| f64::from(rank) * growth < effort.probes as f64);
             let in_codes =
-                || hit.code.as_ref().is_none_or(|code| code.at(probes) < effort.refine as f64);
+                || hit.code.as_ref().is_none_or(|code| code.at(probes) * growth < effort.refine as f64);
             found += if in_leaves && in_codes() { weight } else { 0 };
         }
         if all == 0 {
@@ -159,14 +169,35 @@ impl Window {
 
     /// True while more audits make a decision notably surer.
     pub(super) fn is_short(&self) -> bool {
-        self.audits.len() < WINDOW / 2
+        self.audits.len() < WINDOW_FAIR
+    }
+
+    /// True while more audits make an estimate notably surer.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.audits.back().is_some_and(|last| self.audits.len() * 2 >= capacity(last.k))
     }
 
     pub(super) fn push(&mut self, audit: Audit) {
-        if self.audits.len() == WINDOW {
+        while self.audits.len() >= capacity(audit.k) {
             self.audits.pop_front();
         }
         self.audits.push_back(audit);
+    }
+
+    /// Writes until the last audits began that are enough for a decision.
+    pub(super) fn supported_writes(&self) -> Option<u64> {
+        let first = self.audits.len().checked_sub(WINDOW_MIN)?;
+        Some(self.audits[first].at.writes)
+    }
+
+    /// Takes out the oldest audit if so much was written since that it is better made again.
+    pub(super) fn take_stale(&mut self, now: &Moment) -> Option<Audit> {
+        let is_stale = |audit: &Audit| now.turnovers_since(&audit.at) > REFRESHED_AFTER;
+        if self.audits.front().is_some_and(is_stale) {
+            self.audits.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Drops what no longer says anything of `now`.
@@ -187,6 +218,11 @@ impl Window {
         } else {
             None
         }
+    }
+
+    /// The query of an audit that is better made again, and its k.
+    pub(super) fn ask_stale(&mut self, now: &Moment) -> Option<(Vec<f32>, usize)> {
+        self.take_stale(now).map(|audit| (audit.query, audit.k))
     }
 
     /// What the audits say of the recall of `effort`; `None` without audits.
@@ -240,6 +276,15 @@ impl Window {
     pub(super) fn surprise(&self, of: Neighbours) -> f64 {
         let known = self.audits.iter().map(|audit| audit.surprise(of.unwrap_or(audit.k)));
         known.sum::<f64>() / self.audits.len().max(1) as f64
+    }
+}
+
+/// Audits of so many neighbours that are kept.
+fn capacity(k: usize) -> usize {
+    if k > MANY {
+        WINDOW_OF_MANY
+    } else {
+        WINDOW
     }
 }
 

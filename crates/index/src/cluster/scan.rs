@@ -54,6 +54,8 @@ pub(crate) struct ClusterScratch {
     pub(super) candidates: Vec<Candidate>,
     /// Candidates by what the second look says they may be as near as, and their positions.
     looked: Vec<(f32, u32)>,
+    /// Ids and positions of candidates that were among the nearest when they were measured.
+    pub(super) positions: Vec<(u64, u32)>,
 }
 
 /// A row whose code was looked at.

@@ -113,8 +113,8 @@ impl View<'_> {
     }
 
     /// Offers the nearest rows by every code, and as many exact distances as it takes; returns the
-    /// depth. `scratch.candidates` are the best by estimate, best first; `seen` is told position and
-    /// id of rows among them that may be in `out`.
+    /// depth. `scratch.candidates` are the best by estimate, best first; `scratch.positions` are those
+    /// of rows among them that may be in `out`.
     pub(super) fn thorough(
         &self,
         probe: &Probe<'_>,
@@ -122,7 +122,7 @@ impl View<'_> {
         scratch: &mut ClusterScratch,
         out: &mut TopK,
         stats: &mut SearchStats,
-    ) -> (usize, Vec<(u64, u32)>) {
+    ) -> usize {
         self.shared.prepare(probe.vector, scratch);
         self.shared.rank(&self.root.tree, usize::MAX, scratch);
         let mut depth = depth_from(depth, probe.k);
@@ -131,15 +131,18 @@ impl View<'_> {
             let is_cut = self.scan(depth, scratch, stats);
             self.drop_hidden(scratch);
             sort(&mut scratch.candidates);
-            let mut positions: Vec<(u64, u32)> = Vec::new();
+            let mut positions = std::mem::take(&mut scratch.positions);
+            positions.clear();
             let which = Refined::Best(usize::MAX);
             let seen = &mut |at: usize, id| positions.push((id, at as u32));
             let measured = self.measure(probe.vector, which, scratch, out, seen);
             stats.exact += measured.exact;
             positions.sort_unstable();
             let ranks = out.rows().iter().filter_map(|row| position_of(&positions, row.id));
-            if !is_cut || is_deep_enough(depth, ranks) {
-                return (depth, positions);
+            let is_enough = !is_cut || is_deep_enough(depth, ranks);
+            scratch.positions = positions;
+            if is_enough {
+                return depth;
             }
             depth = depth.saturating_mul(4);
         }
@@ -154,14 +157,13 @@ impl View<'_> {
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) -> usize {
-        let (depth, positions) =
-            self.thorough(probe, depth, scratch, out, &mut SearchStats::default());
+        let depth = self.thorough(probe, depth, scratch, out, &mut SearchStats::default());
         let mut rows: Vec<Neighbor> = out.rows().to_vec();
         rows.sort_unstable_by(Neighbor::order);
         reach.clear();
         reach.extend(noted(rows.len()).map(|(nth, weight)| {
             let id = rows[nth].id;
-            let at = position_of(&positions, id);
+            let at = position_of(&scratch.positions, id);
             let ranks = at.map(|at| ranks_of(&scratch.candidates, at)).unzip();
             Reach { id, nth: nth as u32, weight, leaf: ranks.0, code: ranks.1 }
         }));

@@ -15,6 +15,7 @@ fn flat_keeps_the_contract() {
         make: |settings| Box::new(Flat::new(settings)),
         effort: Effort::Approximate { probes: 1, refine: 10 },
         recall_floor: 1.0,
+        is_audited: true,
     });
 }
 
@@ -25,6 +26,7 @@ fn cluster_keeps_the_contract() {
         make: |settings| Box::new(Cluster::new(settings, ClusterSettings::default())),
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
+        is_audited: true,
     });
 }
 
@@ -46,5 +48,6 @@ fn cluster_with_small_leaves_keeps_the_contract() {
         },
         effort: Effort::Approximate { probes: 48, refine: 160 },
         recall_floor: 0.95,
+        is_audited: true,
     });
 }

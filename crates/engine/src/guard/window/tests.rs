@@ -26,6 +26,7 @@ fn audit(leaves: [u32; 10], effort: Reached, writes: u64) -> Audit {
         reach: (0..).zip(leaves).map(hit).collect(),
         at: at(writes),
         made: None,
+        is_of_copy: false,
     };
     let found = audit.share(10, effort, &audit.at);
     audit.made = Some(Made { k: 10, effort, found });

@@ -232,6 +232,7 @@ fn a_hot_cluster_segment_keeps_the_contract() {
         make: |index| Shared::make(index, SegmentKind::Cluster, Policy::Best(Tier::Hot), resident),
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
+        is_audited: false,
     });
 }
 
@@ -244,6 +245,7 @@ fn a_cold_cluster_segment_keeps_the_contract() {
         },
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
+        is_audited: false,
     });
 }
 
@@ -260,5 +262,6 @@ fn a_raw_flat_segment_keeps_the_contract() {
         },
         effort: Effort::Approximate { probes: 1, refine: 10 },
         recall_floor: 1.0,
+        is_audited: false,
     });
 }
