@@ -9,7 +9,7 @@ use vstream_vector::{Neighbor, TopK};
 
 use crate::places::ById;
 use crate::publish::Published;
-use crate::reach::{noted, Reach};
+use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::search::{
@@ -185,12 +185,7 @@ impl Search for Shared {
         reach: &mut Vec<Reach>,
     ) -> usize {
         self.search(probe, scratch, out);
-        let mut rows: Vec<Neighbor> = out.rows().to_vec();
-        rows.sort_unstable_by(Neighbor::order);
-        reach.clear();
-        reach.extend(noted(rows.len()).map(|(nth, weight)| {
-            Reach { id: rows[nth].id, nth: nth as u32, weight, leaf: None, code: None }
-        }));
+        note(out.rows(), &[], |_| (0, std::iter::empty()), reach);
         0
     }
 
@@ -264,7 +259,7 @@ impl Staged for Pinned {
         _: Refined,
         _: &mut Scratch,
         _: &mut TopK,
-        _: &mut dyn FnMut(usize, u64),
+        _: &mut dyn FnMut(usize, Neighbor),
     ) -> usize {
         0
     }

@@ -30,7 +30,7 @@ mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
-pub use reach::{depth_from, is_deep_enough, noted, CodeRanks, Reach};
+pub use reach::{depth_from, is_deep_enough, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{

@@ -6,6 +6,8 @@
 //! 3. Of each it notes the rank of its leaf, and the rank of its estimate among the rows of the
 //!    1, 2, 4, 8 ... nearest leaves: so it can be asked what any effort would have found.
 
+use vstream_vector::Neighbor;
+
 /// Numbers of leaves for which a rank is kept: the powers of two below 2^24.
 const STEPS: usize = 24;
 
@@ -78,6 +80,58 @@ fn width(nth: usize) -> usize {
         16..112 => 4,
         _ => 37,
     }
+}
+
+/// Leaves of `measured` those that stand for the rows of an answer, sorted by id, each with the
+/// position that speaks for it.
+///
+/// Of rows as near as the last of the answer any may take its place. So the positions of those that
+/// a search comes to first stand for the ones that the order of ids has put into the answer.
+///
+/// * `rows`: the answer, in any order; those of no leaf are not among `measured`.
+/// * `measured`: rows and their positions by estimate.
+/// * `leaf_of`: rank of the leaf at a position.
+pub fn positions_of(
+    rows: &[Neighbor],
+    measured: &mut Vec<(Neighbor, u32)>,
+    leaf_of: impl Fn(u32) -> u32,
+) {
+    let mut answer: Vec<Neighbor> = rows.to_vec();
+    answer.sort_unstable_by_key(|row| row.id);
+    let last = rows.iter().map(|row| row.distance).fold(f32::NEG_INFINITY, f32::max);
+    let is_last = |row: &Neighbor| (row.distance - last).abs() <= 1e-6 * last.abs();
+    let mut first: Vec<u32> =
+        measured.iter().filter(|(row, _)| is_last(row)).map(|&(_, at)| at).collect();
+    first.sort_unstable_by_key(|&at| (leaf_of(at), at));
+    let mut first = first.into_iter();
+    measured.retain(|(row, _)| answer.binary_search_by_key(&row.id, |row| row.id).is_ok());
+    measured.sort_unstable_by_key(|(row, _)| row.id);
+    for (_, at) in measured.iter_mut().filter(|(row, _)| is_last(row)) {
+        *at = first.next().unwrap_or(*at);
+    }
+}
+
+/// Fills `reach` with what is noted of an answer.
+///
+/// * `positions`: as [`positions_of`] leaves them.
+/// * `ranks_of`: rank of the leaf at a position, and those of all better ones.
+pub fn note<L: Iterator<Item = u32>>(
+    rows: &[Neighbor],
+    positions: &[(Neighbor, u32)],
+    ranks_of: impl Fn(u32) -> (u32, L),
+    reach: &mut Vec<Reach>,
+) {
+    let mut rows: Vec<Neighbor> = rows.to_vec();
+    rows.sort_unstable_by(Neighbor::order);
+    reach.clear();
+    reach.extend(noted(rows.len()).map(|(nth, weight)| {
+        let id = rows[nth].id;
+        let at = positions.binary_search_by_key(&id, |(row, _)| row.id).ok();
+        let ranks = at.map(|at| ranks_of(positions[at].1));
+        let ranks = ranks.map(|(own, better)| (own, CodeRanks::new(own, better)));
+        let (leaf, code) = ranks.unzip();
+        Reach { id, nth: nth as u32, weight, leaf, code }
+    }));
 }
 
 /// Rows by estimate that an audit begins with.

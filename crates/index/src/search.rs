@@ -246,14 +246,14 @@ pub trait Staged: PinnedRows {
     ) -> usize;
 
     /// Offers the exact distances of rows that were found, and returns how many it took; shows
-    /// position and id of those that were among the nearest to `seen`.
+    /// position and row of those that were among the nearest to `seen`.
     fn refine(
         &self,
         vector: &[f32],
         which: Refined,
         scratch: &mut Scratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> usize;
 
     /// Offers every visible row.

@@ -66,8 +66,11 @@ const SAMPLE_TRIES: usize = 64;
 const COPIES_MAX: usize = 8;
 /// Audits of rows after which the classes without queries are decided again.
 const ROWS_PER_DECISION: usize = 8;
-/// Turnovers of half of the rows after which a decision without support is not used.
-const TURNOVERS_MAX: f64 = 8.0;
+/// How much farther a search goes for each turnover of half of the rows since there was support for a
+/// decision, and turnovers after which it is not used at all. While the guard keeps up, support is
+/// hardly a tenth of a turnover old.
+const DISTRUST: f64 = 2.0;
+const TURNOVERS_MAX: f64 = 3.0;
 
 /// Whose neighbours were looked up for an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +230,7 @@ impl Guard {
         if probes == usize::MAX {
             return Some(Reached::EXACT);
         }
-        let growth = now.most_growth_since(&then) * turnovers.max(1.0);
+        let growth = now.most_growth_since(&then) * (1.0 + DISTRUST * turnovers);
         let grown = probes as f64 * growth;
         let refine = decision.refine.load(Ordering::Relaxed) as f64 * growth;
         Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
@@ -290,8 +293,11 @@ impl Guard {
         if now.leaves <= EXACT_LEAVES {
             return false;
         }
-        auditor.queries.iter_mut().for_each(|window| window.forget(&now));
-        auditor.rows.forget(&now);
+        let windows = auditor.queries.iter_mut().chain([&mut auditor.rows]);
+        windows.for_each(|window| {
+            window.forget(&now);
+            window.drop_stale(&now);
+        });
         let noted = locked(&self.state).recent.pop_front();
         let asked = noted
             .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
@@ -329,9 +335,16 @@ impl Guard {
     /// How much the next audit is waited for.
     fn pressing(&self, search: &Places, auditor: &Auditor) -> Pressing {
         let class = self.last_class.load(Ordering::Relaxed);
-        if self.reached(class, &moment(search)).is_none() {
-            Pressing::Undecided
-        } else if auditor.queries[class].is_short() && self.wants_rows(auditor) {
+        let now = moment(search);
+        if self.reached(class, &now).is_none() {
+            return Pressing::Undecided;
+        }
+        let queries = &auditor.queries[class];
+        let (is_short, is_stale) = match queries.len() >= WINDOW_MIN {
+            true => (queries.is_short(), queries.is_stale(&now)),
+            false => (auditor.rows.is_short(), auditor.rows.is_stale(&now)),
+        };
+        if is_short || is_stale {
             Pressing::Unsure
         } else {
             Pressing::Calm
@@ -388,11 +401,8 @@ impl Guard {
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
         if let Some(effort) = self.reached(class_of(k_made), &at) {
-            let probe = Probe {
-                vector: &query,
-                k: k_made + spare,
-                effort: self.effort(search, k_made),
-            };
+            let probe =
+                Probe { vector: &query, k: k_made + spare, effort: self.effort(search, k_made) };
             tools.top.reset(k_made + spare);
             search.search(&probe, &mut tools.scratch, &mut tools.top)?;
             tools.top.drain_sorted(&mut tools.found);
@@ -414,11 +424,11 @@ impl Guard {
             return;
         }
         let decision = &self.decisions[class];
-        decision.is_known.store(queries.is_half_full(), Ordering::Relaxed);
+        let is_known = queries.is_half_full() && !queries.is_stale(now);
+        decision.is_known.store(is_known, Ordering::Relaxed);
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
-        let is_confirmed =
-            reached.is_some() && window.confirms(of, in_force, self.target, now);
+        let is_confirmed = reached.is_some() && window.confirms(of, in_force, self.target, now);
         if !is_confirmed {
             if let Some(Reached { probes, refine }) =
                 choose(window, of, in_force, self.target, now, &self.costs)

@@ -30,6 +30,8 @@ const AGAIN_MAX: usize = 64;
 /// from a sample: between them half of the estimate's margin.
 pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
+/// Audits made since that make those before superfluous.
+const WINDOW_FRESH: usize = 48;
 /// Part of half of the rows that may be written until an audit is made anew.
 const REFRESHED_AFTER: f64 = 0.2;
 /// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
@@ -120,8 +122,9 @@ impl Audit {
             all += weight;
             let in_leaves =
                 hit.leaf.is_none_or(|rank| f64::from(rank) * growth < effort.probes as f64);
-            let in_codes =
-                || hit.code.as_ref().is_none_or(|code| code.at(probes) * growth < effort.refine as f64);
+            let in_codes = || {
+                hit.code.as_ref().is_none_or(|code| code.at(probes) * growth < effort.refine as f64)
+            };
             found += if in_leaves && in_codes() { weight } else { 0 };
         }
         if all == 0 {
@@ -172,6 +175,30 @@ impl Window {
         self.audits.len() < WINDOW_FAIR
     }
 
+    /// Drops audits that are better made again, where enough are left that were made since: after a
+    /// drift they speak of what is gone.
+    pub(super) fn drop_stale(&mut self, now: &Moment) {
+        let is_fresh = |audit: &&Audit| now.turnovers_since(&audit.at) <= REFRESHED_AFTER;
+        if self.audits.iter().rev().take(WINDOW_FRESH).filter(is_fresh).count() == WINDOW_FRESH {
+            while let Some(stale) = self.take_stale(now) {
+                self.keep_query(stale);
+            }
+        }
+    }
+
+    fn keep_query(&mut self, audit: Audit) {
+        if self.again.len() == AGAIN_MAX {
+            self.again.pop_front();
+        }
+        self.again.push_back((audit.query, audit.k));
+    }
+
+    /// True if most audits are better made again.
+    pub(super) fn is_stale(&self, now: &Moment) -> bool {
+        let middle = self.audits.get(self.audits.len() / 2);
+        middle.is_some_and(|audit| now.turnovers_since(&audit.at) > REFRESHED_AFTER)
+    }
+
     /// True while more audits make an estimate notably surer.
     pub(super) fn is_half_full(&self) -> bool {
         self.audits.back().is_some_and(|last| self.audits.len() * 2 >= capacity(last.k))
@@ -204,10 +231,7 @@ impl Window {
     pub(super) fn forget(&mut self, now: &Moment) {
         while self.audits.front().is_some_and(|oldest| now.has_outlived(&oldest.at)) {
             let audit = self.audits.pop_front().expect("a first audit");
-            if self.again.len() == AGAIN_MAX {
-                self.again.pop_front();
-            }
-            self.again.push_back((audit.query, audit.k));
+            self.keep_query(audit);
         }
     }
 

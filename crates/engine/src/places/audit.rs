@@ -4,7 +4,7 @@
 //! a true neighbour is missed.
 
 use vstream_index::{
-    depth_from, is_deep_enough, noted, CodeRanks, Probe, Reach, Refined, SearchStats,
+    depth_from, is_deep_enough, note, positions_of, Probe, Reach, Refined, SearchStats,
 };
 use vstream_vector::{Neighbor, TopK};
 
@@ -20,8 +20,16 @@ struct Candidate {
     leaf: u32,
     place: usize,
     position: usize,
-    /// Its id, if it was among the nearest when it was measured.
-    id: Option<u64>,
+}
+
+/// What a search through every code found.
+#[derive(Default)]
+struct Found {
+    depth: usize,
+    /// Best first.
+    candidates: Vec<Candidate>,
+    /// The rows of the answer and their positions among the candidates, by their ids.
+    positions: Vec<(Neighbor, u32)>,
 }
 
 impl Places {
@@ -78,27 +86,19 @@ impl Pinned {
         };
         let mut stats = SearchStats::default();
         let is_flat = |kind| kind == SegmentKind::Flat;
-        let (depth, candidates) =
-            if self.view.sealed.iter().any(|sealed| is_flat(sealed.segment.kind())) {
-                self.exact(probe.vector, out)?;
-                (depth, Vec::new())
-            } else {
-                self.every_code(probe, depth, scratch, out, &mut stats)?
-            };
-        let mut rows: Vec<Neighbor> = out.rows().to_vec();
-        rows.sort_unstable_by(Neighbor::order);
-        reach.clear();
-        reach.extend(noted(rows.len()).map(|(nth, weight)| {
-            let id = rows[nth].id;
-            let ranks = position_of(&candidates, id).map(|at| {
-                let own = candidates[at].leaf;
-                let better = candidates[..at].iter().map(|better| better.leaf);
-                (own, CodeRanks::new(own, better))
-            });
-            let (leaf, code) = ranks.unzip();
-            Reach { id, nth: nth as u32, weight, leaf, code }
-        }));
-        Ok(depth)
+        let found = if self.view.sealed.iter().any(|sealed| is_flat(sealed.segment.kind())) {
+            self.exact(probe.vector, out)?;
+            Found::default()
+        } else {
+            self.every_code(probe, depth, scratch, out, &mut stats)?
+        };
+        let candidates = &found.candidates;
+        let ranks_of = |at: u32| {
+            let own = candidates[at as usize].leaf;
+            (own, candidates[..at as usize].iter().map(|better| better.leaf))
+        };
+        note(out.rows(), &found.positions, ranks_of, reach);
+        Ok(found.depth)
     }
 
     /// The best rows by estimate of all places, best first, down to the depth at which hardly a
@@ -110,7 +110,7 @@ impl Pinned {
         scratch: &mut PlacesScratch,
         out: &mut TopK,
         stats: &mut SearchStats,
-    ) -> Result<(usize, Vec<Candidate>), Error> {
+    ) -> Result<Found, Error> {
         self.rank(probe.vector, usize::MAX, scratch);
         let ranks = ranks(&scratch.costs);
         let leaves: Vec<usize> = scratch.costs.iter().map(Vec::len).collect();
@@ -129,40 +129,41 @@ impl Pinned {
             let mut candidates = merged(&scratch.found, &ranks);
             let is_cut = candidates.len() > depth || rows > candidates.len();
             candidates.truncate(depth);
-            stats.exact += loose + self.measure(probe.vector, &mut candidates, scratch, out)?;
-            let found = out.rows().iter().filter_map(|row| position_of(&candidates, row.id));
-            if !is_cut || is_deep_enough(depth, found) || depth >= rows {
-                return Ok((depth, candidates));
+            stats.exact += loose + candidates.len();
+            let mut positions = self.measure(probe.vector, &candidates, scratch, out)?;
+            positions_of(out.rows(), &mut positions, |at| candidates[at as usize].leaf);
+            let ranks = positions.iter().map(|&(_, at)| at as usize);
+            if !is_cut || is_deep_enough(depth, ranks) || depth >= rows {
+                return Ok(Found { depth, candidates, positions });
             }
             depth = depth.saturating_mul(4);
         }
     }
 
-    /// Offers the exact distances of candidates, and notes the ids of those that were among the
-    /// nearest.
+    /// Offers the exact distances of candidates; returns those that were among the nearest, and
+    /// their positions.
     fn measure(
         &self,
         vector: &[f32],
-        candidates: &mut [Candidate],
+        candidates: &[Candidate],
         scratch: &mut PlacesScratch,
         out: &mut TopK,
-    ) -> Result<usize, Error> {
-        let mut most = vec![0; scratch.found.len()];
-        candidates.iter().for_each(|candidate| most[candidate.place] += 1);
-        let mut ids: Vec<Vec<Option<u64>>> = most.iter().map(|&n| vec![None; n]).collect();
-        let seen = &mut |place: usize, at: usize, id| ids[place][at] = Some(id);
+    ) -> Result<Vec<(Neighbor, u32)>, Error> {
+        // Positions among all, by place and position there.
+        let mut among: Vec<Vec<u32>> = vec![Vec::new(); scratch.found.len()];
+        for (candidate, at) in candidates.iter().zip(0..) {
+            // Those of a place come in its order.
+            debug_assert_eq!(candidate.position, among[candidate.place].len());
+            among[candidate.place].push(at);
+        }
+        let most: Vec<usize> = among.iter().map(Vec::len).collect();
+        let mut measured = Vec::new();
+        let seen = &mut |place: usize, at: usize, row| measured.push((row, among[place][at]));
         let each: Vec<Refined> = most[..UNSEALED].iter().map(|&n| Refined::Each(n)).collect();
         self.refine_unsealed(vector, &each, scratch, out, seen);
         self.refine_sealed(vector, &most[UNSEALED..], scratch, out, seen)?;
-        for candidate in &mut *candidates {
-            candidate.id = ids[candidate.place].get(candidate.position).copied().flatten();
-        }
-        Ok(candidates.len())
+        Ok(measured)
     }
-}
-
-fn position_of(candidates: &[Candidate], id: u64) -> Option<usize> {
-    candidates.iter().position(|candidate| candidate.id == Some(id))
 }
 
 /// What each place found, best first.
@@ -174,7 +175,6 @@ fn merged(found: &[Vec<vstream_index::Coded>], ranks: &[Vec<u32>]) -> Vec<Candid
             leaf: ranks[place][row.leaf as usize],
             place,
             position,
-            id: None,
         }));
     }
     candidates.sort_by(|a, b| a.estimate.total_cmp(&b.estimate));

@@ -203,7 +203,7 @@ impl Pinned {
         stats.exact += most.iter().sum::<usize>();
         let mut origins = std::mem::take(&mut scratch.origins);
         origins.clear();
-        let noted = &mut |place: usize, _, id| origins.push((id, place - UNSEALED));
+        let noted = &mut |place: usize, _, row: Neighbor| origins.push((row.id, place - UNSEALED));
         let refined = self.refine_sealed(probe.vector, &most, scratch, out, noted);
         self.note(&leaves[UNSEALED..], &mut origins, out);
         scratch.origins = origins;
@@ -282,7 +282,12 @@ impl Pinned {
 
     /// Fills `scratch.found` with the `keep` best of each place in memory in its nearest `leaves`;
     /// returns how many codes it looked at.
-    pub(super) fn scan_unsealed(&self, leaves: &[usize], keep: usize, scratch: &mut PlacesScratch) -> usize {
+    pub(super) fn scan_unsealed(
+        &self,
+        leaves: &[usize],
+        keep: usize,
+        scratch: &mut PlacesScratch,
+    ) -> usize {
         let PlacesScratch { unsealed, found, best, .. } = scratch;
         found.resize_with(leaves.len(), Vec::new);
         found.iter_mut().for_each(Vec::clear);
@@ -368,12 +373,12 @@ impl Pinned {
         which: &[Refined],
         scratch: &mut PlacesScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, usize, u64),
+        seen: &mut dyn FnMut(usize, usize, Neighbor),
     ) -> usize {
         let unsealed = self.unsealed().zip(&mut scratch.unsealed).zip(which);
         let mut exact = 0;
         for (place, ((staged, scratch), &which)) in unsealed.enumerate() {
-            let seen = &mut |at, id| seen(place, at, id);
+            let seen = &mut |at, row| seen(place, at, row);
             exact += staged.refine(vector, which, scratch, out, seen);
         }
         exact
@@ -386,7 +391,7 @@ impl Pinned {
         most: &[usize],
         scratch: &mut PlacesScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, usize, u64),
+        seen: &mut dyn FnMut(usize, usize, Neighbor),
     ) -> Result<(), Error> {
         let sealed = &mut scratch.sealed;
         let views: Vec<SegmentView<'_>> = self.segments().collect();
@@ -400,8 +405,8 @@ impl Pinned {
             views.iter().map(SegmentView::blocks).zip(wanted.iter().map(Vec::as_slice)).collect();
         let read = read_together(&asked)?;
         for (at, ((view, visit), read)) in views.iter().zip(sealed).zip(&read).enumerate() {
-            view.refine(vector, read, visit, out, &mut |position, id| {
-                seen(UNSEALED + at, position, id);
+            view.refine(vector, read, visit, out, &mut |position, row| {
+                seen(UNSEALED + at, position, row);
             })?;
         }
         Ok(())

@@ -251,7 +251,7 @@ impl SegmentView<'_> {
         &self.segment.passing
     }
 
-    /// Offers the exact distances of the candidates that are wanted; shows position and id of those
+    /// Offers the exact distances of the candidates that are wanted; shows position and row of those
     /// that were among the nearest to `seen`.
     ///
     /// * `read`: what [`SegmentView::wanted`] asked for.
@@ -261,7 +261,7 @@ impl SegmentView<'_> {
         read: &[Arc<Block>],
         visit: &mut Visit,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Result<(), Error> {
         let segment = self.segment;
         let Visit { wanted, decoder, numbers, .. } = visit;
@@ -289,8 +289,9 @@ impl SegmentView<'_> {
                     let distance = distance(segment.metric(), query, vector);
                     if distance <= out.bound() {
                         let key = block.key(row);
-                        seen(*at as usize, key.id);
-                        out.offer(Neighbor { distance, id: key.id, version: key.version });
+                        let row = Neighbor { distance, id: key.id, version: key.version };
+                        seen(*at as usize, row);
+                        out.offer(row);
                     }
                 }
             }

@@ -54,8 +54,8 @@ pub(crate) struct ClusterScratch {
     pub(super) candidates: Vec<Candidate>,
     /// Candidates by what the second look says they may be as near as, and their positions.
     looked: Vec<(f32, u32)>,
-    /// Ids and positions of candidates that were among the nearest when they were measured.
-    pub(super) positions: Vec<(u64, u32)>,
+    /// Candidates that were among the nearest when they were measured, and their positions.
+    pub(super) measured: Vec<(Neighbor, u32)>,
 }
 
 /// A row whose code was looked at.
@@ -152,8 +152,8 @@ impl View<'_> {
         });
     }
 
-    /// Offers the exact distances of candidates. `seen` is told position and id of each that was
-    /// among the nearest when it was measured.
+    /// Offers the exact distances of candidates. `seen` is told position and row of each that
+    /// was among the nearest when it was measured.
     ///
     /// The first candidates are taken in their order, those after a second look by what it says.
     pub(super) fn measure(
@@ -162,10 +162,12 @@ impl View<'_> {
         which: Refined,
         scratch: &mut ClusterScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
         match which {
-            Refined::Best(most) if self.shared.second_look && most > out.k() + MEASURED_TOGETHER => {
+            Refined::Best(most)
+                if self.shared.second_look && most > out.k() + MEASURED_TOGETHER =>
+            {
                 self.look_again(most, scratch);
                 self.measure_likely(query, scratch, out, seen)
             }
@@ -182,7 +184,7 @@ impl View<'_> {
         most: usize,
         scratch: &ClusterScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
         let ClusterScratch { ranked, candidates, .. } = scratch;
         let mut measured = Measured::default();
@@ -230,7 +232,7 @@ impl View<'_> {
         query: &[f32],
         scratch: &mut ClusterScratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
         let ClusterScratch { ranked, candidates, looked, .. } = scratch;
         let mut measured = Measured::default();
@@ -270,7 +272,7 @@ impl View<'_> {
         (at, candidate): (usize, &Candidate),
         ranked: &[Ranked],
         (measured, out): (&mut Measured, &mut TopK),
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) {
         let rows = &*self.chunk_of(ranked, candidate).rows;
         let lane = candidate.lane as usize;
@@ -282,8 +284,9 @@ impl View<'_> {
         let distance = distance(self.shared.index.metric, query, rows.vector(lane));
         if distance <= out.bound() {
             let key = rows.key(lane);
-            seen(at, key.id);
-            out.offer(Neighbor { distance, id: key.id, version: key.version });
+            let row = Neighbor { distance, id: key.id, version: key.version };
+            seen(at, row);
+            out.offer(row);
         }
     }
 

@@ -97,7 +97,7 @@ impl Staged for Pinned {
         which: Refined,
         scratch: &mut Scratch,
         out: &mut TopK,
-        seen: &mut dyn FnMut(usize, u64),
+        seen: &mut dyn FnMut(usize, Neighbor),
     ) -> usize {
         let scratch = &mut scratch.cluster;
         self.view().measure(vector, which, scratch, out, seen).exact

@@ -6,11 +6,11 @@
 use vstream_vector::{kernels, Metric, Neighbor, TopK};
 
 use super::leaf::Leaf;
-use super::scan::{best_first, sort, Candidate, ClusterScratch};
+use super::scan::{best_first, sort, ClusterScratch};
 use super::tree::Root;
 use super::Shared;
 use crate::flat::{scan_exactly, scan_within};
-use crate::reach::{depth_from, is_deep_enough, noted, CodeRanks, Reach};
+use crate::reach::{depth_from, is_deep_enough, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
 use crate::search::{Probe, Refined, SearchStats};
 
@@ -45,8 +45,7 @@ impl View<'_> {
         for leaf in self.root.tree.leaves() {
             stats.leaves += 1;
             for chunk in leaf.chunks() {
-                let rows =
-                    scan_exactly(&chunk.rows, self.shared.index, query, self.placed(), out);
+                let rows = scan_exactly(&chunk.rows, self.shared.index, query, self.placed(), out);
                 stats.rows += rows;
                 stats.exact += rows;
             }
@@ -113,8 +112,8 @@ impl View<'_> {
     }
 
     /// Offers the nearest rows by every code, and as many exact distances as it takes; returns the
-    /// depth. `scratch.candidates` are the best by estimate, best first; `scratch.positions` are those
-    /// of rows among them that may be in `out`.
+    /// depth. `scratch.candidates` are the best by estimate, best first; `scratch.measured` are the
+    /// positions of the rows of `out` among them, by their ids.
     pub(super) fn thorough(
         &self,
         probe: &Probe<'_>,
@@ -131,16 +130,16 @@ impl View<'_> {
             let is_cut = self.scan(depth, scratch, stats);
             self.drop_hidden(scratch);
             sort(&mut scratch.candidates);
-            let mut positions = std::mem::take(&mut scratch.positions);
-            positions.clear();
+            let mut measured = std::mem::take(&mut scratch.measured);
+            measured.clear();
             let which = Refined::Best(usize::MAX);
-            let seen = &mut |at: usize, id| positions.push((id, at as u32));
-            let measured = self.measure(probe.vector, which, scratch, out, seen);
-            stats.exact += measured.exact;
-            positions.sort_unstable();
-            let ranks = out.rows().iter().filter_map(|row| position_of(&positions, row.id));
+            let seen = &mut |at: usize, row| measured.push((row, at as u32));
+            stats.exact += self.measure(probe.vector, which, scratch, out, seen).exact;
+            let leaf_of = |at: u32| scratch.candidates[at as usize].leaf;
+            positions_of(out.rows(), &mut measured, leaf_of);
+            let ranks = measured.iter().map(|&(_, at)| at as usize);
             let is_enough = !is_cut || is_deep_enough(depth, ranks);
-            scratch.positions = positions;
+            scratch.measured = measured;
             if is_enough {
                 return depth;
             }
@@ -158,15 +157,12 @@ impl View<'_> {
         reach: &mut Vec<Reach>,
     ) -> usize {
         let depth = self.thorough(probe, depth, scratch, out, &mut SearchStats::default());
-        let mut rows: Vec<Neighbor> = out.rows().to_vec();
-        rows.sort_unstable_by(Neighbor::order);
-        reach.clear();
-        reach.extend(noted(rows.len()).map(|(nth, weight)| {
-            let id = rows[nth].id;
-            let at = position_of(&scratch.positions, id);
-            let ranks = at.map(|at| ranks_of(&scratch.candidates, at)).unzip();
-            Reach { id, nth: nth as u32, weight, leaf: ranks.0, code: ranks.1 }
-        }));
+        let candidates = &scratch.candidates;
+        let ranks_of = |at: u32| {
+            let own = candidates[at as usize].leaf;
+            (own, candidates[..at as usize].iter().map(|better| better.leaf))
+        };
+        note(out.rows(), &scratch.measured, ranks_of, reach);
         depth
     }
 
@@ -203,8 +199,7 @@ impl View<'_> {
             stats.leaves += 1;
             for chunk in leaf.chunks() {
                 let rows = &chunk.rows;
-                stats.rows +=
-                    scan_within(rows, shared.index, vector, self.placed(), radius, out);
+                stats.rows += scan_within(rows, shared.index, vector, self.placed(), radius, out);
             }
         }
         stats.exact = stats.rows;
@@ -228,16 +223,4 @@ impl Shared {
         let margin = 1e-3 * (to_centroid + leaf.reach());
         to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
     }
-}
-
-/// Position of the row of `id` among candidates; `None` if it is not of a leaf.
-fn position_of(positions: &[(u64, u32)], id: u64) -> Option<usize> {
-    let at = positions.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-    Some(positions[at].1 as usize)
-}
-
-/// Ranks of the candidate at a position among those that are better.
-fn ranks_of(candidates: &[Candidate], at: usize) -> (u32, CodeRanks) {
-    let own = candidates[at].leaf;
-    (own, CodeRanks::new(own, candidates[..at].iter().map(|better| better.leaf)))
 }
