@@ -78,7 +78,8 @@ pub enum RebalancePolicy {
     None,
     /// Single cells go from the fullest partitions to the emptiest.
     Cells,
-    /// Boundaries between neighbouring partitions shift, as in the VStream paper.
+    /// Boundaries between neighbouring partitions shift, the policy of the VStream paper, here over
+    /// learned cells: the paper shifts ranges of hash codes, which this encoder has not.
     Boundary,
 }
 
