@@ -292,23 +292,28 @@ bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine
 	$(CARGO) build --release -q -p vstream-bench --bin storage
 	mkdir -p run/storage-tables
 	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin \
-		| tee run/storage-tables/codecs.md
-	for form in "" --codes-on-demand "--codes-on-demand --cold" --without-compression; do \
+		>run/storage-tables/codecs.md
+	cat run/storage-tables/codecs.md
+	set -e; for form in "" --codes-on-demand "--codes-on-demand --cold" --without-compression; do \
 		printf '\n`storage search %s`\n\n' "$$form"; \
 		target/release/storage search --data data/sift128/base.fbin \
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
-	done | tee run/storage-tables/search.md
+	done >run/storage-tables/search.md
+	cat run/storage-tables/search.md
 	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
 		target/release/storage far --data data/sift128/base.fbin \
-		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) | tee run/storage-tables/far.md
+		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) >run/storage-tables/far.md
+	cat run/storage-tables/far.md
 	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
 		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare --beside \
-		| tee run/storage-tables/engine.md
+		>run/storage-tables/engine.md
+	cat run/storage-tables/engine.md
 	target/release/storage ablation --data data/sift128/base.fbin \
 		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB) \
-		| tee run/storage-tables/ablation.md
+		>run/storage-tables/ablation.md
+	cat run/storage-tables/ablation.md
 	for part in codecs search far engine ablation; do \
 		$(RECORD) storage-$$part run/storage-tables/$$part.md --command 'make bench-storage'; \
 	done
