@@ -8,7 +8,7 @@ JAVA := $(MVN) -f java/pom.xml
 # Of java: -Ppeers for the clients of databases that bench-job compares with.
 PROFILES ?=
 VSTREAM := dist/bin/vstream
-# Of bench-peers and data-sift: bench/peers/README.md.
+# glove, sift or text. Of bench-peers: bench/peers/README.md.
 DATA ?= glove
 WORKLOAD ?= static
 ROWS ?= 100000
@@ -36,12 +36,15 @@ SETTLE_MS ?= 300
 RUNBOOK_PLOTS ?= docs/plots
 
 # Of bench-ingest and bench-guard: docs/design/runbooks.md.
-FOLDER = $(if $(filter sift,$(DATA)),data/sift128,data/glove100)
+FOLDER = data/$(if $(filter sift,$(DATA)),sift128,$(if $(filter text,$(DATA)),text384,glove100))
 METRIC = $(if $(filter sift,$(DATA)),l2,cosine)
 ROUNDS ?= 5
 PRELOAD ?= 150000
 RATE ?= 800
 AUDITS ?= 500
+
+# Keeps a table and its raw figures in bench/results: NAME TABLE.md RAW.json --command "…".
+RECORD := python3 bench/results.py record
 
 # Of bench-recall: arguments of target/release/recall; none for the whole table.
 RECALL ?=
@@ -71,7 +74,7 @@ CODES_KIB ?= 2048
 JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
-	bench bench-peers bench-plots bench-recall bench-runbooks bench-ingest bench-guard bench-storage \
+	bench bench-peers bench-plots bench-tables bench-recall bench-runbooks bench-ingest bench-guard bench-storage \
 	bench-templates bench-encoders bench-restore bench-job run data data-sift data-text \
 	savepoint-fixture clean
 
@@ -209,11 +212,14 @@ bench: build data ## kernels, then the mixed job at the rate of docs/benchmarks.
 	$(CARGO) bench -q -p vstream-quantize
 	$(VSTREAM) run examples/mixed.yaml
 
-bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift WORKLOAD=static|mixed ROWS=
+bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift|text WORKLOAD=static|mixed ROWS=
 	.venv-peers/bin/python bench/peers/install.py $(PEERS)
 	.venv-peers/bin/python bench/peers/run.py --data $(DATA) --workload $(WORKLOAD) \
 		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) --queries $(QUERIES) \
 		--seconds $(SECONDS) --box $(BOX) $(KEEP)
+	at=bench/peers/results/$(DATA)-$(WORKLOAD)-$(ROWS)$(if $(filter mixed,$(WORKLOAD)),-$(TARGET)); \
+		$(RECORD) peers-$(DATA)-$(WORKLOAD)-$(ROWS) $$at/table.md $$at/results.json --command \
+		'make bench-peers DATA=$(DATA) WORKLOAD=$(WORKLOAD) ROWS=$(ROWS) PEERS="$(PEERS)"'
 
 bench-plots: .venv-peers/.harness ## recall against throughput, of what bench-peers found, in docs/plots
 	.venv-peers/bin/python bench/peers/plots.py docs/plots $(RESULTS)
@@ -244,6 +250,8 @@ bench-runbooks: data .venv-peers/.harness ## recall step by step while rows come
 	done
 	.venv-peers/bin/python bench/runbooks/draw.py $(RUNBOOK_PLOTS) run/runbooks/table.md \
 		$(RUNBOOKS:%=run/runbooks/%.json)
+	$(RECORD) runbooks run/runbooks/table.md $(RUNBOOKS:%=run/runbooks/%.json) \
+		--command 'make bench-runbooks RUNBOOK_ROWS=$(RUNBOOK_ROWS) SETTLE_MS=$(SETTLE_MS)'
 
 bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove|sift ROWS= ROUNDS=
 	$(CARGO) build --release -q -p vstream-bench --bin ingest
@@ -252,16 +260,22 @@ bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove
 		--metric $(METRIC) --rows $(ROWS) --rounds $(ROUNDS) --target $(TARGET) \
 		--out run/ingest/$(DATA)-$(ROWS).json >run/ingest/$(DATA)-$(ROWS).md
 	cat run/ingest/$(DATA)-$(ROWS).md
+	$(RECORD) ingest-$(DATA)-$(ROWS) run/ingest/$(DATA)-$(ROWS).md run/ingest/$(DATA)-$(ROWS).json \
+		--command 'make bench-ingest DATA=$(DATA) ROWS=$(ROWS)'
 
 bench-recall: data ## recall against target, truth and estimate: RECALL='--case gauss768 --k 10 --target 0.95'
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
 	@[ -f data/text384/meta.json ] || $(MAKE) --no-print-directory data-text
 	$(CARGO) build --release -q -p vstream-bench --bin recall
 	mkdir -p run/recall
-	target/release/recall --commit "$$(git rev-parse --short HEAD)" \
-		--out $(if $(RECALL),run/recall/some.json,bench/results/recall.json) \
+	target/release/recall --commit "$$(git rev-parse --short HEAD)" --out run/recall/recall.json \
 		$(RECALL) >run/recall/table.md
 	cat run/recall/table.md
+	$(if $(RECALL),,$(RECORD) recall run/recall/table.md run/recall/recall.json \
+		--command "make bench-recall")
+
+bench-tables: ## put the tables of bench/results into docs/benchmarks.md
+	python3 bench/results.py render docs/benchmarks.md
 
 bench-guard: data ## the recall guard's estimate beside the true recall, and what it costs
 	$(CARGO) build --release -q -p vstream-bench --bin audits
@@ -270,25 +284,39 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--preload $(PRELOAD) --rate $(RATE) --audits $(AUDITS) --target $(TARGET) \
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
+	$(RECORD) guard run/guard/glove-$(PRELOAD).md run/guard/glove-$(PRELOAD).json \
+		--command 'make bench-guard PRELOAD=$(PRELOAD) RATE=$(RATE)'
 
 bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine larger than its memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
 	$(CARGO) build --release -q -p vstream-bench --bin storage
-	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin
-	for form in "" --codes-on-demand "--codes-on-demand --cold" --without-compression; do \
-		echo "storage search $$form"; \
+	mkdir -p run/storage-tables
+	target/release/storage codecs data/sift128/base.fbin data/glove100/base.fbin \
+		>run/storage-tables/codecs.md
+	cat run/storage-tables/codecs.md
+	set -e; for form in "" --codes-on-demand "--codes-on-demand --cold" --without-compression; do \
+		printf '\n`storage search %s`\n\n' "$$form"; \
 		target/release/storage search --data data/sift128/base.fbin \
 			--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
 			--cache-mib $(CACHE_MIB) $$form; \
-	done
+	done >run/storage-tables/search.md
+	cat run/storage-tables/search.md
 	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
 		target/release/storage far --data data/sift128/base.fbin \
-		--queries data/sift128/query.fbin --dir $(STORAGE_DIR)
+		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) >run/storage-tables/far.md
+	cat run/storage-tables/far.md
 	target/release/storage engine --data data/sift128/base.fbin --queries data/sift128/query.fbin \
-		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare --beside
+		--dir $(STORAGE_DIR) --queries-max 1000 --memory-mib $(MEMORY_MIB) --compare --beside \
+		>run/storage-tables/engine.md
+	cat run/storage-tables/engine.md
 	target/release/storage ablation --data data/sift128/base.fbin \
 		--queries data/sift128/query.fbin --dir $(STORAGE_DIR) \
-		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB)
+		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB) \
+		>run/storage-tables/ablation.md
+	cat run/storage-tables/ablation.md
+	for part in codecs search far engine ablation; do \
+		$(RECORD) storage-$$part run/storage-tables/$$part.md --command 'make bench-storage'; \
+	done
 
 # Their clients are built only for them.
 bench-job: PROFILES = $(if $(findstring milvus,$(JOB_RUNS)),-Ppeers)
@@ -296,6 +324,8 @@ bench-job: java data .venv-peers/.harness ## the whole job between Kafka topics:
 	python3 bench/job/run.py run/job $(JOB_RUNS)
 	python3 bench/job/tables.py $(JOB_RUNS:%=run/job/%/result.json) | tee run/job/tables.md
 	.venv-peers/bin/python bench/job/plot.py run/job/latency.png $(JOB_RUNS:%=run/job/%/result.json)
+	$(RECORD) job run/job/tables.md $(JOB_RUNS:%=run/job/%/result.json) \
+		--command 'make bench-job JOB_RUNS="$(JOB_RUNS)"'
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean

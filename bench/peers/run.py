@@ -26,6 +26,7 @@ ROOT = HERE.parent.parent
 SETS = {
     "glove": ("data/glove100", "cosine", "make data"),
     "sift": ("data/sift128", "l2", "make data-sift"),
+    "text": ("data/text384", "cosine", "make data-text TEXT_ROWS=0"),
 }
 # Libraries that would start threads of their own for a single call.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -73,7 +74,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="glove", help="glove, sift, or a name for --folder")
+    parser.add_argument("--data", default="glove", help="glove, sift, text, or a name for --folder")
     parser.add_argument("--folder", type=Path, help="another data set")
     parser.add_argument("--metric", choices=["l2", "cosine"], help="of that data set")
     parser.add_argument("--workload", choices=["static", "mixed"], default="static")

@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(BENCH / "peers"), str(BENCH / "runbooks")]
+sys.path[:0] = [str(BENCH), str(BENCH / "peers"), str(BENCH / "runbooks")]

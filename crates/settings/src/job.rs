@@ -49,7 +49,8 @@ pub struct JobSettings {
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
     pub state: FolderSettings,
-    /// Folder that receives a snapshot of every partition at the end; none if absent.
+    /// Folder that receives a snapshot of every partition when the job has ended by itself; none if
+    /// absent.
     pub snapshot: Option<FolderSettings>,
     /// The Java virtual machine that runs the job.
     pub jvm: JvmSettings,
@@ -77,7 +78,8 @@ pub enum RebalancePolicy {
     None,
     /// Single cells go from the fullest partitions to the emptiest.
     Cells,
-    /// Boundaries between neighbouring partitions shift, as in the VStream paper.
+    /// Boundaries between neighbouring partitions shift, the policy of the VStream paper, here over
+    /// learned cells: the paper shifts ranges of hash codes, which this encoder has not.
     Boundary,
 }
 
@@ -260,7 +262,10 @@ impl JobSettings {
         match &self.vectors {
             VectorSource::Generator { limit, .. } => self.check_workload(*limit, root),
             VectorSource::File { .. } => self.refuse_workload("files are", root),
-            VectorSource::Kafka(_) => self.refuse_workload("topics are", root),
+            VectorSource::Kafka(_) => {
+                self.refuse_workload("topics are", root);
+                self.refuse_snapshot(root);
+            }
         }
     }
 
@@ -276,6 +281,16 @@ impl JobSettings {
             root.note(
                 "workload.duration",
                 "the job would never end. Set it, such as 60 s, or set vectors.limit.",
+            );
+        }
+    }
+
+    fn refuse_snapshot(&self, root: &Section) {
+        if self.snapshot.is_some() {
+            root.note(
+                "snapshot",
+                "it is written when a job ends, and a job over topics ends only when it is \
+                 stopped, which writes none. Remove it; checkpoint keeps the rows.",
             );
         }
     }

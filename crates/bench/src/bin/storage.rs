@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use vstream_bench::runbook::{Matrix, RunbookError};
 use vstream_bench::storage::{
-    ablation, codec_table, far, leaf_order, seal, search, tiers, truth, FarEffort, Larger,
+    ablation, codec_table, far, leaf_order, seal, search, tiers, truth, Asking, FarEffort, Larger,
 };
 use vstream_engine::segment::Codes;
 use vstream_engine::{Element, Engine, Settings, Without};
@@ -132,10 +132,10 @@ struct WholeEngine {
     /// Also measure an engine that holds all rows in memory.
     #[arg(long)]
     compare: bool,
-    /// Efforts: leaves visited and exact distances, such as 32x100.
-    #[arg(long, value_name = "PROBESxREFINE", value_parser = effort,
-        default_values = ["32x100", "64x100", "64x200", "96x200"])]
-    efforts: Vec<(usize, usize)>,
+    /// Efforts: auto, or leaves visited and exact distances that were picked, such as 32x100.
+    #[arg(long, value_name = "auto|PROBESxREFINE",
+        default_values = ["auto", "64x100", "96x150", "128x200"])]
+    efforts: Vec<Asking>,
 }
 
 #[derive(Args)]
@@ -444,7 +444,6 @@ fn unmerged(
         settings.without = without;
         settings.code_memory = code_memory;
         settings.direct_io = true;
-        settings.recall_guard = false;
         kept.background = false;
     })
 }
@@ -453,16 +452,14 @@ fn print_asked(
     engine: &Engine,
     queries: &Matrix,
     truth: &[Vec<u64>],
-    efforts: &[(usize, usize)],
+    efforts: &[Asking],
 ) -> Result<(), vstream_engine::Error> {
-    println!("| probes | refine | recall@10 | p50 ms | p99 ms | CPU ms | reads | KiB read |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("| effort | recall@10 | p50 ms | p99 ms | CPU ms | reads | KiB read |");
+    println!("|---|---|---|---|---|---|---|");
     for &effort in efforts {
         let row = tiers::ask(engine, queries, truth, effort)?;
         println!(
-            "| {} | {} | {:.4} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} |",
-            effort.0,
-            effort.1,
+            "| {effort} | {:.4} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} |",
             row.recall,
             row.p50_ms,
             row.p99_ms,

@@ -6,7 +6,7 @@ use vstream_engine::{Element, Engine, Journaling, Settings, Without};
 
 use super::streams::{self, Stream};
 use super::tiers::{self, AskedRow};
-use super::truth;
+use super::{truth, Asking};
 use crate::runbook::Matrix;
 
 /// What is measured.
@@ -94,6 +94,7 @@ fn fill(of: &Ablation<'_>, dir: &Path, without: Without) -> Result<(), vstream_e
     let limited = Settings {
         without,
         code_memory: Some(of.code_memory),
+        recall_guard: false,
         ..tiers::settings(of.matrix.dimension, of.element, Some(of.memory))
     };
     // Without threads rows are flushed and merged at the same points, whatever that takes.
@@ -123,7 +124,10 @@ fn line(
         // Segments stay as they are.
         kept.background = false;
     })?;
-    let asked = tiers::ask(&engine, &stream.queries, truth, of.effort)?;
+    // One effort for all lines, so that they differ by the parts alone.
+    let (probes, refine) = of.effort;
+    let asking = Asking::Picked(probes, refine);
+    let asked = tiers::ask(&engine, &stream.queries, truth, asking)?;
     let places = engine.stats().places;
     engine.close()?;
     Ok(AblationRow {

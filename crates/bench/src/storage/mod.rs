@@ -1,6 +1,7 @@
 //! What vectors cost at rest, and what a search costs that reads them from there.
 
 pub mod ablation;
+mod asking;
 mod codecs;
 mod far;
 mod larger;
@@ -10,6 +11,7 @@ pub mod tiers;
 use vstream_index::{Cluster, ClusterSettings, IndexSettings, Insert, RowKey, VectorRef};
 use vstream_vector::{Element, Metric};
 
+pub use asking::Asking;
 pub use codecs::{codec_table, CodecRow};
 pub use far::{far, FarEffort, FarRow};
 pub use larger::{seal, search, truth, Larger, LargerRow, MemoryRow};

@@ -10,6 +10,7 @@ use vstream_engine::{
 };
 
 use super::larger::K;
+use super::Asking;
 use crate::runbook::Matrix;
 use crate::times::process_cpu_seconds;
 
@@ -38,7 +39,7 @@ pub struct IngestRow {
 /// Settings of the collection.
 pub fn settings(dimension: usize, element: Element, memory: Option<u64>) -> Settings {
     let settings = Settings::new(dimension, Metric::L2, element);
-    Settings { memory, direct_io: true, recall_guard: false, ..settings }
+    Settings { memory, direct_io: true, ..settings }
 }
 
 /// How the collection is kept: logs are left to `async`.
@@ -120,15 +121,15 @@ pub struct AskedRow {
     pub bytes: f64,
 }
 
-/// Asks all queries at an effort (leaves visited, exact distances), one at a time. The last ones
-/// are measured, as many as `truth` has; those before fill the cache. Errors: those of the engine.
+/// Asks all queries, one at a time. The last ones are measured, as many as `truth` has; those before
+/// fill the cache, and the engine decides by them how hard to look. Errors: those of the engine.
 pub fn ask(
     engine: &Engine,
     queries: &Matrix,
     truth: &[Vec<u64>],
-    effort: (usize, usize),
+    asking: Asking,
 ) -> Result<AskedRow, Error> {
-    let effort = chosen(effort);
+    let mut effort = asking.effort();
     let reader = engine.reader();
     let (mut scratch, mut out): (Scratch, Vec<Neighbor>) = Default::default();
     let (count, first) = (truth.len(), queries.rows() - truth.len());
@@ -137,6 +138,10 @@ pub fn ask(
     let (mut before, mut cpu) = (engine.stats().places, process_cpu_seconds());
     for at in 0..queries.rows() {
         if at == first {
+            if asking == Asking::Auto {
+                engine.catch_up();
+                effort = Effort::Unaudited;
+            }
             (before, cpu) = (engine.stats().places, process_cpu_seconds());
         }
         let begun = Instant::now();
@@ -169,9 +174,9 @@ pub fn ingest_and_ask(
     engine: &mut Engine,
     matrix: &Matrix,
     queries: &Matrix,
-    (effort, rate): ((usize, usize), Option<f64>),
+    (asking, rate): (Asking, Option<f64>),
 ) -> Result<(IngestRow, Vec<f64>), Error> {
-    let effort = chosen(effort);
+    let effort = asking.effort();
     let reader = engine.reader();
     let (done, begun) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -184,12 +189,14 @@ pub fn ingest_and_ask(
 }
 
 /// As [`ask`] with pauses, as beside the writer; times in milliseconds, sorted.
-pub fn ask_idle(
-    engine: &Engine,
-    queries: &Matrix,
-    effort: (usize, usize),
-) -> Result<Vec<f64>, Error> {
-    ask_paused(&engine.reader(), queries, chosen(effort), 0..queries.rows(), &AtomicBool::new(true))
+pub fn ask_idle(engine: &Engine, queries: &Matrix, asking: Asking) -> Result<Vec<f64>, Error> {
+    ask_paused(
+        &engine.reader(),
+        queries,
+        asking.effort(),
+        0..queries.rows(),
+        &AtomicBool::new(true),
+    )
 }
 
 /// Asks queries in an order, each after a pause, and measures those that come after `begun`; times
@@ -214,11 +221,6 @@ fn ask_paused(
     }
     times.sort_by(f64::total_cmp);
     Ok(times)
-}
-
-/// An effort of so many leaves and exact distances.
-fn chosen((probes, refine): (usize, usize)) -> Effort {
-    Effort::Chosen { probes, refine: Some(refine) }
 }
 
 /// Opens a copy of `dir`, as a crash would leave it; seconds, and bytes of log that were replayed.

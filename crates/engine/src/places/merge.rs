@@ -4,7 +4,8 @@
 //!    of the targets around its own leaf.
 //! 2. Target by target: its own rows and those that came are read together. Too many are divided
 //!    by 2-means until leaves have their size; too few wait for the next target, which is a
-//!    neighbour in leaf order. This is LIRE's split and merge, done when rows are written anyway.
+//!    neighbour in leaf order. LIRE splits and merges so, too; its reassignment of rows whose nearest
+//!    leaf has changed is not done on disk.
 //! 3. It keeps, for every row of the sources, its row in the new segment: so marks that come while
 //!    it is written find their rows.
 //!

@@ -2,3 +2,4 @@
 
 mod drift;
 mod quality;
+mod words;

@@ -19,19 +19,19 @@ const QUERIES: usize = 1_000;
 pub(super) const NEIGHBORS: usize = 10;
 const PARALLELISMS: [u32; 4] = [2, 4, 8, 16];
 
-struct Data {
-    dimension: usize,
-    base: Vec<f32>,
-    queries: Vec<f32>,
+pub(super) struct Data {
+    pub(super) dimension: usize,
+    pub(super) base: Vec<f32>,
+    pub(super) queries: Vec<f32>,
     truth: Vec<Vec<u64>>,
 }
 
 /// What was seen at one parallelism.
-struct Seen {
-    found: f64,
-    fan_out: f64,
+pub(super) struct Seen {
+    pub(super) found: f64,
+    pub(super) fan_out: f64,
     copies: f64,
-    balance: f64,
+    pub(super) balance: f64,
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn table_of_encoders_on_real_vectors() {
     }
 }
 
-fn places(template: &Template, data: &Data) -> Vec<Vec<Placement>> {
+pub(super) fn places(template: &Template, data: &Data) -> Vec<Vec<Placement>> {
     let rows = data.base.chunks_exact(data.dimension).enumerate();
     rows.map(|(id, row)| {
         let mut out = Vec::new();
@@ -91,7 +91,12 @@ fn places(template: &Template, data: &Data) -> Vec<Vec<Placement>> {
     .collect()
 }
 
-fn measure(template: &Template, data: &Data, places: &[Vec<Placement>], parallelism: u32) -> Seen {
+pub(super) fn measure(
+    template: &Template,
+    data: &Data,
+    places: &[Vec<Placement>],
+    parallelism: u32,
+) -> Seen {
     let partitions = |places: &[Placement]| -> Vec<u32> {
         let of = |place: &Placement| partition_of_shard(place.shard, 128, parallelism);
         let mut partitions: Vec<u32> = places.iter().map(of).collect();
@@ -110,11 +115,12 @@ fn measure(template: &Template, data: &Data, places: &[Vec<Placement>], parallel
         let holds = |id: &&u64| partitions(&places[**id as usize]).iter().any(|p| out.contains(p));
         found += truth.iter().filter(holds).count();
     }
+    let queries = data.truth.len();
     let largest = loads.iter().copied().max().unwrap_or(0);
     Seen {
-        found: found as f64 / (QUERIES * NEIGHBORS) as f64,
-        fan_out: visited as f64 / QUERIES as f64,
-        copies: copies as f64 / BASE_ROWS as f64,
+        found: found as f64 / (queries * NEIGHBORS) as f64,
+        fan_out: visited as f64 / queries as f64,
+        copies: copies as f64 / places.len() as f64,
         balance: largest as f64 * f64::from(parallelism) / copies as f64,
     }
 }
@@ -124,6 +130,11 @@ fn load() -> Data {
     let (dimension, base) = read_fbin(path("VSTREAM_ROUTE_BASE").as_ref(), BASE_ROWS);
     let (same, queries) = read_fbin(path("VSTREAM_ROUTE_QUERIES").as_ref(), QUERIES);
     assert_eq!(dimension, same, "base and queries differ in dimension");
+    with_truth(dimension, base, queries)
+}
+
+/// Adds the true neighbours of each query; rows and queries have length 1.
+pub(super) fn with_truth(dimension: usize, base: Vec<f32>, queries: Vec<f32>) -> Data {
     let mut top = TopK::new(NEIGHBORS);
     let truth = queries.chunks_exact(dimension).map(|query| {
         top.reset(NEIGHBORS);
@@ -148,9 +159,13 @@ pub(super) fn read_fbin(path: &Path, rows: usize) -> (usize, Vec<f32>) {
     let values = bytes[8..][..rows * dimension * 4].chunks_exact(4);
     let mut out: Vec<f32> =
         values.map(|b| f32::from_le_bytes(b.try_into().expect("4 bytes"))).collect();
-    for row in out.chunks_exact_mut(dimension) {
+    normalise(&mut out, dimension);
+    (dimension, out)
+}
+
+pub(super) fn normalise(rows: &mut [f32], dimension: usize) {
+    for row in rows.chunks_exact_mut(dimension) {
         let norm = kernels::inner_product(row, row).sqrt();
         row.iter_mut().for_each(|x| *x /= norm);
     }
-    (dimension, out)
 }

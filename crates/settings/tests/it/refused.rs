@@ -258,6 +258,16 @@ const OUTPUT: &str = "brokers: 'a:1', topic: t, transactional-id-prefix: p";
 const CHECKPOINT: &str = "checkpoint: {path: /tmp/c}\n";
 
 #[test]
+fn a_job_over_topics_cannot_leave_a_snapshot_at_an_end_that_never_comes() {
+    let rest = format!("{CHECKPOINT}snapshot: {{path: run/snapshot}}\n");
+    assert_eq!(
+        kafka_problems(TOPIC, TOPIC, OUTPUT, &rest),
+        ["snapshot: it is written when a job ends, and a job over topics ends only when it is \
+             stopped, which writes none. Remove it; checkpoint keeps the rows."]
+    );
+}
+
+#[test]
 fn topics_that_cannot_be_used() {
     assert_eq!(kafka_problems(TOPIC, TOPIC, OUTPUT, CHECKPOINT), [""; 0]);
     assert_eq!(

@@ -1,14 +1,12 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.metrics.Names;
-import io.vstream.flink.search.Folders;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.GeneratorScript;
 import io.vstream.nativecore.EngineException;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.UUID;
@@ -107,7 +105,7 @@ public final class JobRunner {
     private int run(String restore, PrintStream err) throws Exception {
         Sources.checkBrokers(job);
         Gate gate = Gate.install(gateName);
-        deleteOldSnapshot();
+        FinalSnapshot.prepare(job.snapshotFolder());
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
         boolean training = VStreamJob.needsTraining(job);
@@ -132,6 +130,7 @@ public final class JobRunner {
                         .ifPresent(e -> err.println("vstream: the job failed: " + rootMessage(e)));
                 return EXIT_FAILED;
             }
+            FinalSnapshot.publish(job.snapshotFolder());
             return 0;
         } finally {
             Gate.release(gateName);
@@ -188,17 +187,6 @@ public final class JobRunner {
 
     private static boolean sourcesEnded(LocalCluster cluster) {
         return cluster.metrics().min(Names.PHASE, 0) == Names.PHASE_ENDED;
-    }
-
-    /** A job with fewer partitions would leave some of an older one beside its own. */
-    private void deleteOldSnapshot() throws IOException {
-        if (job.snapshotFolder() == null || !Files.isDirectory(Path.of(job.snapshotFolder()))) {
-            return;
-        }
-        try (DirectoryStream<Path> old =
-                Files.newDirectoryStream(Path.of(job.snapshotFolder()), "partition-*")) {
-            old.forEach(Folders::delete);
-        }
     }
 
     private static void cancel(LocalCluster cluster, JobID id) {

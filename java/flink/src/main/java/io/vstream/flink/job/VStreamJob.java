@@ -251,7 +251,7 @@ public final class VStreamJob {
                         job.collection(),
                         job.rules().dimension(),
                         job.stateFolder(),
-                        job.snapshotFolder(),
+                        FinalSnapshot.staging(job.snapshotFolder()),
                         rebalance().folder(),
                         Math.min(REPORT_MILLIS_MAX, rebalance().intervalMillis() / 2),
                         rebalance().on(),
