@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{Element, Metric};
 
+use crate::accept::{check_restored, check_row, normalise, refused};
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
@@ -31,7 +32,7 @@ pub struct Row<'a> {
     /// Virtual partition, an opaque key.
     pub shard: u16,
     /// `dimension` finite values that the element accepts ([`Element::accepts`]); not all zero under
-    /// cosine.
+    /// cosine, and with a norm up to [`crate::NORM_MAX`] under the other metrics.
     pub vector: &'a [f32],
 }
 
@@ -101,7 +102,7 @@ impl Engine {
     /// Adds or replaces a row; every later search sees it.
     ///
     /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a
-    /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
+    /// wrong dimension, a value that is not finite or does not fit, a norm that the metric cannot use.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
         if self.settings.metric != Metric::Cosine {
@@ -173,21 +174,13 @@ impl Engine {
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
     /// batch before it writes any of it. Errors: as `upsert`.
     pub fn check(&self, vector: &[f32]) -> Result<(), Error> {
-        check_finite(vector, self.settings.dimension)?;
-        check_element(vector, self.settings.element)?;
-        if self.settings.metric == Metric::Cosine {
-            norm(vector)?;
-        }
-        Ok(())
+        check_row(vector, &self.settings).map_err(refused)
     }
 
     /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already, and
     /// normalising it again would change it.
     pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
-        if self.settings.metric != Metric::Cosine {
-            return self.upsert(row).map(|_| ());
-        }
-        check_finite(row.vector, self.settings.dimension)?;
+        check_restored(row.vector, &self.settings).map_err(refused)?;
         self.put(row).map(|_| ())
     }
 
@@ -290,34 +283,6 @@ impl Rows for RowsOf<'_> {
     }
 }
 
-/// Checks dimension and finiteness.
-pub(crate) fn check_finite(vector: &[f32], dimension: usize) -> Result<(), Error> {
-    if vector.len() != dimension {
-        return Err(Error::invalid(format!(
-            "the vector has {} dimensions, the collection {dimension}",
-            vector.len()
-        )));
-    }
-    match vector.iter().position(|x| !x.is_finite()) {
-        Some(at) => Err(Error::invalid(format!(
-            "the vector holds {} at position {at}: every value must be finite",
-            vector[at]
-        ))),
-        None => Ok(()),
-    }
-}
-
-fn check_element(vector: &[f32], element: Element) -> Result<(), Error> {
-    match vector.iter().position(|&x| !element.accepts(x)) {
-        Some(at) => Err(Error::invalid(format!(
-            "the vector holds {} at position {at}: element {element} takes {}",
-            vector[at],
-            element.range()
-        ))),
-        None => Ok(()),
-    }
-}
-
 fn key(row: &Row<'_>) -> RowKey {
     RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard }
 }
@@ -328,29 +293,4 @@ fn stored<'a>(narrowed: &'a mut Option<VectorBuffer>, vector: &'a [f32]) -> Vect
         Some(buffer) => buffer.narrow(vector),
         None => VectorRef::F32(vector),
     }
-}
-
-/// Writes `vector / ‖vector‖` to `out`.
-pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error> {
-    let norm = norm(vector)?;
-    out.clear();
-    out.extend(vector.iter().map(|&x| x / norm));
-    Ok(())
-}
-
-/// The length of a vector that has a direction.
-fn norm(vector: &[f32]) -> Result<f32, Error> {
-    let square = kernels::norm_squared(vector);
-    let norm = if square.is_normal() {
-        square.sqrt()
-    } else {
-        // The square under- or overflowed: take it in double precision.
-        vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32
-    };
-    if norm == 0.0 || !norm.is_finite() {
-        return Err(Error::invalid(
-            "the vector has no direction (its norm is zero or too large): cosine cannot use it",
-        ));
-    }
-    Ok(norm)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use crate::engine::{check_finite, normalise};
+use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::places::{Pinned, Places, PlacesScratch};
@@ -132,7 +132,7 @@ impl Reader {
         out: &mut Vec<Neighbor>,
         search: Asked<'_>,
     ) -> Result<SearchStats, Error> {
-        check_finite(query.vector, self.dimension)?;
+        check_query(query.vector, self.dimension, self.metric).map_err(refused)?;
         if !(1..=K_MAX).contains(&query.k) {
             return Err(Error::invalid(format!(
                 "k is {}: choose a value from 1 to {K_MAX}",
@@ -173,7 +173,7 @@ impl Reader {
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        check_finite(vector, self.dimension)?;
+        check_query(vector, self.dimension, self.metric).map_err(refused)?;
         if radius.is_nan() {
             return Err(Error::invalid("the radius is not a number: give a distance"));
         }

@@ -21,6 +21,7 @@ pub mod contract;
 mod flat;
 mod places;
 mod publish;
+mod radius;
 mod rows;
 mod scratch;
 mod search;
@@ -29,6 +30,7 @@ mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use radius::RadiusBound;
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{

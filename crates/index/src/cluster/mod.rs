@@ -16,6 +16,7 @@ mod place;
 mod search;
 mod split;
 mod stages;
+mod strays;
 mod tree;
 
 use std::collections::VecDeque;

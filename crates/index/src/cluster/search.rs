@@ -16,13 +16,14 @@ use vstream_quantize::rabitq::extended::ExtendedQuery;
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
-use vstream_vector::{kernels, Metric, Neighbor, TopK};
+use vstream_vector::{kernels, Neighbor, TopK};
 
 use super::leaf::Leaf;
 use super::stages::Pinned;
 use super::tree::{Root, Tree};
 use super::{ClusterReader, Shared};
 use crate::flat::{scan_exactly, scan_within};
+use crate::radius::RadiusBound;
 use crate::rows::{distance, Sequence, Visible};
 use crate::scratch::Scratch;
 use crate::search::{
@@ -236,7 +237,13 @@ impl Shared {
         self.rotation.apply(vector, &mut rotated);
         let mut stats = SearchStats::default();
         stats.rows += scan_within(&root.tail, self.index, vector, tail, radius, out);
-        for leaf in root.tree.leaves().filter(|leaf| self.may_hold(leaf, &rotated, radius)) {
+        let length = kernels::norm_squared(&rotated).sqrt();
+        let bound = RadiusBound::new(self.index, length, radius);
+        let may_hold = |leaf: &&Arc<Leaf>| {
+            let gap = kernels::l2_squared(&rotated, &leaf.centroid).sqrt();
+            bound.may_hold(gap, leaf.reach())
+        };
+        for leaf in root.tree.leaves().filter(may_hold) {
             stats.leaves += 1;
             for chunk in leaf.chunks() {
                 stats.rows += scan_within(&chunk.rows, self.index, vector, placed, radius, out);
@@ -244,22 +251,6 @@ impl Shared {
         }
         stats.exact = stats.rows;
         stats
-    }
-
-    /// False only if no row of the leaf can be within `radius` of the query.
-    ///
-    /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.
-    fn may_hold(&self, leaf: &Leaf, rotated: &[f32], radius: f32) -> bool {
-        let radius = match self.index.metric {
-            Metric::L2 => radius,
-            // Of two directions: |a - b|^2 = 2 (1 - cos). A row's length is 1 but for the rounding
-            // of its numbers.
-            Metric::Cosine => 2.0 * radius + 3.0 * self.index.element.roundoff(),
-            Metric::InnerProduct => return true,
-        };
-        let to_centroid = kernels::l2_squared(rotated, &leaf.centroid).sqrt();
-        let margin = 1e-3 * (to_centroid + leaf.reach());
-        to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
     }
 
     pub(super) fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
