@@ -12,13 +12,19 @@ use crate::accept::{check_restored, check_row, normalise, refused};
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
-use crate::places::{Places, PlacesStats};
+use crate::places::{Places, PlacesStats, Room};
 use crate::reader::Reader;
 use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 
-/// Writes between two looks whether there is room in memory.
+/// Writes between two waits while memory is full, or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
+/// Segments above which the writer waits for merges, and above which it waits longer. Queries rank
+/// the leaves of each, and every write looks its id up in each.
+const SEGMENTS_SLOW: usize = 96;
+const SEGMENTS_SLOWEST: usize = 192;
+/// Waits at a time then: a second.
+const WAITS_SLOWEST: usize = 200;
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -144,28 +150,47 @@ impl Engine {
         journal.step(&rows);
     }
 
-    /// Looks now and then whether memory is full; then it begins to be flushed, and holds the
-    /// writer up while that is under way. Errors: `Unavailable` if it is far above its limit because
-    /// nothing can be written.
+    /// Looks whether there is room in memory. If it is full, it begins to be flushed; while that is
+    /// under way the writer goes on slowly, up to the limit, and waits there. It goes on slowly too
+    /// while there are many segments and a merge will leave fewer.
+    ///
+    /// Errors: `Unavailable` at the limit if nothing can be written.
     fn make_room(&mut self) -> Result<(), Error> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        self.steps += 1;
-        let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
-        if !is_due || self.settings.memory.is_none() {
+        if self.settings.memory.is_none() || !journal.is_background() {
             return Ok(());
         }
+        self.steps += 1;
+        let is_turn = self.steps.is_multiple_of(WRITES_PER_WAIT);
         let rows = RowsOf { settings: &self.settings, places: &self.places };
-        loop {
-            if self.places.is_full() {
+        let segments = if is_turn { self.places.segments() } else { 0 };
+        if segments > SEGMENTS_SLOW {
+            let waits = if segments > SEGMENTS_SLOWEST { WAITS_SLOWEST } else { 1 };
+            for _ in 0..waits {
                 journal.want_step();
                 journal.step(&rows);
+                if !journal.is_compacting() {
+                    break;
+                }
+                self.places.wait_for_merge();
             }
-            if self.places.wait_for_room() {
-                return Ok(());
+        }
+        loop {
+            match self.places.room() {
+                Room::Enough => return Ok(()),
+                Room::Little if !is_turn => return Ok(()),
+                room => {
+                    journal.want_step();
+                    journal.step(&rows);
+                    self.places.wait_for_room(room);
+                    if room == Room::Little {
+                        return Ok(());
+                    }
+                }
             }
             if let Some(why) = journal.stats().checkpoint_failure {
                 return Err(Error::unavailable(format!(
-                    "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+                    "memory is at its limit, and rows cannot be moved to the disk: {why}"
                 )));
             }
         }

@@ -11,6 +11,9 @@ use crate::guard::Guard;
 use crate::places::{Pinned, Places, PlacesScratch};
 use crate::settings::{Settings, K_MAX};
 
+/// Leaves or rows beyond which a chosen effort asks for nothing more: there are not so many.
+const CHOSEN_MAX: usize = 1 << 32;
+
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
@@ -148,7 +151,10 @@ impl Reader {
         };
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
-            Effort::Chosen { probes, refine } => self.guard.chosen(probes.max(1), refine, query.k),
+            Effort::Chosen { probes, refine } => {
+                let refine = refine.map(|refine| refine.min(CHOSEN_MAX));
+                self.guard.chosen(probes.clamp(1, CHOSEN_MAX), refine, query.k)
+            }
             Effort::Auto => {
                 self.guard.note(vector, query.k);
                 self.guard.effort(&self.places, query.k)

@@ -145,3 +145,23 @@ fn cosine_takes_vectors_of_any_length_as_the_same_direction() {
     let distance = ask(&least.reader(), &[1.0, 1.0], 1, Effort::Exact)[0].distance;
     assert!(distance.abs() < 1e-6, "{distance}");
 }
+
+/// However much is asked for, there is no more than all rows.
+#[test]
+fn an_effort_beyond_all_rows_is_that_of_all_rows() {
+    const ROWS: usize = 3_000;
+    let vectors = clustered(&mut SplitMix(7), ROWS, DIMENSION, 40);
+    let mut engine = engine(Settings::new(DIMENSION, Metric::L2, Element::F32));
+    for (id, vector) in vectors.chunks_exact(DIMENSION).enumerate() {
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    let reader = engine.reader();
+    for refine in [1 << 32, 1 << 61, 1 << 62, usize::MAX] {
+        let effort = Effort::Chosen { probes: usize::MAX, refine: Some(refine) };
+        for query in vectors.chunks_exact(DIMENSION).step_by(300) {
+            assert_eq!(ask(&reader, query, 10, effort), ask(&reader, query, 10, Effort::Exact));
+        }
+    }
+    let query = &vectors[..DIMENSION];
+    assert_eq!(ask(&reader, query, 10, Effort::probes(usize::MAX)).len(), 10);
+}
