@@ -19,6 +19,7 @@ public record VectorRules(int dimension, boolean cosine, Element element) implem
     static final double NORM_MAX = 1e15;
 
     private static final double SQUARES_MAX = NORM_MAX * NORM_MAX;
+
     /** Under cosine the norm itself must be a number in single precision. */
     private static final float COSINE_NORM_MAX = 3e38f;
 

@@ -47,9 +47,7 @@ class VectorRulesTest {
     }
 
     private static String settings(int dimension) {
-        return "{\"dimension\":"
-                + dimension
-                + ",\"metric\":\"l2\",\"encoder\":{\"kind\":\"id\"}}";
+        return "{\"dimension\":" + dimension + ",\"metric\":\"l2\",\"encoder\":{\"kind\":\"id\"}}";
     }
 
     private static boolean refusedBy(NativeEngine engine, float[] vector) {
@@ -103,7 +101,8 @@ class VectorRulesTest {
         assertThat(f16.refuseStored(new float[] {-1e9f})).isEqualTo(Reason.NOT_OF_ELEMENT);
         assertThat(f16.refuseQuery(new float[] {1e9f})).isNull();
         VectorRules bf16 = new VectorRules(1, false, Element.BF16);
-        assertThat(bf16.refuseStored(new float[] {-3.38e38f})).isNull();
+        assertThat(bf16.refuseStored(new float[] {-1e15f})).isNull();
+        assertThat(bf16.refuseStored(new float[] {-3.38e38f})).isEqualTo(Reason.NORM_TOO_LARGE);
         assertThat(bf16.refuseStored(new float[] {Float.MAX_VALUE}))
                 .isEqualTo(Reason.NOT_OF_ELEMENT);
     }
