@@ -136,18 +136,19 @@ impl Writing {
         stats
     }
 
-    /// Bytes of memory, within a part in [`LOOKS`] of `limit`.
+    /// Bytes of memory, not long ago.
     ///
     /// Cost: O(1), and O(leaves in memory) when so many rows came that it may have grown by half of
     /// what is left below `limit`.
     ///
+    /// * `limit`: the next one that matters; `step`: what it may be exceeded by.
     /// * `row_bytes`: what a row takes with everything that is kept for it.
-    fn look(&mut self, limit: u64, row_bytes: u64) -> u64 {
+    fn look(&mut self, limit: u64, step: u64, row_bytes: u64) -> u64 {
         if self.writes >= self.writes_max {
             self.writes = 0;
             self.memory_bytes = self.memory.stats().memory_bytes;
             let left = limit.saturating_sub(self.memory_bytes) / 2;
-            self.writes_max = (left.max(limit / LOOKS) / row_bytes).max(1);
+            self.writes_max = (left.max(step) / row_bytes).max(1);
         }
         self.memory_bytes
     }
@@ -291,18 +292,19 @@ impl Places {
         if limit == u64::MAX {
             return Room::Enough;
         }
-        let mut writing = self.lock();
-        let bytes = writing.look(limit, self.row_bytes());
-        if bytes < limit {
-            return Room::Enough;
-        }
         // Memory is counted now and then: what comes between two counts is kept free.
         let wall = (limit * 2 - limit / 16).max(WALL_MIN);
-        let rows = bytes.saturating_sub(writing.empty_bytes);
-        if rows + writing.frozen_bytes() >= wall {
+        let mut writing = self.lock();
+        let frozen = writing.frozen_bytes();
+        let next = limit.min(wall.saturating_sub(frozen));
+        let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
+        if bytes.saturating_sub(writing.empty_bytes) + frozen >= wall {
             return Room::None;
         }
-        Room::Little
+        if bytes >= limit {
+            return Room::Little;
+        }
+        Room::Enough
     }
 
     /// Bytes that a row may take in memory, roughly: its numbers, codes, key and id.
