@@ -249,6 +249,23 @@ def test_cosine_refuses_a_vector_without_direction(vector):
             call()
 
 
+@pytest.mark.parametrize("metric", ["l2", "inner_product"])
+def test_a_norm_that_arithmetic_cannot_hold_is_refused(metric, rng):
+    c = Collection.create(64, metric)
+    rows = rng.standard_normal((3000, 64), dtype=np.float32)
+    c.upsert(np.arange(3000), rows)
+    rows[2999] *= 1e15
+    for call in (
+        lambda: c.upsert(1, rows[2999]),
+        lambda: c.upsert(np.arange(3000), rows),
+        lambda: c.search(rows[2999]),
+    ):
+        with pytest.raises(InvalidInput, match=f"{metric} takes norms up to 1e15"):
+            call()
+    assert len(c) == 3000
+    assert c.search(rows[0], k=1)[0] == [0]
+
+
 REFUSED = {
     "u8": ([-1, 256, 0.5], "element u8 takes whole numbers from 0 to 255"),
     "i8": ([-129, 128, 0.5], "element i8 takes whole numbers from -128 to 127"),

@@ -6,18 +6,25 @@ use std::sync::Arc;
 
 use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{Element, Metric};
 
+use crate::accept::{check_restored, check_row, normalise, refused};
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
 use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
-use crate::places::{Places, PlacesStats};
+use crate::places::{Places, PlacesStats, Room};
 use crate::reader::Reader;
 use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 
-/// Writes between two looks whether there is room in memory.
+/// Writes between two waits while memory is full, or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
+/// Segments above which the writer waits for merges, and above which it waits longer. Queries rank
+/// the leaves of each, and every write looks its id up in each.
+const SEGMENTS_SLOW: usize = 96;
+const SEGMENTS_SLOWEST: usize = 192;
+/// Waits at a time then: a second.
+const WAITS_SLOWEST: usize = 200;
 
 /// A record to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +38,7 @@ pub struct Row<'a> {
     /// Virtual partition, an opaque key.
     pub shard: u16,
     /// `dimension` finite values that the element accepts ([`Element::accepts`]); not all zero under
-    /// cosine.
+    /// cosine, and with a norm up to [`crate::NORM_MAX`] under the other metrics.
     pub vector: &'a [f32],
 }
 
@@ -101,7 +108,7 @@ impl Engine {
     /// Adds or replaces a row; every later search sees it.
     ///
     /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a
-    /// wrong dimension, a value that is not finite or does not fit, a zero norm under cosine.
+    /// wrong dimension, a value that is not finite or does not fit, a norm that the metric cannot use.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
         if self.settings.metric != Metric::Cosine {
@@ -143,28 +150,47 @@ impl Engine {
         journal.step(&rows);
     }
 
-    /// Looks now and then whether memory is full; then it begins to be flushed, and holds the
-    /// writer up while that is under way. Errors: `Unavailable` if it is far above its limit because
-    /// nothing can be written.
+    /// Looks whether there is room in memory. If it is full, it begins to be flushed; while that is
+    /// under way the writer goes on slowly, up to the limit, and waits there. It goes on slowly too
+    /// while there are many segments and a merge will leave fewer.
+    ///
+    /// Errors: `Unavailable` at the limit if nothing can be written.
     fn make_room(&mut self) -> Result<(), Error> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        self.steps += 1;
-        let is_due = self.steps.is_multiple_of(WRITES_PER_WAIT) && journal.is_background();
-        if !is_due || self.settings.memory.is_none() {
+        if self.settings.memory.is_none() || !journal.is_background() {
             return Ok(());
         }
+        self.steps += 1;
+        let is_turn = self.steps.is_multiple_of(WRITES_PER_WAIT);
         let rows = RowsOf { settings: &self.settings, places: &self.places };
-        loop {
-            if self.places.is_full() {
+        let segments = if is_turn { self.places.segments() } else { 0 };
+        if segments > SEGMENTS_SLOW {
+            let waits = if segments > SEGMENTS_SLOWEST { WAITS_SLOWEST } else { 1 };
+            for _ in 0..waits {
                 journal.want_step();
                 journal.step(&rows);
+                if !journal.is_compacting() {
+                    break;
+                }
+                self.places.wait_for_merge();
             }
-            if self.places.wait_for_room() {
-                return Ok(());
+        }
+        loop {
+            match self.places.room() {
+                Room::Enough => return Ok(()),
+                Room::Little if !is_turn => return Ok(()),
+                room => {
+                    journal.want_step();
+                    journal.step(&rows);
+                    self.places.wait_for_room(room);
+                    if room == Room::Little {
+                        return Ok(());
+                    }
+                }
             }
             if let Some(why) = journal.stats().checkpoint_failure {
                 return Err(Error::unavailable(format!(
-                    "memory is twice above its limit, and rows cannot be moved to the disk: {why}"
+                    "memory is at its limit, and rows cannot be moved to the disk: {why}"
                 )));
             }
         }
@@ -173,21 +199,13 @@ impl Engine {
     /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
     /// batch before it writes any of it. Errors: as `upsert`.
     pub fn check(&self, vector: &[f32]) -> Result<(), Error> {
-        check_finite(vector, self.settings.dimension)?;
-        check_element(vector, self.settings.element)?;
-        if self.settings.metric == Metric::Cosine {
-            norm(vector)?;
-        }
-        Ok(())
+        check_row(vector, &self.settings).map_err(refused)
     }
 
     /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already, and
     /// normalising it again would change it.
     pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
-        if self.settings.metric != Metric::Cosine {
-            return self.upsert(row).map(|_| ());
-        }
-        check_finite(row.vector, self.settings.dimension)?;
+        check_restored(row.vector, &self.settings).map_err(refused)?;
         self.put(row).map(|_| ())
     }
 
@@ -290,34 +308,6 @@ impl Rows for RowsOf<'_> {
     }
 }
 
-/// Checks dimension and finiteness.
-pub(crate) fn check_finite(vector: &[f32], dimension: usize) -> Result<(), Error> {
-    if vector.len() != dimension {
-        return Err(Error::invalid(format!(
-            "the vector has {} dimensions, the collection {dimension}",
-            vector.len()
-        )));
-    }
-    match vector.iter().position(|x| !x.is_finite()) {
-        Some(at) => Err(Error::invalid(format!(
-            "the vector holds {} at position {at}: every value must be finite",
-            vector[at]
-        ))),
-        None => Ok(()),
-    }
-}
-
-fn check_element(vector: &[f32], element: Element) -> Result<(), Error> {
-    match vector.iter().position(|&x| !element.accepts(x)) {
-        Some(at) => Err(Error::invalid(format!(
-            "the vector holds {} at position {at}: element {element} takes {}",
-            vector[at],
-            element.range()
-        ))),
-        None => Ok(()),
-    }
-}
-
 fn key(row: &Row<'_>) -> RowKey {
     RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard }
 }
@@ -328,29 +318,4 @@ fn stored<'a>(narrowed: &'a mut Option<VectorBuffer>, vector: &'a [f32]) -> Vect
         Some(buffer) => buffer.narrow(vector),
         None => VectorRef::F32(vector),
     }
-}
-
-/// Writes `vector / ‖vector‖` to `out`.
-pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error> {
-    let norm = norm(vector)?;
-    out.clear();
-    out.extend(vector.iter().map(|&x| x / norm));
-    Ok(())
-}
-
-/// The length of a vector that has a direction.
-fn norm(vector: &[f32]) -> Result<f32, Error> {
-    let square = kernels::norm_squared(vector);
-    let norm = if square.is_normal() {
-        square.sqrt()
-    } else {
-        // The square under- or overflowed: take it in double precision.
-        vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32
-    };
-    if norm == 0.0 || !norm.is_finite() {
-        return Err(Error::invalid(
-            "the vector has no direction (its norm is zero or too large): cosine cannot use it",
-        ));
-    }
-    Ok(norm)
 }

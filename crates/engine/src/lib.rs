@@ -4,6 +4,7 @@
 //! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod defect;
 mod durable;
 mod engine;
@@ -20,6 +21,7 @@ mod settings;
 mod snapshot;
 mod words;
 
+pub use accept::{check_row, NORM_MAX};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, Defect};
 pub use engine::{Engine, Row, Stats};

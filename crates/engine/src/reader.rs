@@ -5,11 +5,14 @@ use std::sync::Arc;
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use crate::engine::{check_finite, normalise};
+use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::places::{Pinned, Places, PlacesScratch};
 use crate::settings::{Settings, K_MAX};
+
+/// Leaves or rows beyond which a chosen effort asks for nothing more: there are not so many.
+const CHOSEN_MAX: usize = 1 << 32;
 
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +135,7 @@ impl Reader {
         out: &mut Vec<Neighbor>,
         search: Asked<'_>,
     ) -> Result<SearchStats, Error> {
-        check_finite(query.vector, self.dimension)?;
+        check_query(query.vector, self.dimension, self.metric).map_err(refused)?;
         if !(1..=K_MAX).contains(&query.k) {
             return Err(Error::invalid(format!(
                 "k is {}: choose a value from 1 to {K_MAX}",
@@ -148,7 +151,10 @@ impl Reader {
         };
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
-            Effort::Chosen { probes, refine } => self.guard.chosen(probes.max(1), refine, query.k),
+            Effort::Chosen { probes, refine } => {
+                let refine = refine.map(|refine| refine.min(CHOSEN_MAX));
+                self.guard.chosen(probes.clamp(1, CHOSEN_MAX), refine, query.k)
+            }
             Effort::Auto => {
                 self.guard.note(vector, query.k);
                 self.guard.effort(&self.places, query.k)
@@ -173,7 +179,7 @@ impl Reader {
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        check_finite(vector, self.dimension)?;
+        check_query(vector, self.dimension, self.metric).map_err(refused)?;
         if radius.is_nan() {
             return Err(Error::invalid("the radius is not a number: give a distance"));
         }

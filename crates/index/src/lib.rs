@@ -21,6 +21,7 @@ pub mod contract;
 mod flat;
 mod places;
 mod publish;
+mod radius;
 mod reach;
 mod rows;
 mod scratch;
@@ -30,6 +31,7 @@ mod slab;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use radius::RadiusBound;
 pub use reach::{depth_from, is_deep_enough, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;

@@ -5,7 +5,7 @@ use numpy::{
     PyReadonlyArray2, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
-use vstream_engine::{Metric, Settings};
+use vstream_engine::{check_row, Settings};
 use vstream_vector::{Number, F16};
 
 use crate::failure::Failure;
@@ -116,27 +116,6 @@ fn widened<'b, T>(row: &[T], widen: impl Fn(&T) -> f32, buffer: &'b mut Vec<f32>
     buffer.clear();
     buffer.extend(row.iter().map(widen));
     buffer
-}
-
-fn check_row(row: &[f32], settings: &Settings) -> Result<(), String> {
-    if let Some(at) = row.iter().position(|x| !x.is_finite()) {
-        let value = row[at];
-        return Err(format!("holds {value} at position {at}: every value must be finite"));
-    }
-    let element = settings.element;
-    if let Some(at) = row.iter().position(|&x| !element.accepts(x)) {
-        let (value, range) = (row[at], element.range());
-        return Err(format!("holds {value} at position {at}: element {element} takes {range}"));
-    }
-    if settings.metric == Metric::Cosine {
-        let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt() as f32;
-        if norm == 0.0 || !norm.is_finite() {
-            return Err(
-                "has no direction (its norm is zero or too large): cosine cannot use it".to_owned()
-            );
-        }
-    }
-    Ok(())
 }
 
 /// The values of a vector, in place.

@@ -3,7 +3,7 @@
 //! Whoever publishes holds the manifest until the rows are served from the new files too, so the
 //! segments of the manifest are those of the view, and each has its marks in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -18,7 +18,7 @@ use super::state::State;
 use super::writer::Spare;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::places::{Frozen, Merged, Places, Retired, Sealed};
+use crate::places::{Frozen, Merged, Places, Plan, Retired, Sealed};
 use crate::snapshot::PinnedSnapshot;
 
 /// What a checkpoint writes.
@@ -57,6 +57,18 @@ pub(super) struct MergeBegun {
     sealed: Option<Sealed>,
 }
 
+/// Segments that no further merge may take.
+#[derive(Default)]
+struct Sources {
+    /// They are being merged.
+    busy: HashSet<u64>,
+    /// They could not be read; for how many plans they are left alone, so that others go on.
+    unreadable: HashMap<u64, u32>,
+}
+
+/// Plans for which a segment is left alone that could not be read.
+const PLANS_WITHOUT: u32 = 64;
+
 /// Keeps the files of a collection. Shared by the writer's side and the threads beside it.
 pub(super) struct Keeper {
     directory: Directory,
@@ -69,6 +81,9 @@ pub(super) struct Keeper {
     /// Sequence up to which the marks of the published segments are.
     marked: AtomicU64,
     merged: Mutex<MergedCounts>,
+    sources: Mutex<Sources>,
+    /// Per segment, how many of its rows are gone by its marks, and their digest.
+    gone: Mutex<HashMap<u64, (u64, u128)>>,
     /// Checksums of files that never change.
     checksums: Mutex<HashMap<String, u64>>,
 }
@@ -86,6 +101,8 @@ impl Keeper {
             written: AtomicU64::new(0),
             marked: AtomicU64::new(0),
             merged: Mutex::default(),
+            sources: Mutex::default(),
+            gone: Mutex::default(),
             checksums: Mutex::default(),
         }
     }
@@ -115,6 +132,22 @@ impl Keeper {
     /// Bytes of images, segments and marks so far, those of compactions among them.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Segments that are served.
+    pub(super) fn segments(&self) -> usize {
+        self.places().segments()
+    }
+
+    /// Notes that a merge did not begin because there was no thread for it.
+    pub(super) fn note_no_thread(&self, error: &std::io::Error) {
+        let why = format!("there is no thread for the compaction: {error}");
+        self.note_merge(Err(Some(&Error::unavailable(why))));
+    }
+
+    /// Files that could not be removed yet.
+    pub(super) fn stuck(&self) -> u64 {
+        self.directory.stuck()
     }
 
     pub(super) fn merged(&self) -> MergedCounts {
@@ -149,17 +182,16 @@ impl Keeper {
         let prefix = base_prefix(number);
         self.delete_all(&prefix)?;
         if defect::active(Defect::LogsRemovedEarly) {
-            self.remove_logs(&old, number)?;
+            self.remove_logs(&old, number);
         }
         if defect::active(Defect::ManifestBeforeBase) {
             self.publish_image(Image { number, checksum: 0 }, state)?;
         }
-        let written = image.write_in(store, &prefix);
-        if written.is_err() {
-            // The disk may be full: what was written so far must not keep it so.
-            self.delete_all(&prefix)?;
-        }
-        let summary = written?;
+        let summary = image.write_in(store, &prefix).inspect_err(|_| {
+            // The disk may be full: what was written so far must not keep it so. What stays is
+            // removed before the next attempt.
+            let _ = self.delete_all(&prefix);
+        })?;
         if (summary.rows, summary.digest) != (state.live, state.digest) {
             return Err(differs(state));
         }
@@ -167,7 +199,8 @@ impl Keeper {
         self.image_bytes.store(bytes, Ordering::Relaxed);
         self.written.fetch_add(bytes, Ordering::Relaxed);
         self.publish_image(Image { number, checksum: summary.checksum() }, state)?;
-        self.remove_old(&old)
+        self.remove_old(&old);
+        Ok(())
     }
 
     fn delete_all(&self, prefix: &str) -> Result<(), Error> {
@@ -175,9 +208,9 @@ impl Keeper {
         store.list(prefix)?.iter().try_for_each(|left| Ok(store.delete(&left.name)?))
     }
 
-    fn remove_logs(&self, old: &Manifest, before: u64) -> Result<(), Error> {
+    fn remove_logs(&self, old: &Manifest, before: u64) {
         let logs = old.logs.iter().filter(|&&log| log < before);
-        logs.map(|&log| log_name(log)).try_for_each(|name| self.directory.remove(&name))
+        logs.for_each(|&log| self.directory.remove(&log_name(log)));
     }
 
     fn publish_image(&self, image: Image, state: State) -> Result<(), Error> {
@@ -199,14 +232,15 @@ impl Keeper {
         next.publish(&self.directory.store)
     }
 
-    /// Step 5: what `old` named and nothing names any more.
-    fn remove_old(&self, old: &Manifest) -> Result<(), Error> {
-        let named = self.names(&self.manifest().clone())?;
-        let gone = self.names(old)?.into_iter().filter(|name| !named.contains(name));
-        gone.into_iter().try_for_each(|name| {
+    /// Step 5: what `old` named and nothing names any more. If the directory cannot be listed,
+    /// these files stay until it is opened again.
+    fn remove_old(&self, old: &Manifest) {
+        let named = self.manifest().clone();
+        let (Ok(named), Ok(gone)) = (self.names(&named), self.names(old)) else { return };
+        for name in gone.into_iter().filter(|name| !named.contains(name)) {
             self.checksums().remove(&name);
-            self.directory.remove(&name)
-        })
+            self.directory.remove(&name);
+        }
     }
 
     /// Every file that a manifest names.
@@ -225,8 +259,12 @@ impl Keeper {
 
     fn write_frozen(&self, frozen: &Arc<Frozen>, taken: &Taken) -> Result<(), Error> {
         let store = &self.directory.store;
+        if !self.places().is_frozen(frozen) {
+            // An earlier attempt failed after its segment had taken over.
+            return Ok(());
+        }
         if defect::active(Defect::LogsRemovedEarly) {
-            self.remove_logs(&self.manifest().clone(), taken.log)?;
+            self.remove_logs(&self.manifest().clone(), taken.log);
         }
         let (mut entry, collection) = self.new_entry();
         if defect::active(Defect::ManifestBeforeBase) {
@@ -248,15 +286,14 @@ impl Keeper {
             }
         });
         let done = sealed.and_then(|sealed| self.publish_frozen(frozen, taken, entry, sealed));
-        if done.is_err() {
+        if done.is_err() || entry.rows == 0 {
             // The disk may be full: what was written so far must not keep it so.
-            store.delete(&name)?;
-        } else if entry.rows == 0 {
-            store.delete(&name)?;
+            self.directory.remove(&name);
         }
         let (old, _retired) = done?;
         self.written.fetch_add(entry.bytes, Ordering::Relaxed);
-        self.remove_old(&old)
+        self.remove_old(&old);
+        Ok(())
     }
 
     /// Publishes a segment with what was frozen, and the marks of the others at that moment.
@@ -277,22 +314,23 @@ impl Keeper {
                 let sealed = self.places().sealed(segment.number)?;
                 let (bits, marked) = sealed.marks(frozen.sequence());
                 if marked != segment.marked {
-                    (segment.marks, segment.marked) = (next.next, marked);
-                    next.next += 1;
+                    (segment.marks, segment.marked) = (manifest.next, marked);
+                    // A name that a failed attempt may have left is not given again.
+                    manifest.next += 1;
+                    next.next = manifest.next;
                     made.push(marks_name(segment.marks));
+                    self.note_gone(segment, &sealed, &bits);
                     self.written.fetch_add(bits.len() as u64, Ordering::Relaxed);
                     segment.write_marks(&self.directory.store, next.collection, &bits)?;
                 }
             }
             next.base.segments.extend((entry.rows > 0).then_some(entry));
             next.base.image = None;
-            check_live(&next, taken.state)?;
+            self.check_live(&next, taken.state, frozen.sequence())?;
             self.publish(&mut next, taken.state, taken.log)
         })();
         if done.is_err() {
-            for name in &made {
-                self.directory.store.delete(name)?;
-            }
+            made.iter().for_each(|name| self.directory.remove(name));
         }
         done?;
         self.image_bytes.store(0, Ordering::Relaxed);
@@ -319,11 +357,7 @@ impl Keeper {
     /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
     /// readers yet.
     pub(super) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
-        let plan = {
-            let _published = self.manifest();
-            self.places().plan(self.marked.load(Ordering::Relaxed))
-        };
-        let Some(plan) = plan else { return Ok(None) };
+        let Some(plan) = self.take_plan() else { return Ok(None) };
         let store = &self.directory.store;
         let (mut entry, collection) = self.new_entry();
         let name = segment_name(entry.number);
@@ -341,23 +375,58 @@ impl Keeper {
         // Given up because the engine closes is no failure.
         let is_failure = !stop.load(Ordering::Relaxed);
         self.note_merge(begun.as_ref().map(|_| None).map_err(|error| is_failure.then_some(error)));
-        if begun.is_err() {
-            store.delete(&name)?;
+        if let Err(error) = &begun {
+            self.directory.remove(&name);
+            let is_unreadable = |number: &u64| error.message().contains(&segment_name(*number));
+            let mut sources = self.sources();
+            for number in plan.numbers() {
+                sources.busy.remove(&number);
+                if is_unreadable(&number) {
+                    sources.unreadable.insert(number, PLANS_WITHOUT);
+                }
+            }
         }
         begun.map(Some)
+    }
+
+    /// What to merge, of segments that are free. They are busy until the merge has ended.
+    fn take_plan(&self) -> Option<Plan> {
+        let _published = self.manifest();
+        let mut sources = self.sources();
+        sources.unreadable.retain(|_, plans| {
+            *plans -= 1;
+            *plans > 0
+        });
+        let is_free = |number: u64| {
+            !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
+        };
+        let plan = self.places().plan(self.marked.load(Ordering::Relaxed), &is_free)?;
+        sources.busy.extend(plan.numbers());
+        Some(plan)
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Segments that could not be read when they were to be merged.
+    pub(super) fn unreadable(&self) -> usize {
+        self.sources().unreadable.len()
     }
 
     /// Serves the rows of a merge from their new segment.
     pub(super) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
         let MergeBegun { merged, entry, sealed } = begun;
         let done = self.publish_merged(&merged, entry, sealed);
+        self.sources().busy.retain(|&number| !merged.is_source(number));
         self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
         if done.is_err() || entry.rows == 0 {
-            self.directory.store.delete(&segment_name(entry.number))?;
+            self.directory.remove(&segment_name(entry.number));
         }
         let (old, _retired) = done?;
         self.written.fetch_add(entry.bytes, Ordering::Relaxed);
-        self.remove_old(&old)
+        self.remove_old(&old);
+        Ok(())
     }
 
     /// Counts a merge that ended, or notes why one failed.
@@ -370,7 +439,10 @@ impl Keeper {
                     dropped => counts.dropped += dropped,
                 }
                 counts.bytes += merged.summary.bytes;
-                counts.failure = None;
+                // As long as some cannot be read, that is what there is to know.
+                if self.unreadable() == 0 {
+                    counts.failure = None;
+                }
             }
             Err(Some(error)) => counts.failure = Some(error.to_string()),
             Ok(None) | Err(None) => {}
@@ -391,9 +463,13 @@ impl Keeper {
         let forgotten = defect::active(Defect::MergeForgetsMarks);
         let (bits, marked) = merged.marks(if forgotten { merged.since() } else { until });
         if marked > 0 {
-            (entry.marks, entry.marked) = (next.next, marked);
-            next.next += 1;
+            (entry.marks, entry.marked) = (manifest.next, marked);
+            manifest.next += 1;
+            next.next = manifest.next;
             entry.write_marks(&self.directory.store, next.collection, &bits)?;
+            if let Some(sealed) = &sealed {
+                self.note_gone(&entry, sealed, &bits);
+            }
         }
         let is_source = |segment: &SegmentEntry| merged.is_source(segment.number);
         let at = next.base.segments.iter().position(is_source).unwrap_or(0);
@@ -402,9 +478,10 @@ impl Keeper {
             next.base.segments.insert(at, entry);
         }
         let state = next.base.state;
-        let done = check_live(&next, state).and_then(|()| next.publish(&self.directory.store));
+        let done = self.check_live(&next, state, until);
+        let done = done.and_then(|()| next.publish(&self.directory.store));
         if done.is_err() && entry.marks > 0 {
-            self.directory.store.delete(&marks_name(entry.marks))?;
+            self.directory.remove(&marks_name(entry.marks));
         }
         done?;
         let retired = self.places().replace(merged, sealed);
@@ -436,6 +513,44 @@ impl Keeper {
         Ok((pinned, names))
     }
 
+    /// Remembers the digest of the rows of a segment that are gone by its newest marks.
+    fn note_gone(&self, entry: &SegmentEntry, sealed: &Sealed, bits: &[u8]) -> u128 {
+        let digest = sealed.digest_of(bits);
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.insert(entry.number, (entry.marked, digest));
+        digest
+    }
+
+    /// Errors if the rows that live at `until` in the segments of `next` are not those of `state`.
+    ///
+    /// Cost: O(segments), and O(rows) of those whose marks were not looked at before.
+    fn check_live(&self, next: &Manifest, state: State, until: u64) -> Result<(), Error> {
+        if defect::active(Defect::MarksNotPersisted) || defect::active(Defect::MergeForgetsMarks) {
+            return Ok(());
+        }
+        let mut segments = Vec::with_capacity(next.base.segments.len());
+        for entry in &next.base.segments {
+            let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = gone.get(&entry.number).filter(|known| known.0 == entry.marked);
+            let known = known.map(|known| known.1);
+            drop(gone);
+            let gone = match known {
+                Some(digest) => digest,
+                None if entry.marked == 0 => 0,
+                None => {
+                    let sealed = self.places().sealed(entry.number)?;
+                    self.note_gone(entry, &sealed, &sealed.marks(until).0)
+                }
+            };
+            segments.push((*entry, gone));
+        }
+        let is_named = |number: &u64| segments.iter().any(|(entry, _)| entry.number == *number);
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.retain(|number, _| is_named(number));
+        drop(gone);
+        compare(&segments, state)
+    }
+
     fn checksums(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.checksums.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -455,16 +570,18 @@ impl Keeper {
     }
 }
 
-/// Errors if the segments of a manifest have not as many rows as live in `state`.
-fn check_live(manifest: &Manifest, state: State) -> Result<(), Error> {
-    let rows = |segment: &SegmentEntry| segment.rows - segment.marked.min(segment.rows);
-    let live: u64 = manifest.base.segments.iter().map(rows).sum();
-    let is_checked =
-        !defect::active(Defect::MarksNotPersisted) && !defect::active(Defect::MergeForgetsMarks);
-    if is_checked && live != state.live {
-        return Err(differs(state));
+/// Errors if the rows of some segments that live are not those that were logged: their number and
+/// their digest.
+fn compare(segments: &[(SegmentEntry, u128)], state: State) -> Result<(), Error> {
+    let rows = |entry: &SegmentEntry| entry.rows - entry.marked.min(entry.rows);
+    let live: u64 = segments.iter().map(|(entry, _)| rows(entry)).sum();
+    let digest = segments
+        .iter()
+        .fold(0u128, |sum, (entry, gone)| sum.wrapping_add(entry.digest).wrapping_sub(*gone));
+    if (live, digest) == (state.live, state.digest) {
+        return Ok(());
     }
-    Ok(())
+    Err(differs(state))
 }
 
 fn differs(state: State) -> Error {
@@ -473,3 +590,6 @@ fn differs(state: State) -> Error {
         state.lsn
     ))
 }
+
+#[cfg(test)]
+mod tests;

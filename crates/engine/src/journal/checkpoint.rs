@@ -51,7 +51,7 @@ pub(super) struct Checkpoints {
     journaling: Journaling,
     running: Option<Running>,
     /// What could not be written, to be tried again.
-    left: Option<Taken>,
+    left: Option<Arc<Taken>>,
     /// What was logged since the base.
     logs: Logs,
     /// Bytes of log ever.
@@ -66,22 +66,11 @@ pub(super) struct Checkpoints {
 
 struct Running {
     prepared: Receiver<(Spare, u64)>,
-    switched: Option<Sender<Taken>>,
-    thread: JoinHandle<Done>,
-}
-
-/// What became of a checkpoint: what it was to write comes back if it did not.
-struct Done {
-    result: Result<(), Error>,
-    left: Option<Taken>,
-    /// What it made superfluous.
-    covers: Logs,
-}
-
-impl Done {
-    fn failed(error: Error) -> Done {
-        Done { result: Err(error), left: None, covers: Logs::default() }
-    }
+    switched: Option<Sender<Arc<Taken>>>,
+    /// What the thread writes, once that is captured. Held here too: rows that left memory must be
+    /// written some time, whatever becomes of the thread.
+    taken: Option<Arc<Taken>>,
+    thread: JoinHandle<Result<(), Error>>,
 }
 
 impl Checkpoints {
@@ -124,10 +113,11 @@ impl Checkpoints {
     pub(super) fn advance(&mut self, log: &Log, state: State, rows: &dyn Rows) {
         let Some(running) = &mut self.running else {
             if self.is_due(rows) {
-                self.running = Some(match self.left.take() {
-                    Some(left) => Running::again(self.keeper.clone(), left),
-                    None => Running::start(self.keeper.clone(), state),
-                });
+                let left = self.left.take();
+                match Running::start(&self.keeper, state, left.clone()) {
+                    Ok(running) => self.running = Some(running),
+                    Err(error) => self.note(Err(error), left),
+                }
             }
             return;
         };
@@ -152,8 +142,10 @@ impl Checkpoints {
             self.begun = Some(state.lsn);
             let (capture, covers) = (rows.capture(), self.logs);
             self.logs.count += 1;
+            let taken = Arc::new(Taken { capture, state, log: number, covers });
+            running.taken = Some(taken.clone());
             // The thread waits for this; if it is gone, its result says why.
-            let _ = switched.send(Taken { capture, state, log: number, covers });
+            let _ = switched.send(taken);
         }
     }
 
@@ -163,25 +155,29 @@ impl Checkpoints {
         let gave_up = running.switched.take().is_some();
         drop(running.prepared);
         let panicked = "the thread of the checkpoint panicked: report the defect";
-        let done = running.thread.join();
-        let done = done.unwrap_or_else(|_| Done::failed(Error::internal(panicked)));
+        let result = running.thread.join();
+        let result = result.unwrap_or_else(|_| Err(Error::internal(panicked)));
         if !gave_up {
-            self.note(done);
+            self.note(result, running.taken);
         }
     }
 
-    fn note(&mut self, done: Done) {
-        self.left = done.left;
-        match done.result {
+    /// Notes what became of a checkpoint. Rows that left memory and are not written stay to be
+    /// tried again; rows that are in memory still are captured anew.
+    fn note(&mut self, result: Result<(), Error>, taken: Option<Arc<Taken>>) {
+        self.left = None;
+        match result {
             Ok(()) => {
+                let covers = taken.map_or(Logs::default(), |taken| taken.covers);
                 self.count += 1;
-                self.logs.bytes -= done.covers.bytes;
-                self.logs.count -= done.covers.count;
+                self.logs.bytes -= covers.bytes;
+                self.logs.count -= covers.count;
                 self.failed_at = 0;
                 self.failure = None;
             }
             Err(error) => {
-                self.failed_at = self.logs.bytes;
+                self.left = taken.filter(|taken| matches!(taken.capture, Capture::Frozen(_)));
+                self.failed_at = self.logs.bytes.max(1);
                 self.failure = Some(error.to_string());
             }
         }
@@ -192,14 +188,14 @@ impl Checkpoints {
     pub(super) fn advance_here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> bool {
         // A failure is noted and leaves the logs; the writes themselves are safe.
         if let Some(left) = self.left.take() {
-            let done = write(&self.keeper, left);
-            self.note(done);
+            let done = self.keeper.write(&left);
+            self.note(done, Some(left));
             return self.failure.is_none();
         }
         if self.is_due(rows) {
             match self.take(log, state, rows) {
-                Ok(taken) => self.left = Some(taken),
-                Err(error) => self.note(Done::failed(error)),
+                Ok(taken) => self.left = Some(Arc::new(taken)),
+                Err(error) => self.note(Err(error), None),
             }
         }
         false
@@ -214,13 +210,12 @@ impl Checkpoints {
         let taken = self.take(log, state, rows).inspect_err(|error| {
             self.failure = Some(error.to_string());
         })?;
-        self.write_here(taken)
+        self.write_here(Arc::new(taken))
     }
 
-    fn write_here(&mut self, taken: Taken) -> Result<(), Error> {
-        let done = write(&self.keeper, taken);
-        let result = done.result.clone();
-        self.note(done);
+    fn write_here(&mut self, taken: Arc<Taken>) -> Result<(), Error> {
+        let result = self.keeper.write(&taken);
+        self.note(result.clone(), Some(taken));
         result
     }
 
@@ -285,45 +280,39 @@ impl Checkpoints {
             segments_dropped: merged.dropped,
             compaction_failure: merged.failure,
             checkpoint_failure: self.failure.clone(),
+            files_stuck: self.keeper.stuck(),
         }
     }
 }
 
 impl Running {
-    fn start(keeper: Arc<Keeper>, state: State) -> Running {
+    /// * `left`: what an earlier checkpoint could not write, to be written before anything else.
+    ///
+    /// Errors: `Unavailable` if there is no thread to be had.
+    fn start(
+        keeper: &Arc<Keeper>,
+        state: State,
+        left: Option<Arc<Taken>>,
+    ) -> Result<Running, Error> {
         let (give_spare, prepared) = mpsc::channel();
-        let (switched, take) = mpsc::channel();
+        let (switched, take) = mpsc::channel::<Arc<Taken>>();
+        let switched = left.is_none().then_some(switched);
+        let (keeper, taken) = (keeper.clone(), left.clone());
         let work = move || {
             let gone = || Error::internal("the checkpoint was given up");
-            let taken = (|| {
-                give_spare.send(keeper.prepare(state)?).map_err(|_| gone())?;
-                take.recv().map_err(|_| gone())
-            })();
-            match taken {
-                Ok(taken) => write(&keeper, taken),
-                Err(error) => Done::failed(error),
-            }
+            let taken = match left {
+                Some(left) => left,
+                None => {
+                    give_spare.send(keeper.prepare(state)?).map_err(|_| gone())?;
+                    take.recv().map_err(|_| gone())?
+                }
+            };
+            keeper.write(&taken)
         };
-        Running { prepared, switched: Some(switched), thread: spawn(work) }
+        let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            Error::unavailable(format!("there is no thread for the checkpoint: {error}"))
+        })?;
+        Ok(Running { prepared, switched, taken, thread })
     }
-
-    /// Writes what an earlier checkpoint could not.
-    fn again(keeper: Arc<Keeper>, left: Taken) -> Running {
-        let (_, prepared) = mpsc::channel();
-        Running { prepared, switched: None, thread: spawn(move || write(&keeper, left)) }
-    }
-}
-
-fn spawn(work: impl FnOnce() -> Done + Send + 'static) -> JoinHandle<Done> {
-    let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned());
-    thread.spawn(work).expect("a thread for the checkpoint")
-}
-
-/// Steps 3 to 5. What was captured by freezing must be written some time: it comes back.
-fn write(keeper: &Keeper, taken: Taken) -> Done {
-    let result = keeper.write(&taken);
-    let is_frozen = matches!(taken.capture, Capture::Frozen(_));
-    let covers = taken.covers;
-    let left = (result.is_err() && is_frozen).then_some(taken);
-    Done { result, left, covers }
 }

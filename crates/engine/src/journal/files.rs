@@ -79,6 +79,25 @@ impl Directory {
             let message = format!("{place} holds a snapshot: choose another directory");
             return Err(Error::invalid(message));
         }
+        self.check_not_lost()
+    }
+
+    /// Errors if there are files of a collection here whose manifest is gone: they may be all that
+    /// is left of somebody's rows. A crash while a collection is made leaves its first log alone,
+    /// without a record.
+    fn check_not_lost(&self) -> Result<(), Error> {
+        for entry in self.store.list("")? {
+            let is_begun = matches!(number(&entry.name), Some(Number::Log(1)))
+                && entry.bytes <= super::format::HEADER as u64;
+            if number(&entry.name).is_some() && !is_begun {
+                return Err(Error::invalid(format!(
+                    "{} holds {} of a collection whose {COLLECTION} is gone: put it back, or choose \
+                     another directory",
+                    self.store.describe(""),
+                    entry.name
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -107,14 +126,24 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes a file, or, if it is pinned, sees to it that it goes with its last pin.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+    /// Removes a file that nothing names any more and whose name is not given again, or, if it is
+    /// pinned, sees to it that it goes with its last pin.
+    ///
+    /// What cannot be removed now is tried again with the next removals, and swept when the
+    /// directory is opened again: a file too many harms nobody, so it fails nothing.
+    pub(crate) fn remove(&self, name: &str) {
         let mut pins = self.pins();
         if pins.holders.contains_key(name) {
             pins.doomed.insert(name.to_owned());
-            return Ok(());
+            return;
         }
-        Ok(self.store.delete(name)?)
+        pins.stuck.insert(name.to_owned());
+        pins.stuck.retain(|name| self.store.delete(name).is_err());
+    }
+
+    /// Files that could not be removed yet.
+    pub(crate) fn stuck(&self) -> u64 {
+        self.pins().stuck.len() as u64
     }
 
     /// Keeps files from being removed until [`Directory::unpin`].
@@ -133,9 +162,8 @@ impl Directory {
             *holders -= 1;
             if *holders == 0 {
                 pins.holders.remove(name);
-                if pins.doomed.remove(name) {
-                    // What stays is swept when the directory is opened again.
-                    let _ = self.store.delete(name);
+                if pins.doomed.remove(name) && self.store.delete(name).is_err() {
+                    pins.stuck.insert(name.clone());
                 }
             }
         }
@@ -151,6 +179,8 @@ impl Directory {
 struct Pins {
     holders: HashMap<String, usize>,
     doomed: HashSet<String>,
+    /// Files that were to be removed and are there still.
+    stuck: HashSet<String>,
 }
 
 /// Whose file it is.

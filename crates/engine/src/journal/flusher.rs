@@ -56,7 +56,8 @@ struct Queue {
 }
 
 impl Log {
-    pub(super) fn start(writer: LogWriter, journaling: &Journaling) -> Log {
+    /// Errors: `Unavailable` if there is no thread to be had.
+    pub(super) fn start(writer: LogWriter, journaling: &Journaling) -> Result<Log, Error> {
         let queue = Queue {
             synced: writer.synced(),
             writer: Some(writer),
@@ -75,12 +76,15 @@ impl Log {
             background: journaling.background,
             durability: journaling.durability,
         });
-        let thread = journaling.background.then(|| {
+        let mut thread = None;
+        if journaling.background {
             let shared = shared.clone();
-            let thread = std::thread::Builder::new().name("vstream-log".to_owned());
-            thread.spawn(move || shared.work()).expect("a thread for the log")
-        });
-        Log { shared, thread }
+            let log = std::thread::Builder::new().name("vstream-log".to_owned());
+            thread = Some(log.spawn(move || shared.work()).map_err(|error| {
+                Error::unavailable(format!("there is no thread for the log: {error}"))
+            })?);
+        }
+        Ok(Log { shared, thread })
     }
 
     /// Errors if the log takes nothing more: it is poisoned, or too much waits for space.

@@ -129,7 +129,19 @@ impl Manifest {
     }
 
     /// Publishes it as the next generation.
+    ///
+    /// Errors: `Unavailable` if it names more files than a manifest may, before anything is written.
     pub(super) fn publish(&mut self, store: &dyn Store) -> Result<(), Error> {
+        let (logs, segments) = (self.logs.len() as u64, self.base.segments.len() as u64);
+        for (what, count, most) in [("logs", logs, LOGS_MAX), ("segments", segments, SEGMENTS_MAX)]
+        {
+            if count > most {
+                return Err(Error::unavailable(format!(
+                    "the collection has {count} {what}, {most} at most: take a checkpoint and wait \
+                     until segments are merged"
+                )));
+            }
+        }
         self.generation += 1;
         Ok(store.replace(COLLECTION, &self.encode())?)
     }

@@ -56,6 +56,10 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::places::Places;
 
+/// Merges at a time, and how many segments there are before a second one begins.
+const COMPACTIONS_MAX: usize = 2;
+const SEGMENTS_MANY: usize = 32;
+
 /// Records of a group are handed to the log when they take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
@@ -67,7 +71,8 @@ pub(crate) struct Journal {
     group: Group,
     log: Log,
     checkpoints: Checkpoints,
-    compaction: Option<Compaction>,
+    /// Beside the writer, at most [`COMPACTIONS_MAX`].
+    compactions: Vec<Compaction>,
     /// Without threads: a merge that was written at the last checkpoint and ends at the next.
     begun: Option<MergeBegun>,
     /// Checkpoints after which it was asked whether a compaction pays.
@@ -139,9 +144,9 @@ impl Journal {
             journaling,
             state,
             group: Group::after(state),
-            log: Log::start(writer, &journaling),
+            log: Log::start(writer, &journaling)?,
             checkpoints,
-            compaction: None,
+            compactions: Vec::new(),
             begun: None,
             looked: 0,
             is_step_due: false,
@@ -228,22 +233,36 @@ impl Journal {
 
     fn advance_compaction(&mut self) {
         let mut again = false;
-        if self.compaction.as_ref().is_some_and(|running| running.thread.is_finished()) {
-            let done = self.compaction.take().map(|running| running.thread.join());
-            again = matches!(done, Some(Ok(Ok(true))));
+        let (done, running): (Vec<_>, Vec<_>) =
+            self.compactions.drain(..).partition(|running| running.thread.is_finished());
+        self.compactions = running;
+        for done in done {
+            again |= matches!(done.thread.join(), Ok(Ok(true)));
         }
         let count = self.checkpoints.count();
-        if self.compaction.is_none() && (again || self.looked != count) {
-            self.looked = count;
-            let (keeper, stop) = (self.checkpoints.keeper().clone(), Arc::<AtomicBool>::default());
-            let stopped = stop.clone();
-            let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
-            let thread = thread.spawn(move || {
-                yield_to_others();
-                keeper.compact(&stopped)
-            });
-            self.compaction = thread.ok().map(|thread| Compaction { thread, stop });
+        let keeper = self.checkpoints.keeper();
+        // Small segments do not wait until a large merge has ended.
+        let most = if keeper.segments() > SEGMENTS_MANY { COMPACTIONS_MAX } else { 1 };
+        if self.compactions.len() >= most || !(again || self.looked != count) {
+            return;
         }
+        self.looked = count;
+        let (keeper, stop) = (keeper.clone(), Arc::<AtomicBool>::default());
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
+        let thread = thread.spawn(move || {
+            yield_to_others();
+            keeper.compact(&stopped)
+        });
+        match thread {
+            Ok(thread) => self.compactions.push(Compaction { thread, stop }),
+            Err(error) => self.checkpoints.keeper().note_no_thread(&error),
+        }
+    }
+
+    /// True if merges are under way that will leave fewer segments.
+    pub(crate) fn is_compacting(&self) -> bool {
+        !self.compactions.is_empty()
     }
 
     /// Inside this call: ends the merge of the last checkpoint, and begins another. So writes and a
@@ -261,19 +280,34 @@ impl Journal {
             // A failure is noted by the keeper.
             let _ = self.checkpoints.keeper().end_merge(begun);
         }
-        if let Some(running) = self.compaction.take() {
+        for running in &self.compactions {
             running.stop.store(true, Ordering::Relaxed);
+        }
+        for running in self.compactions.drain(..) {
             // A panic there was reported by its own message, a failure is noted.
             let _ = running.thread.join();
         }
     }
 
-    /// Merges segments until that does not pay any more. Errors: `Io`; nothing is lost then.
+    /// Merges segments until that does not pay any more, without those that cannot be read.
+    /// Errors: `Corrupt`, `Io`; nothing is lost then.
     pub(crate) fn compact(&mut self) -> Result<(), Error> {
         self.finish_compaction();
         let never = AtomicBool::new(false);
-        while self.checkpoints.keeper().compact(&never)? {}
-        Ok(())
+        let keeper = self.checkpoints.keeper();
+        let mut failed = None;
+        loop {
+            let unreadable = keeper.unreadable();
+            match keeper.compact(&never) {
+                Ok(true) => {}
+                Ok(false) => return failed.map_or(Ok(()), Err),
+                // The others are merged all the same.
+                Err(error) if keeper.unreadable() > unreadable => {
+                    failed.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The state of this moment as files.

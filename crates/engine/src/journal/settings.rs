@@ -99,4 +99,6 @@ pub struct JournalStats {
     pub segments_dropped: u64,
     /// Why the last one failed, if it did; it is tried again after the next checkpoint.
     pub compaction_failure: Option<String>,
+    /// Files that nothing needs any more and that could not be removed yet.
+    pub files_stuck: u64,
 }

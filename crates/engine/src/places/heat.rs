@@ -127,8 +127,8 @@ impl Heat {
         self.heat.store(scores.heat().to_bits(), Ordering::Relaxed);
     }
 
-    /// Takes what was counted during the last `queries` queries; `visits`: of each part.
-    pub(crate) fn cool(&self, queries: u64, visits: impl Iterator<Item = u32>) -> Sums {
+    /// Takes what was counted during the last `queries` queries.
+    pub(crate) fn cool(&self, queries: u64) -> Sums {
         let taken = Sums {
             queries: f64::from(self.queries.swap(0, Ordering::Relaxed)),
             hits: f64::from(self.hits.swap(0, Ordering::Relaxed)),
@@ -136,14 +136,19 @@ impl Heat {
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.sums = kept.sums.cooled(queries, taken);
+        kept.sums
+    }
+
+    /// Takes the visits of each part during the last `queries` queries.
+    pub(crate) fn cool_visits(&self, queries: u64, visits: impl Iterator<Item = u32>) {
         let fraction = 0.5f64.powf(queries as f64 / HALF_LIFE);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (part, visits) in visits.enumerate() {
             if part == kept.visits.len() {
                 kept.visits.push(0.0);
             }
             kept.visits[part] = kept.visits[part] * fraction + f64::from(visits);
         }
-        kept.sums
     }
 
     /// Visits of leaves of a part, cooled; 0 before it was cooled for the first time.

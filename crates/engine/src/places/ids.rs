@@ -16,6 +16,8 @@ pub(crate) struct IdTable {
     starts: Box<[u32]>,
     entries: Box<[Entry]>,
     versions: Versions,
+    /// Of the hash: nobody outside can choose ids that all fall into one bucket.
+    seed: u64,
 }
 
 /// An id in two words, so that an entry takes 12 bytes, and its row.
@@ -37,24 +39,26 @@ impl IdTable {
             versions[row as usize] = version;
         })?;
         let buckets = rows.div_ceil(BUCKET).max(1);
+        let seed = segment.identity();
+        let bucket = |id| bucket(id ^ seed, buckets);
         let mut starts = vec![0u32; buckets + 1];
-        ids.iter().for_each(|&(id, _)| starts[bucket(id, buckets) + 1] += 1);
+        ids.iter().for_each(|&(id, _)| starts[bucket(id) + 1] += 1);
         (0..buckets).for_each(|at| starts[at + 1] += starts[at]);
         let mut next = starts.clone();
         let mut entries = vec![Entry::default(); rows];
         for (id, row) in ids {
-            let at = &mut next[bucket(id, buckets)];
+            let at = &mut next[bucket(id)];
             entries[*at as usize] = Entry { low: id as u32, high: (id >> 32) as u32, row };
             *at += 1;
         }
         let (starts, entries) = (starts.into(), entries.into());
-        Ok(IdTable { starts, entries, versions: Versions::of(&versions) })
+        Ok(IdTable { starts, entries, versions: Versions::of(&versions), seed })
     }
 
     /// The row of an id, whether it is gone or not.
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
-        let at = bucket(id, self.starts.len() - 1);
+        let at = bucket(id ^ self.seed, self.starts.len() - 1);
         let entries = &self.entries[self.starts[at] as usize..self.starts[at + 1] as usize];
         let is_it = |entry: &&Entry| u64::from(entry.low) | u64::from(entry.high) << 32 == id;
         entries.iter().find(is_it).map(|entry| entry.row)
@@ -106,7 +110,7 @@ impl Versions {
     }
 }
 
-/// The bucket of an id, by the finaliser of SplitMix64: ids are often consecutive.
+/// The bucket of an id under a seed, by the finaliser of SplitMix64: ids are often consecutive.
 #[inline]
 fn bucket(id: u64, buckets: usize) -> usize {
     let mut z = id ^ 0x9e37_79b9_7f4a_7c15;

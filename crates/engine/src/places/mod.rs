@@ -38,7 +38,7 @@ pub(crate) use self::sealed::{is_marked, open_segment, Reading, Sealed};
 pub(crate) use self::search::PlacesScratch;
 pub(crate) use self::tiers::Tiers;
 use self::write::Writing;
-pub(crate) use self::write::{Frozen, Retired};
+pub(crate) use self::write::{Frozen, Retired, Room};
 use crate::error::Error;
 use crate::journal::{segment_name, SegmentEntry};
 use crate::segment::{Codes, SegmentKind, SegmentSettings};

@@ -13,6 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::{Places, Sealed};
+use crate::segment::rows_max;
 use crate::settings::DeleteOrder;
 
 /// Segments of a class that are merged together at least.
@@ -53,14 +54,18 @@ impl Size {
 }
 
 impl Places {
-    /// What is to be merged or dropped, if anything. `since`: sequence up to which marks are
-    /// published.
-    pub(crate) fn plan(&self, since: u64) -> Option<Plan> {
+    /// What is to be merged or dropped, if anything.
+    ///
+    /// * `since`: sequence up to which marks are published.
+    /// * `is_free`: whether the segment of a number may be taken; others are being merged, or
+    ///   cannot be read.
+    pub(crate) fn plan(&self, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
         let view = self.view();
         // Only marks that are published count: others would be found dead again and again.
         let dead = |sealed: &Arc<Sealed>| sealed.marks(since).1;
         let is_gone =
             |sealed: &&Arc<Sealed>| sealed.live() == 0 && dead(sealed) == sealed.segment.rows();
+        let is_gone = |sealed: &&Arc<Sealed>| is_free(sealed.number) && is_gone(sealed);
         let gone: Vec<Arc<Sealed>> = view.sealed.iter().filter(is_gone).cloned().collect();
         if !gone.is_empty() {
             return Some(Plan { sources: gone, since, is_drop: true });
@@ -70,10 +75,9 @@ impl Places {
             Size { rows, dead }
         };
         let sizes: Vec<Size> = view.sealed.iter().map(size).collect();
-        let chosen = match self.settings.deletes {
-            DeleteOrder::Any => by_size(&sizes),
-            DeleteOrder::OldestFirst => age::oldest_first(&sizes),
-        };
+        let free = |at: usize| is_free(view.sealed[at].number);
+        let rows_max = rows_max(self.settings.dimension);
+        let chosen = choose(&sizes, &free, self.settings.deletes, rows_max);
         let sources = chosen.into_iter().map(|at| view.sealed[at].clone()).collect::<Vec<_>>();
         let shrinks = |sealed: &Arc<Sealed>| dead(sealed) * 2 >= sealed.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);
@@ -81,8 +85,60 @@ impl Places {
     }
 }
 
+impl Plan {
+    /// Numbers of the segments that it takes.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sources.iter().map(|sealed| sealed.number)
+    }
+}
+
+/// Positions of the free segments to be merged; none if it does not pay.
+///
+/// * `rows_max`: rows that one segment may hold.
+fn choose(
+    sizes: &[Size],
+    is_free: &dyn Fn(usize) -> bool,
+    order: DeleteOrder,
+    rows_max: u64,
+) -> Vec<usize> {
+    let positions: Vec<usize> = (0..sizes.len()).collect();
+    // Under an order neighbours alone are merged, and those beside one that is not free are none.
+    let groups: Vec<Vec<usize>> = match order {
+        DeleteOrder::Any => vec![positions.into_iter().filter(|&at| is_free(at)).collect()],
+        DeleteOrder::OldestFirst => {
+            positions.split(|&at| !is_free(at)).map(<[usize]>::to_vec).collect()
+        }
+    };
+    for group in groups {
+        let sizes: Vec<Size> = group.iter().map(|&at| sizes[at]).collect();
+        let chosen = match order {
+            DeleteOrder::Any => by_size(&sizes, rows_max),
+            DeleteOrder::OldestFirst => fitting(&sizes, age::oldest_first(&sizes), rows_max),
+        };
+        if !chosen.is_empty() {
+            return chosen.into_iter().map(|at| group[at]).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// The first of `chosen` that fit into one segment; none if that is one of several.
+fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> {
+    let before = chosen.len();
+    let mut rows = 0;
+    let fit = chosen.iter().take_while(|&&at| {
+        rows += sizes[at].live();
+        rows <= rows_max
+    });
+    chosen.truncate(fit.count());
+    if chosen.len() == 1 && before > 1 {
+        chosen.clear();
+    }
+    chosen
+}
+
 /// Positions of the segments to be merged; none if it does not pay.
-fn by_size(sizes: &[Size]) -> Vec<usize> {
+fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
     if let Some(worn) = sizes.iter().position(Size::is_worn) {
         return vec![worn];
     }
@@ -90,7 +146,10 @@ fn by_size(sizes: &[Size]) -> Vec<usize> {
         let members = (0..sizes.len()).filter(|&at| sizes[at].class() == wanted);
         let members: Vec<usize> = members.take(TOGETHER_MAX).collect();
         if members.len() >= TOGETHER {
-            return members;
+            let members = fitting(sizes, members, rows_max);
+            if !members.is_empty() {
+                return members;
+            }
         }
     }
     Vec::new()

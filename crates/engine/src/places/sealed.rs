@@ -65,6 +65,17 @@ impl Sealed {
         found
     }
 
+    /// Digest of the rows whose bit is set. Cost: the id table is walked.
+    pub(crate) fn digest_of(&self, bits: &[u8]) -> u128 {
+        let mut digest = 0u128;
+        self.ids.for_each(&mut |id, version, row| {
+            if is_marked(bits, row) {
+                digest = digest.wrapping_add(row_digest(id, version));
+            }
+        });
+        digest
+    }
+
     /// The living row of an id, as the writer knows it.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         self.ids.find(id).filter(|&row| self.deletes.is_visible(row, u64::MAX - 1))

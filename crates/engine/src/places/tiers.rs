@@ -1,7 +1,7 @@
 //! What of the segments is in memory: the codes that are visited most, within a limit.
 //!
 //! 1. Queries count where they went ([`super::heat`]). Every [`COOL_EVERY`]th of them scores all
-//!    segments anew; so does whoever moves codes.
+//!    segments anew; so does whoever moves codes, who alone looks at every part of them.
 //! 2. The temperature of a part of codes is how often its leaves are visited per byte, times how
 //!    hot its segment is. A plan holds the hottest parts that fit; a part that is in memory counts
 //!    as somewhat hotter than it is, so that two alike do not take turns.
@@ -40,6 +40,8 @@ pub(crate) struct Tiers {
 struct Cooled {
     /// Queries when it was cooled last.
     at: u64,
+    /// Queries when the visits of parts were taken last.
+    visits_at: u64,
     /// Queries, as sums count them.
     queries: f64,
 }
@@ -99,13 +101,7 @@ impl Tiers {
         let one = Sums { queries: cooled.queries, ..Sums::default() };
         let counted = Sums { queries: queries as f64, ..Sums::default() };
         cooled.queries = one.cooled(queries, counted).queries;
-        let sums: Vec<Sums> = sealed
-            .iter()
-            .map(|of| {
-                let parts = 0..of.segment.parts();
-                of.heat.cool(queries, parts.map(|part| of.segment.take_visits(part)))
-            })
-            .collect();
+        let sums: Vec<Sums> = sealed.iter().map(|of| of.heat.cool(queries)).collect();
         let mut all = sums.iter().fold(Sums::default(), |all, of| all.cooled(0, *of));
         all.queries = cooled.queries;
         let rows: u64 = sealed.iter().map(|of| of.segment.rows()).sum();
@@ -124,6 +120,13 @@ impl Tiers {
         let Some(limit) = self.code_memory else { return Ok(0) };
         let mut cooled = self.cooled.lock().unwrap_or_else(PoisonError::into_inner);
         self.cool(sealed, &mut cooled);
+        let now = self.queries();
+        let queries = now - cooled.visits_at;
+        cooled.visits_at = now;
+        for of in sealed {
+            let parts = 0..of.segment.parts();
+            of.heat.cool_visits(queries, parts.map(|part| of.segment.take_visits(part)));
+        }
         let (mut parts, mut owners) = (Vec::new(), Vec::new());
         for of in sealed {
             let heat = f64::from(of.heat.heat());

@@ -12,8 +12,11 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::segment::{write_pinned, SegmentSettings, SegmentSummary};
 
-/// Writes between two looks at how much memory they took.
-const WRITES_PER_LOOK: usize = 64;
+/// Memory is counted anew when it may have come within so large a part of its limit as is left, and
+/// then at the latest after this part of the limit: a few dozen times until it is full.
+const LOOKS: u64 = 64;
+/// A limit to memory below this is exceeded by what an empty index takes.
+const WALL_MIN: u64 = 1 << 20;
 /// The writer is held up for this long at a time when memory is full and still being flushed.
 const WAIT: Duration = Duration::from_millis(5);
 /// Time that readers get to let go of a view before its memory may be freed by one of them.
@@ -64,9 +67,27 @@ pub(super) struct Writing {
     reader: Arc<dyn Search>,
     frozen: Option<FrozenWriting>,
     sealed: Vec<Arc<Sealed>>,
-    writes: usize,
-    /// Of memory, when it was looked at last.
+    /// Since memory was counted last.
+    writes: u64,
+    /// Writes after which it is counted again.
+    writes_max: u64,
+    /// Of memory, when it was counted last.
     memory_bytes: u64,
+    /// Of what is frozen, but for the deaths in it.
+    frozen_bytes: u64,
+    /// Of memory without a row: what it takes whatever the limit.
+    empty_bytes: u64,
+}
+
+/// How much room there is for another row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    /// Memory is to be frozen, and the writer is to slow down while what was frozen before is
+    /// written.
+    Little,
+    /// Another row would be beyond the limit: what was frozen must be written first.
+    None,
 }
 
 /// A living row, and where it is.
@@ -87,7 +108,19 @@ enum Place {
 impl Writing {
     pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>) -> Writing {
         let (frozen, sealed) = (None, Vec::new());
-        Writing { memory, reader, frozen, sealed, writes: 0, memory_bytes: 0 }
+        let (writes, writes_max, memory_bytes, frozen_bytes) = (0, 0, 0, 0);
+        let empty_bytes = memory.stats().memory_bytes;
+        Writing {
+            memory,
+            reader,
+            frozen,
+            sealed,
+            writes,
+            writes_max,
+            memory_bytes,
+            frozen_bytes,
+            empty_bytes,
+        }
     }
 
     /// Counts of what is in memory, frozen or not.
@@ -104,12 +137,29 @@ impl Writing {
     }
 
     /// Bytes of memory, not long ago.
-    fn look(&mut self) -> u64 {
-        if self.writes >= WRITES_PER_LOOK {
+    ///
+    /// Cost: O(1), and O(leaves in memory) when so many rows came that it may have grown by half of
+    /// what is left below `limit`.
+    ///
+    /// * `limit`: the next one that matters; `step`: what it may be exceeded by.
+    /// * `row_bytes`: what a row takes with everything that is kept for it.
+    fn look(&mut self, limit: u64, step: u64, row_bytes: u64) -> u64 {
+        if self.writes >= self.writes_max {
             self.writes = 0;
             self.memory_bytes = self.memory.stats().memory_bytes;
+            let left = limit.saturating_sub(self.memory_bytes) / 2;
+            self.writes_max = (left.max(step) / row_bytes).max(1);
         }
         self.memory_bytes
+    }
+
+    /// Bytes of what is frozen.
+    fn frozen_bytes(&self) -> u64 {
+        let bytes = |frozen: &FrozenWriting| {
+            let deaths = frozen.deaths.capacity() * size_of::<(u64, u64)>();
+            self.frozen_bytes.saturating_sub(self.empty_bytes) + deaths as u64
+        };
+        self.frozen.as_ref().map_or(0, bytes)
     }
 
     fn find(&self, id: u64) -> Option<Found> {
@@ -231,10 +281,41 @@ impl Places {
         self.settings.memory.map_or(u64::MAX, |bytes| bytes / 8 * 3)
     }
 
-    /// True if memory is to be frozen. Cost: now and then O(leaves in memory).
+    /// True if memory is to be frozen.
     pub(crate) fn is_full(&self) -> bool {
+        self.room() != Room::Enough
+    }
+
+    /// How much room there is. Cost: that of [`Writing::look`].
+    pub(crate) fn room(&self) -> Room {
         let limit = self.freeze_at();
-        limit < u64::MAX && self.lock().look() >= limit
+        if limit == u64::MAX {
+            return Room::Enough;
+        }
+        // Memory is counted now and then: what comes between two counts is kept free.
+        let wall = (limit * 2 - limit / 16).max(WALL_MIN);
+        let mut writing = self.lock();
+        let frozen = writing.frozen_bytes();
+        let next = limit.min(wall.saturating_sub(frozen));
+        let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
+        if bytes.saturating_sub(writing.empty_bytes) + frozen >= wall {
+            return Room::None;
+        }
+        if bytes >= limit {
+            return Room::Little;
+        }
+        Room::Enough
+    }
+
+    /// Bytes that a row may take in memory, roughly: its numbers, codes, key and id.
+    fn row_bytes(&self) -> u64 {
+        let index = self.settings.index_settings();
+        (index.dimension * (index.element.bytes() + 1) + 128) as u64
+    }
+
+    /// Segments.
+    pub(crate) fn segments(&self) -> usize {
+        self.view.load().sealed.len()
     }
 
     /// Freezes memory; what is frozen already, because it could not be written, stays.
@@ -246,14 +327,21 @@ impl Places {
             return frozen.frozen.clone();
         }
         let sequence = writing.reader.writes();
+        writing.frozen_bytes = writing.memory.stats().memory_bytes;
         let fresh = make_index(&self.settings, sequence);
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
         let frozen = Arc::new(Frozen { rows, sequence, settings: self.segment_settings(0) });
         writing.frozen = Some(FrozenWriting { index, deaths: Vec::new(), frozen: frozen.clone() });
-        (writing.memory_bytes, writing.writes) = (0, 0);
+        (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
         self.view.store(Arc::new(writing.view()));
         frozen
+    }
+
+    /// True if the rows of `frozen` are not served from a segment yet.
+    pub(crate) fn is_frozen(&self, frozen: &Arc<Frozen>) -> bool {
+        let writing = self.lock();
+        writing.frozen.as_ref().is_some_and(|held| Arc::ptr_eq(&held.frozen, frozen))
     }
 
     /// Serves the rows of `frozen` from its segment from now on; `None` if none of them lived.
@@ -301,20 +389,27 @@ impl Places {
         Retired { view, _index: None }
     }
 
-    /// Holds the writer up for a moment if memory is full and what was frozen is still being
-    /// written: so memory grows slowly then, and no write waits long. False if it has grown to
-    /// twice the whole limit, so that it must not grow any more.
-    pub(crate) fn wait_for_room(&self) -> bool {
-        let mut writing = self.lock();
-        if writing.frozen.is_none() || writing.look() < self.freeze_at() {
-            return true;
+    /// Holds the writer up for a moment while what was frozen is being written, or, if there is no
+    /// room, while that begins.
+    pub(crate) fn wait_for_room(&self, room: Room) {
+        let writing = self.lock();
+        if writing.frozen.is_some() || room == Room::None {
+            let begun = Instant::now();
+            drop(self.settled.wait_timeout(writing, WAIT));
+            self.note_wait(begun);
         }
-        let may_grow = self.settings.memory.is_none_or(|limit| writing.memory_bytes / 2 <= limit);
+    }
+
+    /// Holds the writer up for a moment while segments are being merged.
+    pub(crate) fn wait_for_merge(&self) {
         let begun = Instant::now();
-        drop(self.settled.wait_timeout(writing, WAIT));
+        std::thread::sleep(WAIT);
+        self.note_wait(begun);
+    }
+
+    fn note_wait(&self, begun: Instant) {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-        may_grow
     }
 
     /// Merges segments as planned into segment `name`; see [`Merged`].

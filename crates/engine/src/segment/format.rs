@@ -34,6 +34,15 @@ pub(super) const FOOTER_NUMBER: u64 = u64::MAX;
 pub(super) const ID_ROWS: usize = 1024;
 /// Rows of a segment at most.
 pub(super) const ROWS_MAX: u64 = 1 << 31;
+/// Rows of a leaf, as merges write them, at least.
+const LEAF_ROWS: u64 = 96;
+
+/// Rows that a segment of vectors of `dimension` may hold: fewer than [`ROWS_MAX`], and so few that
+/// the meta block, with a centroid per leaf, stays below 4 GiB.
+pub(crate) fn rows_max(dimension: usize) -> u64 {
+    let leaf_bytes = dimension.next_multiple_of(64) as u64 + 16;
+    (ROWS_MAX - 1).min((1 << 32) / (leaf_bytes + LEAF_ROWS) * LEAF_ROWS)
+}
 /// Bytes of a column beside its values.
 const COLUMN_HEAD: usize = 9;
 

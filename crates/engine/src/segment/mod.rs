@@ -26,6 +26,7 @@ mod write;
 
 pub(crate) use arrange::arrange;
 pub use deletes::Deletes;
+pub(crate) use format::rows_max;
 pub(crate) use rank::RotatedQuery;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;

@@ -5,9 +5,10 @@
 //! 3. Leave out leaves of which the triangle inequality proves that they hold no better row than
 //!    those that are known: the threshold stop.
 
+use vstream_index::{IndexSettings, RadiusBound};
 use vstream_quantize::rabitq::QueryTable;
 use vstream_quantize::Form;
-use vstream_vector::{kernels, Metric};
+use vstream_vector::kernels;
 
 use super::read::Segment;
 use super::search::{SegmentView, Visit};
@@ -16,8 +17,6 @@ use super::write::form_of;
 /// `sqrt(2 ln 256)`: what the largest product of 256 random residuals with a query has in
 /// deviations, as in `vstream-index`.
 const LARGEST: f32 = 3.33;
-/// Share of gap and reach that a bound concedes to the rounding of the rotation and of the sums.
-const ROUNDING: f32 = 1e-3;
 
 /// A query as the codes of all segments see it that have the same rotation.
 #[derive(Default)]
@@ -64,21 +63,18 @@ impl Segment {
         }
     }
 
-    /// False if no row of a leaf can be at a distance of `radius` or less, by the triangle
-    /// inequality: `|q - x| >= |q - c| - |x - c|`.
+    /// What `radius`, a distance of the metric, says of leaves, for a query of this norm.
+    pub(super) fn radius_bound(&self, length: f32, radius: f32) -> RadiusBound {
+        let (metric, element, dimension) = (self.metric(), self.element(), self.dimension());
+        let settings = IndexSettings { metric, element, dimension, seed: self.header.seed };
+        RadiusBound::new(settings, length, radius)
+    }
+
+    /// False only if no row of a leaf can be within the radius of `bound`.
     ///
     /// * `gap`: distance of the query to the centroid, not squared.
-    pub(super) fn may_hold(&self, leaf: u32, gap: f32, radius: f32) -> bool {
-        let radius = match self.metric() {
-            Metric::L2 => radius,
-            // Of two directions: |a - b|^2 = 2 (1 - cos).
-            Metric::Cosine => 2.0 * radius,
-            Metric::InnerProduct => return true,
-        };
-        let reach = self.leaves[leaf as usize].reach;
-        let least = gap - reach - ROUNDING * (gap + reach);
-        // Not a number if something overflowed: nothing is proved then.
-        least.is_nan() || reach == f32::MAX || least <= radius.max(0.0).sqrt()
+    pub(super) fn may_hold(&self, leaf: u32, gap: f32, bound: &RadiusBound) -> bool {
+        bound.may_hold(gap, self.leaves[leaf as usize].reach)
     }
 }
 
@@ -87,8 +83,9 @@ impl SegmentView<'_> {
     /// segment. [`SegmentView::rank`] goes on.
     pub(crate) fn estimate(&self, query: &RotatedQuery, visit: &mut Visit, costs: &mut Vec<f32>) {
         let segment = self.segment;
-        let Visit { scan, estimates, ranked, .. } = visit;
+        let Visit { scan, estimates, ranked, length, .. } = visit;
         ranked.clear();
+        *length = query.length;
         let Some(centroids) = &segment.centroids else { return };
         centroids.scan(form_of(segment.metric()), &query.rotated, scan, estimates);
         let leaves = estimates.iter().zip(0..);
@@ -142,10 +139,10 @@ impl SegmentView<'_> {
     pub(crate) fn cut(&self, leaves: usize, radius: f32, visit: &mut Visit) -> usize {
         visit.ranked.truncate(leaves);
         if radius < f32::INFINITY {
+            let bound = self.segment.radius_bound(visit.length, radius);
             // The base of a leaf is the squared distance where the bound holds.
-            visit
-                .ranked
-                .retain(|leaf| self.segment.may_hold(leaf.leaf, leaf.base.max(0.0).sqrt(), radius));
+            let gap = |leaf: &Ranked| leaf.base.max(0.0).sqrt();
+            visit.ranked.retain(|leaf| self.segment.may_hold(leaf.leaf, gap(leaf), &bound));
         }
         visit.ranked.len()
     }

@@ -237,10 +237,12 @@ impl SegmentView<'_> {
         let padded = segment.rotation.padded();
         let (mut rotated, mut centroid) = (vec![0.0; padded], vec![0.0; padded]);
         segment.rotation.apply(query, &mut rotated);
+        let length = vstream_vector::kernels::norm_squared(&rotated).sqrt();
+        let bound = segment.radius_bound(length, radius);
         let near = |&leaf: &u32| {
             segment.centroid(leaf, &mut centroid);
             let gap = vstream_vector::kernels::l2_squared(&rotated, &centroid).sqrt();
-            segment.may_hold(leaf, gap, radius)
+            segment.may_hold(leaf, gap, &bound)
         };
         all.filter(near).collect()
     }

@@ -46,6 +46,8 @@ pub(crate) struct Visit {
     pub(super) scan: ScanScratch,
     pub(super) estimates: Vec<f32>,
     pub(super) ranked: Vec<Ranked>,
+    /// Norm of the query.
+    pub(super) length: f32,
     /// Leaves that were asked for and not scanned yet, and where their codes are.
     asked: Vec<(u32, Source)>,
     /// Leaves that were asked for.

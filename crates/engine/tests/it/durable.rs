@@ -370,6 +370,29 @@ fn what_a_crash_left_is_swept_and_what_is_not_ours_stays() {
     assert!(others.iter().all(|name| dir.path().join(name).exists()));
 }
 
+/// Its manifest alone is lost: the rows may be saved yet, so nothing is swept away.
+#[test]
+fn a_collection_whose_manifest_is_gone_is_not_overwritten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    work(&mut engine, 1, 200, 5);
+    let expected = rows(&engine);
+    engine.close().expect("closed");
+    let (manifest, away) = (dir.path().join("COLLECTION"), dir.path().join("elsewhere"));
+    fs::rename(&manifest, &away).expect("moved");
+    let error = Engine::create_in(dir.path(), settings(), SYNC).map(|_| ()).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.message().contains("whose COLLECTION is gone"), "{error}");
+    fs::rename(&away, &manifest).expect("moved");
+    assert_eq!(rows(&Engine::open(dir.path()).expect("it opens")), expected);
+
+    // What a crash leaves of a collection that was never made is no reason to refuse.
+    let begun = tempfile::tempdir().expect("a directory");
+    let log = fs::read(dir.path().join("log-0000000001")).expect("the first log");
+    fs::write(begun.path().join("log-0000000001"), &log[..32]).expect("a file");
+    Engine::create_in(begun.path(), settings(), SYNC).expect("an engine");
+}
+
 #[test]
 fn settings_are_kept_and_only_some_may_change() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -7,6 +7,7 @@ use vstream_vector::{KMeans, KMeansSettings};
 use super::batch::Batch;
 use super::leaf::{Leaf, LeafId};
 use super::place::nearest_leaf;
+use super::strays::take_strays;
 use super::tree::Node;
 use super::{Cluster, LeafState};
 
@@ -158,6 +159,9 @@ impl Cluster {
         leaves.extend(new.iter().map(|&id| self.state(id).leaf.clone()));
         Arc::make_mut(&mut self.tree).leaves += new.len();
         Arc::make_mut(&mut self.tree).leaves -= 1;
+        for stray in take_strays(&mut leaves) {
+            self.add_node(vec![stray]);
+        }
         if leaves.is_empty() {
             self.remove_node(node);
         } else if leaves.len() > self.settings.node_leaves_max {
@@ -208,14 +212,18 @@ impl Cluster {
             let part = if balanced { parts[i] as usize } else { i * 2 / total };
             halves[part].push(leaf);
         }
-        let [first, second] = halves.map(Node::of);
+        let [first, second] = halves;
+        self.add_node(second);
+        self.set_node(node, Node::of(first));
+    }
+
+    /// Puts a node of these leaves at the end.
+    fn add_node(&mut self, leaves: Vec<Arc<Leaf>>) {
         let new = self.tree.nodes.len() as u32;
-        for leaf in &second.leaves {
-            self.leaves[leaf.id as usize].as_mut().expect("a leaf that is in use").node = new;
-        }
+        leaves.iter().for_each(|leaf| self.state_mut(leaf.id).node = new);
+        let node = Node::of(leaves);
         let tree = Arc::make_mut(&mut self.tree);
-        tree.centroids.extend_from_slice(&second.mean);
-        tree.nodes.push(Arc::new(second));
-        self.set_node(node, first);
+        tree.centroids.extend_from_slice(&node.mean);
+        tree.nodes.push(Arc::new(node));
     }
 }

@@ -18,6 +18,7 @@ mod scan;
 mod search;
 mod split;
 mod stages;
+mod strays;
 mod tree;
 mod view;
 

@@ -3,13 +3,16 @@
 //! A search goes on until it has `k` rows or has visited every leaf, and takes more candidates if
 //! rows that the moment does not see were among those it took.
 
-use vstream_vector::{kernels, Metric, Neighbor, TopK};
+use std::sync::Arc;
+
+use vstream_vector::{kernels, Neighbor, TopK};
 
 use super::leaf::Leaf;
 use super::scan::{best_first, sort, ClusterScratch};
 use super::tree::Root;
 use super::Shared;
 use crate::flat::{scan_exactly, scan_within};
+use crate::radius::RadiusBound;
 use crate::reach::{depth_from, is_deep_enough, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
 use crate::search::{Probe, Refined, SearchStats};
@@ -195,7 +198,13 @@ impl View<'_> {
         shared.rotation.apply(vector, &mut rotated);
         let mut stats = SearchStats::default();
         stats.rows += scan_within(&root.tail, shared.index, vector, self.tail(), radius, out);
-        for leaf in root.tree.leaves().filter(|leaf| shared.may_hold(leaf, &rotated, radius)) {
+        let length = kernels::norm_squared(&rotated).sqrt();
+        let bound = RadiusBound::new(shared.index, length, radius);
+        let may_hold = |leaf: &&Arc<Leaf>| {
+            let gap = kernels::l2_squared(&rotated, &leaf.centroid).sqrt();
+            bound.may_hold(gap, leaf.reach())
+        };
+        for leaf in root.tree.leaves().filter(may_hold) {
             stats.leaves += 1;
             for chunk in leaf.chunks() {
                 let rows = &chunk.rows;
@@ -204,23 +213,5 @@ impl View<'_> {
         }
         stats.exact = stats.rows;
         stats
-    }
-}
-
-impl Shared {
-    /// False only if no row of the leaf can be within `radius` of the query.
-    ///
-    /// `|q - x| >= |q - c| - |x - c|`, with a margin for the rounding of the rotation and the sums.
-    fn may_hold(&self, leaf: &Leaf, rotated: &[f32], radius: f32) -> bool {
-        let radius = match self.index.metric {
-            Metric::L2 => radius,
-            // Of two directions: |a - b|^2 = 2 (1 - cos). A row's length is 1 but for the rounding
-            // of its numbers.
-            Metric::Cosine => 2.0 * radius + 3.0 * self.index.element.roundoff(),
-            Metric::InnerProduct => return true,
-        };
-        let to_centroid = kernels::l2_squared(rotated, &leaf.centroid).sqrt();
-        let margin = 1e-3 * (to_centroid + leaf.reach());
-        to_centroid - leaf.reach() - margin <= radius.max(0.0).sqrt()
     }
 }

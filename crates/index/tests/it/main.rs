@@ -4,6 +4,7 @@ mod concurrent;
 mod interleaved;
 mod maintain;
 mod model;
+mod outliers;
 
 use vstream_index::contract::{check, Contract};
 use vstream_index::{Cluster, ClusterSettings, Effort, Flat};

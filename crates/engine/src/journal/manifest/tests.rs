@@ -88,3 +88,27 @@ fn what_no_version_wrote_is_refused() {
         assert_eq!(read(cut).expect_err("refused").kind(), ErrorKind::Corrupt, "{length} bytes");
     }
 }
+
+/// What could not be read again is not written.
+#[test]
+fn more_files_than_a_manifest_names_are_refused_before_anything_is_written() {
+    let disk = vstream_store::FileStore::new(
+        std::sync::Arc::new(vstream_store::Memory::default()),
+        vstream_store::Syncing::Off,
+    );
+    let mut full = manifest(settings());
+    full.logs = (5..5 + (1 << 16)).collect();
+    full.base.segments = vec![full.base.segments[0]; 1 << 16];
+    full.publish(&disk).expect("as many as there may be");
+    assert_eq!(Manifest::read(&disk), Ok(full.clone()));
+    let mut logs = full.clone();
+    logs.logs.push(1 << 20);
+    let mut segments = full.clone();
+    segments.base.segments.push(full.base.segments[0]);
+    for mut more in [logs, segments] {
+        let error = more.publish(&disk).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("65536 at most"), "{error}");
+        assert_eq!(Manifest::read(&disk), Ok(full.clone()));
+    }
+}

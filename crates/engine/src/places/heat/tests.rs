@@ -77,10 +77,12 @@ fn heat_counts_once_and_hands_itself_on() {
     let heat = Heat::default();
     heat.note_query();
     heat.note_hits(2, 1.5);
-    let sums = heat.cool(10, [3, 5].into_iter());
+    let sums = heat.cool(10);
+    heat.cool_visits(10, [3, 5].into_iter());
     assert_eq!(sums, Sums { queries: 1.0, hits: 2.0, nearness: 1.5 });
     assert_eq!((heat.visits(0), heat.visits(1), heat.visits(2)), (3.0, 5.0, 0.0));
-    let again = heat.cool(0, [0, 0].into_iter());
+    let again = heat.cool(0);
+    heat.cool_visits(0, [0, 0].into_iter());
     assert_eq!(again, sums, "taken once, kept");
     heat.score(&scores(&sums, &sums));
     let cold = Heat::default();
@@ -88,5 +90,5 @@ fn heat_counts_once_and_hands_itself_on() {
     merged.inherit(&[(&heat, 0.75), (&cold, 0.25)], 4);
     assert_eq!(merged.visits(3), 2.0);
     assert_eq!(merged.heat(), 0.75 * heat.heat());
-    assert_eq!(merged.cool(0, std::iter::empty()), sums);
+    assert_eq!(merged.cool(0), sums);
 }

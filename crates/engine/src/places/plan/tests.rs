@@ -1,6 +1,11 @@
 use super::age::{oldest_first, SEGMENTS_MAX};
-use super::{by_size, Size, ROWS_MIN};
+use super::{choose, Size, ROWS_MIN};
+use crate::settings::DeleteOrder;
 use vstream_vector::SplitMix;
+
+fn by_size(sizes: &[Size]) -> Vec<usize> {
+    choose(sizes, &|_| true, DeleteOrder::Any, u64::MAX)
+}
 
 fn live(rows: u64) -> Size {
     Size { rows, dead: 0 }
@@ -23,6 +28,33 @@ fn a_segment_of_the_dead_goes_first() {
     let worn = Size { rows: 1_000, dead: 501 };
     assert_eq!(by_size(&[live(1), live(1), live(1), live(1), worn]), [4]);
     assert!(by_size(&[Size { rows: 1_000, dead: 500 }]).is_empty());
+}
+
+#[test]
+fn what_does_not_fit_one_segment_is_not_merged() {
+    let chosen = |sizes: &[Size], order| choose(sizes, &|_| true, order, 1 << 31);
+    let large = [live(900 << 20); 6];
+    assert_eq!(chosen(&large, DeleteOrder::Any), [0, 1]);
+    assert!(chosen(&[live(1_100 << 20); 6], DeleteOrder::Any).is_empty());
+    // The largest cannot grow any more; the smaller ones are merged all the same.
+    let mixed: Vec<Size> = large.map(|_| live(1_100 << 20)).into_iter().collect();
+    let mixed: Vec<Size> = mixed.into_iter().chain([live(5_000); 4]).collect();
+    assert_eq!(chosen(&mixed, DeleteOrder::Any), [6, 7, 8, 9]);
+    let many = [live(400 << 20); 64];
+    let found = chosen(&many, DeleteOrder::OldestFirst);
+    assert!(found.iter().map(|&at| many[at].live()).sum::<u64>() <= 1 << 31, "{found:?}");
+}
+
+#[test]
+fn segments_that_are_not_free_stay_and_the_others_go_on() {
+    let sizes = [live(500); 9];
+    let free = |at: usize| at != 1;
+    assert_eq!(choose(&sizes, &free, DeleteOrder::Any, 1 << 31), [0, 2, 3, 4, 5, 6, 7, 8]);
+    let worn = [live(500), Size { rows: 500, dead: 499 }];
+    assert!(choose(&worn, &free, DeleteOrder::Any, 1 << 31).is_empty());
+    // Neighbours in age that another keeps apart are not merged with each other.
+    let found = choose(&[live(500); 40], &|at| at % 6 != 5, DeleteOrder::OldestFirst, 1 << 31);
+    assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1) && !found.contains(&5));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use vstream_engine::{
     verify, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Query, Row, Scratch,
@@ -13,21 +14,43 @@ use vstream_store::{Access, Buffer, FileStore, Files, InFile, Memory, OutFile, S
 
 use super::{filled, journaling, put, rows, tiny, vector_of};
 
-/// A disk in memory of which, as long as a switch is on, nothing can be read, or no segment written.
+/// A disk in memory of which, as long as a switch is on, nothing can be read, no segment written,
+/// or nothing removed.
 #[derive(Clone, Default)]
 struct Failing {
     disk: Memory,
     reads: Arc<AtomicBool>,
     segments: Arc<AtomicBool>,
+    /// Whoever begins a segment panics.
+    panics: Arc<AtomicBool>,
+    removals: Arc<AtomicBool>,
+    /// A name that cannot be read.
+    unreadable: Arc<Mutex<String>>,
+    /// Holds up the next merge that begins, until it is off again.
+    first_merge: Arc<AtomicBool>,
+    is_held_up: Arc<AtomicBool>,
 }
 
-struct FailingFile(Arc<dyn InFile>, Arc<AtomicBool>);
+struct FailingFile {
+    file: Arc<dyn InFile>,
+    name: String,
+    reads: Arc<AtomicBool>,
+    unreadable: Arc<Mutex<String>>,
+}
 
 impl Files for Failing {
     fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
         if name.starts_with("segment-") && self.segments.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(28));
         }
+        let is_merge = std::thread::current().name() == Some("vstream-compaction");
+        if is_merge && self.first_merge.swap(false, Ordering::Relaxed) {
+            self.is_held_up.store(true, Ordering::Relaxed);
+            while self.is_held_up.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(!name.starts_with("segment-") || !self.panics.load(Ordering::Relaxed), "a defect");
         self.disk.create(name)
     }
 
@@ -36,7 +59,10 @@ impl Files for Failing {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
-        Ok(Arc::new(FailingFile(self.disk.open(name, access)?, self.reads.clone())))
+        let reads = self.reads.clone();
+        let unreadable = self.unreadable.clone();
+        let (file, name) = (self.disk.open(name, access)?, name.to_owned());
+        Ok(Arc::new(FailingFile { file, name, reads, unreadable }))
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
@@ -44,6 +70,10 @@ impl Files for Failing {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        let is_there = || self.disk.list().is_ok_and(|all| all.iter().any(|(of, _)| of == name));
+        if self.removals.load(Ordering::Relaxed) && is_there() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         self.disk.remove(name)
     }
 
@@ -58,14 +88,15 @@ impl Files for Failing {
 
 impl InFile for FailingFile {
     fn bytes(&self) -> io::Result<u64> {
-        self.0.bytes()
+        self.file.bytes()
     }
 
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
-        if self.1.load(Ordering::Relaxed) {
+        let is_bad = *self.unreadable.lock().expect("no panic") == self.name;
+        if is_bad || self.reads.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        self.0.read(offset, bytes)
+        self.file.read(offset, bytes)
     }
 
     /// So that the reads of several segments go through the pool.
@@ -138,6 +169,118 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
     assert!(engine.stats().places.segments > 0);
     put(&mut engine, id, 1, &vector_of(id));
     assert_eq!(rows(&engine).len() as u64, id);
+}
+
+/// Whoever writes a segment dies of a defect: the rows that had left memory are still served, still
+/// written some time, and the writer is told.
+#[test]
+fn a_checkpoint_that_panics_loses_nothing_and_is_tried_again() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    disk.panics.store(true, Ordering::Relaxed);
+    let mut id = 0;
+    while engine.stats().journal.expect("a journal").checkpoint_failure.is_none() {
+        put(&mut engine, id, 1, &vector_of(id));
+        engine.commit().expect("the log takes it");
+        id += 1;
+        assert!(id < 100_000, "{:?}", engine.stats());
+    }
+    let failure = engine.stats().journal.and_then(|journal| journal.checkpoint_failure);
+    assert!(failure.expect("a failure").contains("panicked"));
+    assert_eq!(rows(&engine).len() as u64, id);
+    disk.panics.store(false, Ordering::Relaxed);
+    engine.checkpoint().expect("a checkpoint");
+    assert_eq!(engine.stats().places.segment_rows, id, "every row is in a segment");
+    for id in id..id + 3_000 {
+        put(&mut engine, id, 1, &vector_of(id));
+    }
+    engine.checkpoint().expect("a checkpoint");
+    let stats = engine.stats();
+    assert_eq!(stats.places.segment_rows, id + 3_000, "every row is in a segment: {stats:?}");
+    assert_eq!(rows(&engine).len() as u64, id + 3_000);
+}
+
+/// A file that cannot be removed is one too many, and nothing else: it is tried again.
+#[test]
+fn a_file_that_cannot_be_removed_stops_nothing() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, false);
+    disk.removals.store(true, Ordering::Relaxed);
+    let mut count = 0;
+    for round in 0..8 {
+        for id in 0..500 {
+            put(&mut engine, count + id, 1, &vector_of(count + id));
+            put(&mut engine, id, 2 + round, &vector_of(id + round));
+        }
+        count += 500;
+        engine.checkpoint().expect("a checkpoint");
+        engine.compact().expect("a compaction");
+    }
+    let journal = engine.stats().journal.expect("a journal");
+    assert!(journal.files_stuck > 8, "{journal:?}");
+    assert_eq!((&journal.checkpoint_failure, &journal.compaction_failure), (&None, &None));
+    assert_eq!(rows(&engine).len() as u64, count);
+    disk.removals.store(false, Ordering::Relaxed);
+    put(&mut engine, 0, 99, &vector_of(1));
+    engine.checkpoint().expect("a checkpoint");
+    assert_eq!(engine.stats().journal.expect("a journal").files_stuck, 0);
+    let before = rows(&engine);
+    engine.close().expect("closed");
+    let store = FileStore::new(Arc::new(disk), Syncing::Full);
+    let opened = Engine::open_in_store(store, &mut |_, _| {}).expect("opens");
+    assert_eq!(rows(&opened), before);
+}
+
+/// Segments without the one that cannot be read are merged all the same, and what is wrong is said.
+#[test]
+fn a_segment_that_cannot_be_read_keeps_no_other_from_being_merged() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, false);
+    for batch in 0..16 {
+        (0..500).for_each(|id| put(&mut engine, batch * 500 + id, 1, &vector_of(id + batch)));
+        engine.checkpoint().expect("a checkpoint");
+        if batch == 1 {
+            "segment-0000000002".clone_into(&mut disk.unreadable.lock().expect("no panic"));
+        }
+    }
+    let stats = engine.stats();
+    let journal = stats.journal.expect("a journal");
+    assert!(journal.compactions >= 2, "{journal:?}");
+    assert!(stats.places.segments < 12, "{:?}", stats.places);
+    let failure = journal.compaction_failure.expect("it is still to be seen");
+    assert!(failure.contains("segment-0000000002"), "{failure}");
+    disk.unreadable.lock().expect("no panic").clear();
+    assert_eq!(rows(&engine).len(), 8_000);
+}
+
+/// While one merge takes long, the segments that come meanwhile are merged by another.
+#[test]
+fn segments_do_not_pile_up_while_one_merge_takes_long() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    disk.first_merge.store(true, Ordering::Relaxed);
+    let mut count = 0;
+    for _ in 0..120 {
+        (0..100).for_each(|id| put(&mut engine, count + id, 1, &vector_of(count + id)));
+        count += 100;
+        engine.checkpoint().expect("a checkpoint");
+        engine.commit().expect("a commit");
+    }
+    let mut segments = 0;
+    for _ in 0..3_000 {
+        put(&mut engine, 0, 2, &vector_of(0));
+        engine.checkpoint().expect("a checkpoint");
+        engine.commit().expect("a commit");
+        segments = engine.stats().places.segments;
+        if segments <= 40 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(disk.is_held_up.load(Ordering::Relaxed), "the first merge has not ended");
+    disk.is_held_up.store(false, Ordering::Relaxed);
+    assert!(segments <= 40, "{segments} segments");
+    assert_eq!(rows(&engine).len() as u64, count);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Engines whose rows do not fit in memory: the answers are those of one that holds them all.
 
 mod beside;
+mod bounded;
 mod expiry;
 mod failing;
 mod hot;

@@ -37,7 +37,9 @@ public record BadRecord(Reason reason, String text) {
         /** Effort is neither auto nor exact nor a number of leaves. */
         BAD_EFFORT,
         /** The engine refused the record for another reason, which the text gives. */
-        REFUSED;
+        REFUSED,
+        /** The metric is not cosine and the norm of the vector is above 1e15. */
+        NORM_TOO_LARGE;
 
         private static final Reason[] ALL = values();
 

@@ -15,12 +15,19 @@ public record VectorRules(int dimension, boolean cosine, Element element) implem
     /** Largest k of a query. */
     public static final int K_MAX = 1_000;
 
-    private static final float NORM_MAX = 3e38f;
+    /** Largest norm where the metric is not cosine; the engine's limit of the same name. */
+    static final double NORM_MAX = 1e15;
+
+    private static final double SQUARES_MAX = NORM_MAX * NORM_MAX;
+
+    /** Under cosine the norm itself must be a number in single precision. */
+    private static final float COSINE_NORM_MAX = 3e38f;
 
     /** Why {@code vector} may not be stored, or null if it may. Two passes at most. */
     public Reason refuseStored(float[] vector) {
         Reason reason = refuseQuery(vector);
-        if (reason != null || element == Element.F32) {
+        boolean isOfElement = reason == null || reason == Reason.NORM_TOO_LARGE;
+        if (!isOfElement || element == Element.F32) {
             return reason;
         }
         for (float value : vector) {
@@ -28,7 +35,7 @@ public record VectorRules(int dimension, boolean cosine, Element element) implem
                 return Reason.NOT_OF_ELEMENT;
             }
         }
-        return null;
+        return reason;
     }
 
     /** Why {@code vector} may not be a query, or null if it may. One pass. */
@@ -44,9 +51,11 @@ public record VectorRules(int dimension, boolean cosine, Element element) implem
         if (!Double.isFinite(squares)) {
             return Reason.NOT_FINITE;
         }
-        // The norm must be a number in single precision, in which the engine divides by it.
+        if (!cosine) {
+            return squares > SQUARES_MAX ? Reason.NORM_TOO_LARGE : null;
+        }
         float norm = (float) Math.sqrt(squares);
-        return cosine && !(norm > 0 && norm < NORM_MAX) ? Reason.ZERO_NORM : null;
+        return norm > 0 && norm < COSINE_NORM_MAX ? null : Reason.ZERO_NORM;
     }
 
     /** Why a query may not ask for {@code k} neighbours with {@code effort}, or null if it may. */

@@ -3,6 +3,10 @@ package io.vstream.flink.ingest;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.VectorBatch;
+import java.util.Arrays;
 import org.junit.jupiter.api.Test;
 
 class VectorRulesTest {
@@ -16,7 +20,47 @@ class VectorRulesTest {
         assertThat(l2.refuseStored(new float[] {1, Float.NaN})).isEqualTo(Reason.NOT_FINITE);
         assertThat(l2.refuseStored(new float[] {Float.POSITIVE_INFINITY, 1}))
                 .isEqualTo(Reason.NOT_FINITE);
-        assertThat(l2.refuseStored(new float[] {Float.MAX_VALUE, -Float.MAX_VALUE})).isNull();
+    }
+
+    /** The border is the engine's: what passes here passes there, and the reverse. */
+    @Test
+    void normsAreRefusedWhereTheEngineRefusesThem() {
+        int dimension = 64;
+        VectorRules rules = new VectorRules(dimension, false, Element.F32);
+        float[] vector = new float[dimension];
+        float border = (float) (VectorRules.NORM_MAX / Math.sqrt(dimension));
+        try (NativeEngine engine = NativeEngine.create(settings(dimension))) {
+            int refused = 0;
+            float value = border;
+            for (int step = 0; step < 8; step++) {
+                value = Math.nextDown(value);
+            }
+            for (int step = 0; step < 16; step++, value = Math.nextUp(value)) {
+                Arrays.fill(vector, value);
+                boolean isRefused = rules.refuseStored(vector) == Reason.NORM_TOO_LARGE;
+                assertThat(rules.refuseQuery(vector) != null).isEqualTo(isRefused);
+                assertThat(refusedBy(engine, vector)).as("%s", value).isEqualTo(isRefused);
+                refused += isRefused ? 1 : 0;
+            }
+            assertThat(refused).isBetween(1, 15);
+        }
+    }
+
+    private static String settings(int dimension) {
+        return "{\"dimension\":" + dimension + ",\"metric\":\"l2\",\"encoder\":{\"kind\":\"id\"}}";
+    }
+
+    private static boolean refusedBy(NativeEngine engine, float[] vector) {
+        VectorBatch batch = new VectorBatch(vector.length, 1);
+        batch.upsert(1, 1, 0, 0, vector);
+        try {
+            engine.write(batch.buffer(), batch.count());
+            return false;
+        } catch (EngineException refused) {
+            assertThat(refused.kind()).isEqualTo(EngineException.Kind.INVALID);
+            assertThat(refused).hasMessageContaining("takes norms up to");
+            return true;
+        }
     }
 
     @Test
@@ -57,7 +101,8 @@ class VectorRulesTest {
         assertThat(f16.refuseStored(new float[] {-1e9f})).isEqualTo(Reason.NOT_OF_ELEMENT);
         assertThat(f16.refuseQuery(new float[] {1e9f})).isNull();
         VectorRules bf16 = new VectorRules(1, false, Element.BF16);
-        assertThat(bf16.refuseStored(new float[] {-3.38e38f})).isNull();
+        assertThat(bf16.refuseStored(new float[] {-1e15f})).isNull();
+        assertThat(bf16.refuseStored(new float[] {-3.38e38f})).isEqualTo(Reason.NORM_TOO_LARGE);
         assertThat(bf16.refuseStored(new float[] {Float.MAX_VALUE}))
                 .isEqualTo(Reason.NOT_OF_ELEMENT);
     }
