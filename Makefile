@@ -43,6 +43,10 @@ PRELOAD ?= 150000
 RATE ?= 800
 AUDITS ?= 500
 
+# Of bench-writes.
+WRITE_ROWS ?= 100000,1000000
+DIMENSION ?= 128
+
 # Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
@@ -68,7 +72,7 @@ CODES_KIB ?= 2048
 JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
-	bench bench-peers bench-plots bench-runbooks bench-ingest bench-guard bench-storage bench-templates \
+	bench bench-peers bench-plots bench-runbooks bench-ingest bench-writes bench-guard bench-storage bench-templates \
 	bench-encoders bench-restore bench-job run data data-sift savepoint-fixture clean
 
 help: ## what can be made
@@ -243,6 +247,10 @@ bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove
 		--metric $(METRIC) --rows $(ROWS) --rounds $(ROUNDS) --target $(TARGET) \
 		--out run/ingest/$(DATA)-$(ROWS).json >run/ingest/$(DATA)-$(ROWS).md
 	cat run/ingest/$(DATA)-$(ROWS).md
+
+bench-writes: ## CPU time of single writes, case by case: WRITE_ROWS=100000,1000000 DIMENSION=
+	$(CARGO) bench -q -p vstream-index --bench writes -- --rows $(WRITE_ROWS) \
+		--dimension $(DIMENSION)
 
 bench-guard: data ## the recall guard's estimate beside the true recall, and what it costs
 	$(CARGO) build --release -q -p vstream-bench --bin audits
