@@ -13,9 +13,11 @@
 
 use std::sync::{Arc, Weak};
 
+use vstream_quantize::rabitq::QueryTable;
+use vstream_quantize::Form;
 use vstream_vector::{kernels, KMeans, KMeansSettings, Metric};
 
-use super::batch::{alive_lanes, Batch};
+use super::batch::Batch;
 use super::leaf::{Leaf, LeafId};
 use super::{Cluster, Place};
 use crate::rows::distance;
@@ -169,31 +171,83 @@ impl Cluster {
     }
 
     /// Moves rows of `neighbours` that a new leaf serves better.
+    ///
+    /// Codes say first which rows that may be, so that few rows are loaded.
     fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>]) {
-        let mut moved = Batch::new(&self.shared);
+        let shared = self.shared.clone();
+        let mut moved = Batch::new(&shared);
         let mut targets = Vec::new();
+        let mut near = NearSides::default();
+        let mut rows = Vec::new();
         for leaf in neighbours {
-            for (at, chunk) in leaf.chunks().enumerate() {
-                for lane in alive_lanes(&chunk.rows) {
-                    let row = chunk.rows.vector(lane);
-                    let mut best = (distance(Metric::L2, &leaf.center, row), None);
-                    for leaf in new {
-                        let gap = distance(Metric::L2, &leaf.center, row);
-                        if gap < best.0 {
-                            best = (gap, Some(leaf.id));
-                        }
+            near.turn(&leaf.centroid, new);
+            rows.clear();
+            leaf.for_each_block(|at, chunk, codes, _| {
+                let mut lanes = near.lanes(shared.form, codes);
+                while lanes != 0 {
+                    let lane = lanes.trailing_zeros() as usize;
+                    lanes &= lanes - 1;
+                    if chunk.rows.is_alive(lane) {
+                        chunk.rows.prefetch(lane);
+                        rows.push((at, lane));
                     }
-                    if let Some(target) = best.1 {
-                        targets.push((target, moved.len()));
-                        moved.push(&self.shared, &chunk.rows, lane, self.placed);
-                        let position = super::leaf::position(at, lane);
-                        self.kill(Place { leaf: leaf.id, position }, self.placed);
+                }
+            });
+            for &(at, lane) in &rows {
+                let chunk = &leaf.chunk(at).rows;
+                let row = chunk.vector(lane);
+                let mut best = (distance(Metric::L2, &leaf.center, row), None);
+                for leaf in new {
+                    let gap = distance(Metric::L2, &leaf.center, row);
+                    if gap < best.0 {
+                        best = (gap, Some(leaf.id));
                     }
+                }
+                if let Some(target) = best.1 {
+                    targets.push((target, moved.len()));
+                    moved.push(&shared, chunk, lane, self.placed);
+                    let position = super::leaf::position(at, lane);
+                    self.kill(Place { leaf: leaf.id, position }, self.placed);
                 }
             }
         }
         self.counts.moved += targets.len() as u64;
         self.append_moved(&moved, targets);
+    }
+}
+
+/// Standard deviations of a code's estimate by which a row may be farther from a new centroid than
+/// from its own and is still looked at.
+const DEVIATIONS: f32 = 1.0;
+
+/// Tables that tell by codes which rows of one leaf may belong to others.
+#[derive(Default)]
+struct NearSides {
+    /// With the squared distance from centroid to centroid; the first `len` are in use.
+    tables: Vec<(QueryTable, f32)>,
+    len: usize,
+    away: Vec<f32>,
+}
+
+impl NearSides {
+    /// Turns to the rows around `centroid` and to these other leaves.
+    fn turn(&mut self, centroid: &[f32], others: &[Arc<Leaf>]) {
+        self.len = others.len();
+        self.tables.resize_with(self.tables.len().max(self.len), Default::default);
+        for ((table, gap), other) in self.tables.iter_mut().zip(others) {
+            self.away.clear();
+            self.away.extend(other.centroid.iter().zip(centroid).map(|(other, own)| other - own));
+            *gap = kernels::norm_squared(&self.away);
+            table.build(&self.away);
+        }
+    }
+
+    /// Lanes whose rows may be nearer to another leaf's centroid.
+    fn lanes(&self, form: Form, codes: &[u8]) -> u32 {
+        let tables = self.tables[..self.len].iter();
+        tables.fold(0, |lanes, (table, gap)| {
+            lanes | table.lanes_nearer(form, codes, *gap, DEVIATIONS)
+        })
     }
 }
 
