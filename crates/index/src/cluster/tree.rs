@@ -23,8 +23,8 @@ pub(crate) struct Root {
 #[derive(Clone)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Arc<Node>>,
-    /// `nodes × padded`: the mean of each node's leaf centroids.
-    pub(crate) centroids: Vec<f32>,
+    /// `nodes × padded`: the mean of each node's leaf centroids. Copied only when one changes.
+    pub(crate) centroids: Arc<Vec<f32>>,
     pub(crate) leaves: usize,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Tree {
 pub(crate) struct Node {
     pub(crate) leaves: Vec<Arc<Leaf>>,
     /// The leaves' centroids as bytes, for a first look.
-    pub(crate) coded: Centroids,
+    pub(crate) coded: Arc<Centroids>,
     /// Length of each centroid, for ranking by inner product.
     pub(crate) lengths: Vec<f32>,
     /// Mean of the centroids.
@@ -41,7 +41,7 @@ pub(crate) struct Node {
 
 impl Tree {
     pub(crate) fn empty() -> Tree {
-        Tree { nodes: Vec::new(), centroids: Vec::new(), leaves: 0 }
+        Tree { nodes: Vec::new(), centroids: Arc::default(), leaves: 0 }
     }
 
     /// Every leaf, node by node.
@@ -63,7 +63,15 @@ impl Node {
         mean.iter_mut().for_each(|m| *m /= leaves.len() as f32);
         let lengths = leaves.iter().map(|leaf| kernels::norm_squared(&leaf.centroid).sqrt());
         let lengths = lengths.collect();
-        Node { coded: Centroids::build(&rows, padded), lengths, mean, leaves }
+        Node { coded: Arc::new(Centroids::build(&rows, padded)), lengths, mean, leaves }
+    }
+
+    /// This node with another leaf at `at`, which has the same centroid.
+    pub(crate) fn with_leaf(&self, at: usize, leaf: Arc<Leaf>) -> Node {
+        let mut leaves = self.leaves.clone();
+        leaves[at] = leaf;
+        let (lengths, mean) = (self.lengths.clone(), self.mean.clone());
+        Node { coded: self.coded.clone(), lengths, mean, leaves }
     }
 
     /// Bytes held beside the leaves.
