@@ -48,7 +48,7 @@ pub struct ClusterSettings {
     pub reassign_leaves: usize,
     /// Leaves of an inner node at most.
     pub node_leaves_max: usize,
-    /// Jobs per batch at most: splits, merges, rewrites, reassignments from 8 leaves. A leaf that is
+    /// Jobs per batch at most: splits, merges, rewrites, reassignments from 4 leaves. A leaf that is
     /// half as large again as it may be is handled beyond that.
     pub jobs_per_batch: usize,
     /// Whether four bits per dimension are kept beside the one that is scanned, for a second look

@@ -249,6 +249,8 @@ pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScra
         nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
         nodes.truncate(ROUTED_NODES);
     }
+    // With the nearest node first, few leaves of the others pass those kept so far.
+    nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     near.clear();
     for &(_, node) in nodes.iter() {
         tree.nodes[node as usize].coded.scan(Form::L2, rotated, scan, estimates);
@@ -263,10 +265,12 @@ pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScra
             }
         }
     }
-    let leaves = near
-        .iter()
-        .map(|&(_, node, child)| &tree.nodes[node as usize].leaves[child as usize])
-        .map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
+    let leaf =
+        |&(_, node, child): &(f32, u32, u32)| &tree.nodes[node as usize].leaves[child as usize];
+    near.iter().for_each(|at| leaf(at).prefetch_head());
+    near.iter().for_each(|at| kernels::prefetch(&leaf(at).centroid));
+    let leaves =
+        near.iter().map(leaf).map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
     leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
 }
 

@@ -24,7 +24,7 @@ use super::{Cluster, Place};
 use crate::rows::distance;
 
 /// Leaves whose rows are compared with new centres in one job.
-const REASSIGNED_TOGETHER: usize = 8;
+const REASSIGNED_TOGETHER: usize = 4;
 
 /// Rows of leaves around new ones, to be compared with their centres in a later batch: until then
 /// they are found where they are. Leaves that are gone by then are passed over.
@@ -175,6 +175,7 @@ impl Cluster {
         let mut room: Vec<usize> = new.iter().map(|leaf| self.room(leaf.id)).collect();
         let mut near = NearSides::default();
         let mut rows = Vec::new();
+        neighbours.iter().for_each(|leaf| leaf.prefetch_codes());
         for leaf in neighbours {
             near.turn(&leaf.centroid, new);
             rows.clear();
