@@ -46,9 +46,9 @@ impl Cluster {
         if has_lost && state.alive() * 2 < settings.leaf_rows_max && self.tree.leaves > 1 {
             return Some(Job::MergeIfThin);
         }
-        // A fifth of dead rows costs a query as much as a fifth more probes, and memory; an eighth
-        // would cost a stream that replaces rows seven copies per row instead of four.
-        let is_worn = state.dead >= 32 && state.dead * 5 > state.rows;
+        // A sixth of dead rows costs a query as much as a sixth more probes, and memory; an eighth
+        // would cost a stream that replaces rows seven copies per row instead of five.
+        let is_worn = state.dead >= 32 && state.dead * 6 > state.rows;
         is_worn.then_some(Job::Rewrite)
     }
 

@@ -26,6 +26,11 @@ use crate::rows::distance;
 /// Leaves whose rows are compared with new centres in one job.
 const REASSIGNED_TOGETHER: usize = 4;
 
+/// Squared distances are equal if they differ by less than this part of the squared length of a
+/// centroid: leaves of equal rows have means that differ by their rounding, and would otherwise pass
+/// their rows to each other at every split.
+const ROUNDING: f32 = 1e-11;
+
 /// Rows of leaves around new ones, to be compared with their centres in a later batch: until then
 /// they are found where they are. Leaves that are gone by then are passed over.
 pub(super) struct Reassignment {
@@ -107,13 +112,15 @@ impl Cluster {
 
         let mut near: Vec<(&Leaf, usize)> =
             neighbours.iter().map(|leaf| (&**leaf, self.room(leaf.id))).collect();
+        let nothing = ROUNDING * kernels::norm_squared(&leaf.centroid);
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
         let mut leavers: Vec<(LeafId, usize)> = Vec::new();
         for (row, &side) in sides.iter().enumerate() {
             let (side, rotated) = (usize::from(side), rows.rotated(row));
             let own = kernels::l2_squared(rotated, &new[side].centroid);
             let before = kernels::l2_squared(rotated, &leaf.centroid);
-            let nearer = if before < own { nearest(&mut near, rotated, own) } else { None };
+            let may_leave = before < own && own > nothing;
+            let nearer = if may_leave { nearest(&mut near, rotated, own) } else { None };
             match nearer {
                 Some(target) => leavers.push((target, row)),
                 None => groups[side].push(row),
@@ -179,6 +186,7 @@ impl Cluster {
         for leaf in neighbours {
             near.turn(&leaf.centroid, new);
             rows.clear();
+            let nothing = ROUNDING * kernels::norm_squared(&leaf.centroid);
             leaf.for_each_block(|at, chunk, codes, _| {
                 let mut lanes = near.lanes(shared.form, codes);
                 while lanes != 0 {
@@ -193,7 +201,7 @@ impl Cluster {
             for &(at, lane) in &rows {
                 let chunk = &leaf.chunk(at).rows;
                 let row = chunk.vector(lane);
-                let mut best = (distance(Metric::L2, &leaf.center, row), None);
+                let mut best = (distance(Metric::L2, &leaf.center, row) - nothing, None);
                 for (side, leaf) in new.iter().enumerate() {
                     let gap = distance(Metric::L2, &leaf.center, row);
                     if gap < best.0 {
@@ -236,6 +244,11 @@ impl NearSides {
             self.away.clear();
             self.away.extend(other.centroid.iter().zip(centroid).map(|(other, own)| other - own));
             *gap = kernels::norm_squared(&self.away);
+            if *gap <= ROUNDING * kernels::norm_squared(centroid) {
+                // No row is nearer to the same place.
+                self.away.fill(0.0);
+                *gap = 0.0;
+            }
             table.build(&self.away);
         }
     }

@@ -163,3 +163,17 @@ fn small_leaves_and_large_batches_stay_bounded_too() {
     run(3, Metric::L2, small);
     run(4, Metric::L2, ClusterSettings { batch_rows: 500, second_look: true, ..small });
 }
+
+/// Leaves of equal rows have centres that differ by rounding alone: their rows stay where they are.
+#[test]
+fn equal_rows_are_not_moved_from_leaf_to_leaf() {
+    let mut stream = Stream::new(5, Metric::L2, ClusterSettings::default());
+    let rows = 30_000;
+    for id in 0..rows {
+        let at = stream.random.below(stream.shared.len());
+        stream.upsert(id, stream.shared[at].clone());
+    }
+    let stats = stream.index.stats();
+    assert!(stats.splits > 50, "{stats:?}");
+    assert!(stats.moved * 10 < rows && stats.merges * 10 < stats.splits, "{stats:?}");
+}
