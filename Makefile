@@ -49,6 +49,10 @@ RECORD := python3 bench/results.py record
 # Of bench-recall: arguments of target/release/recall; none for the whole table.
 RECALL ?=
 
+# Of bench-writes.
+WRITE_ROWS ?= 100000,1000000
+DIMENSION ?= 128
+
 # Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
@@ -74,9 +78,9 @@ CODES_KIB ?= 2048
 JOB_RUNS ?= raw json exactly-once
 
 .PHONY: help build native java python demo test test-s3 test-peers chaos model crash-lab fuzz lint \
-	bench bench-peers bench-plots bench-tables bench-recall bench-runbooks bench-ingest bench-guard bench-storage \
-	bench-templates bench-encoders bench-restore bench-job run data data-sift data-text \
-	savepoint-fixture clean
+	bench bench-peers bench-plots bench-tables bench-recall bench-runbooks bench-ingest bench-writes \
+	bench-guard bench-storage bench-templates bench-encoders bench-restore bench-job run data data-sift \
+	data-text savepoint-fixture clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -276,6 +280,10 @@ bench-recall: data ## recall against target, truth and estimate: RECALL='--case 
 
 bench-tables: ## put the tables of bench/results into docs/benchmarks.md
 	python3 bench/results.py render docs/benchmarks.md
+
+bench-writes: ## CPU time of single writes, case by case: WRITE_ROWS=100000,1000000 DIMENSION=
+	$(CARGO) bench -q -p vstream-index --bench writes -- --rows $(WRITE_ROWS) \
+		--dimension $(DIMENSION)
 
 bench-guard: data ## the recall guard's estimate beside the true recall, and what it costs
 	$(CARGO) build --release -q -p vstream-bench --bin audits

@@ -7,6 +7,8 @@
 
 use std::hash::BuildHasher;
 
+use vstream_vector::kernels;
+
 use crate::slab::Slots;
 
 const TABLES: usize = 64;
@@ -62,6 +64,15 @@ impl ById {
         let table = &self.tables[table_of(hash)];
         let at = table.find(self.seed, hash, id).ok()?;
         Some(table.entries[at].place)
+    }
+
+    /// Starts loading what [`ById::insert`] will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u64) {
+        let hash = hash(self.seed, id);
+        let table = &self.tables[table_of(hash)];
+        let home = table.home(hash);
+        kernels::prefetch(&table.entries[home..home + 1]);
     }
 
     /// Sets the place of an id, which is not `(u32::MAX, u32::MAX)`.

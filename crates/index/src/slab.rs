@@ -7,33 +7,37 @@
 //! slab is unmapped, and one that is less than half full gives back the pages under its free blocks.
 //!
 //! One pool per process, a class of slabs per block size, lowest slab first, so that later slabs
-//! drain. Allocation happens once per 32 rows or per leaf; a lock is enough.
+//! drain. Allocation happens once per 32 rows or per leaf; a lock is enough. The memory of the next
+//! slabs is made ready aside (`spare.rs`), since a write should not wait for 2 MiB of zeros.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{align_of, needs_drop, size_of};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 
+mod spare;
+
 const SLAB: usize = 2 << 20;
-const PAGE: usize = 4096;
 /// Blocks begin at cache lines.
 const ALIGN: usize = 64;
 /// A larger block is a mapping of its own.
 const BLOCK_MAX: usize = SLAB / 16;
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { classes: BTreeMap::new() });
-
 fn pool() -> MutexGuard<'static, Pool> {
+    static POOL: OnceLock<Mutex<Pool>> = OnceLock::new();
+    let pool = POOL.get_or_init(|| Mutex::new(Pool::new(rustix::param::page_size())));
     // Every change of the pool is complete before anything can panic.
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Pool {
     /// By bytes of a block.
     classes: BTreeMap<usize, Class>,
+    /// Bytes of a page: the system gives back whole pages, and some have 16 or 64 KiB.
+    page: usize,
 }
 
 #[derive(Default)]
@@ -46,15 +50,51 @@ struct Class {
 }
 
 struct Slab {
-    memory: MmapMut,
-    /// Of the first block in `memory`, so that blocks lie in one huge page.
-    offset: usize,
-    /// That first block.
-    base: NonNull<u8>,
+    mapping: Mapping,
     used: Vec<bool>,
     live: usize,
     /// Free blocks have given their pages back.
     thin: bool,
+}
+
+/// 2 MiB that begin at a multiple of 2 MiB.
+struct Mapping {
+    memory: MmapMut,
+    /// Of the slab in `memory`.
+    offset: usize,
+    base: NonNull<u8>,
+}
+
+// SAFETY: `base` points into `memory`, which the mapping owns.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Memory that the system gives page by page.
+    fn new() -> Mapping {
+        // Twice the size, so that an aligned slab lies inside; the rest is never touched.
+        let mut memory = map(2 * SLAB);
+        let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
+        let offset = start.as_ptr().align_offset(SLAB);
+        // SAFETY: an aligned address lies within the first of two slabs.
+        let base = unsafe { start.add(offset) };
+        Mapping { memory, offset, base }
+    }
+
+    /// As [`Mapping::new`], as one huge page where the system has them.
+    fn huge() -> Mapping {
+        let mapping = Mapping::new();
+        // Without huge pages it is slower and just as right.
+        let _refused = mapping.memory.advise_range(Advice::HugePage, mapping.offset, SLAB);
+        mapping
+    }
+
+    /// Makes the system find the memory now.
+    fn touch(&mut self) {
+        for at in (0..SLAB).step_by(4096) {
+            // SAFETY: the byte lies in the slab, which nobody else has yet.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
+    }
 }
 
 /// Memory of one owner, aligned to a cache line; what is in it at first is unspecified.
@@ -68,8 +108,6 @@ enum Home {
     Own { _memory: MmapMut },
 }
 
-// SAFETY: `base` points into `memory`, which the slab owns.
-unsafe impl Send for Slab {}
 // SAFETY: a block is plain memory that nobody else refers to; its owner decides who may touch it.
 unsafe impl Send for Block {}
 // SAFETY: as above; `Block` itself offers no access.
@@ -106,12 +144,18 @@ fn map(bytes: usize) -> MmapMut {
     match MmapOptions::new().len(bytes).map_anon() {
         Ok(memory) => memory,
         Err(_) => std::alloc::handle_alloc_error(
-            std::alloc::Layout::from_size_align(bytes, PAGE).expect("a size below isize::MAX"),
+            std::alloc::Layout::from_size_align(bytes, ALIGN).expect("a size below isize::MAX"),
         ),
     }
 }
 
 impl Pool {
+    /// * `page`: bytes of a page, a power of two up to a slab.
+    fn new(page: usize) -> Pool {
+        assert!(page.is_power_of_two() && page <= SLAB, "pages of {page} bytes");
+        Pool { classes: BTreeMap::new(), page }
+    }
+
     fn take(&mut self, bytes: usize) -> Block {
         let class = self.classes.entry(bytes).or_default();
         let at = match class.open.first() {
@@ -128,11 +172,12 @@ impl Pool {
         // Once it is nearly full again, a block that comes and goes should cost no system call.
         slab.thin &= slab.live * 4 < slab.used.len() * 3;
         // SAFETY: a slab has room for all its blocks.
-        let start = unsafe { slab.base.add(block * bytes) };
+        let start = unsafe { slab.mapping.base.add(block * bytes) };
         Block { start, home: Home::Slab { bytes, slab: at, block: block as u32 } }
     }
 
     fn give_back(&mut self, bytes: usize, at: u32, block: usize) {
+        let page = self.page;
         let class = self.classes.get_mut(&bytes).expect("the class of a block");
         let slab = class.slabs[at as usize].as_mut().expect("the slab of a block");
         slab.used[block] = false;
@@ -143,29 +188,20 @@ impl Pool {
             class.slabs[at as usize] = None;
             class.vacant.push(at);
         } else if slab.thin {
-            slab.release_around(bytes, block);
+            slab.release_around(page, bytes, block);
         } else if slab.live * 2 < slab.used.len() {
             slab.thin = true;
-            slab.release_all(bytes);
+            slab.release_all(page, bytes);
         }
     }
 }
 
 impl Class {
     fn add_slab(&mut self, bytes: usize) -> u32 {
-        // Twice the size, so that an aligned slab lies inside; what is outside is never touched.
-        let mut memory = map(2 * SLAB);
-        let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
-        let offset = start.as_ptr().align_offset(SLAB);
-        // SAFETY: an aligned address lies within the first of two slabs.
-        let base = unsafe { start.add(offset) };
         // The first slab of a size grows page by page: a small collection stays small.
-        if !self.slabs.is_empty() {
-            // Without huge pages it is slower and just as right.
-            let _refused = memory.advise_range(Advice::HugePage, offset, SLAB);
-        }
+        let mapping = if self.slabs.is_empty() { Mapping::new() } else { spare::take() };
         let used = vec![false; SLAB / bytes];
-        let slab = Slab { memory, offset, base, used, live: 0, thin: false };
+        let slab = Slab { mapping, used, live: 0, thin: false };
         let at = self.vacant.pop().unwrap_or_else(|| {
             self.slabs.push(None);
             self.slabs.len() as u32 - 1
@@ -178,42 +214,47 @@ impl Class {
 
 impl Slab {
     /// Gives back the pages that lie wholly under free blocks, this one among them.
-    fn release_around(&self, bytes: usize, block: usize) {
+    fn release_around(&self, page: usize, bytes: usize, block: usize) {
         // Beyond a page to either side nothing new can be covered.
-        let reach = PAGE.div_ceil(bytes);
+        let reach = page.div_ceil(bytes);
         let free = |at: &usize| !self.used[*at];
         let before = (block.saturating_sub(reach)..block).rev().take_while(free).count();
         let end = self.used.len().min(block + 1 + reach);
         let after = (block + 1..end).take_while(free).count();
-        self.release(bytes, block - before, block + 1 + after);
+        self.release(page, bytes, block - before..block + 1 + after);
     }
 
-    fn release_all(&self, bytes: usize) {
+    fn release_all(&self, page: usize, bytes: usize) {
         let mut at = 0;
         for run in self.used.chunk_by(|a, b| a == b) {
             if !run[0] {
-                self.release(bytes, at, at + run.len());
+                self.release(page, bytes, at..at + run.len());
             }
             at += run.len();
         }
     }
 
     /// Gives back the pages wholly under these blocks, which are free.
-    fn release(&self, bytes: usize, first: usize, end: usize) {
-        let from = (first * bytes).next_multiple_of(PAGE);
-        let to = end * bytes / PAGE * PAGE;
-        if from < to {
+    fn release(&self, page: usize, bytes: usize, blocks: Range<usize>) {
+        let pages = whole_pages(page, blocks.start * bytes..blocks.end * bytes);
+        if !pages.is_empty() {
             // SAFETY: nobody owns these blocks, so nobody minds that they read as zeros now; the
-            // pages lie inside the mapping. If the kernel refuses, the memory is merely kept.
+            // pages lie inside the slab, which begins at a page of any size up to its own. If the
+            // kernel refuses, the memory is merely kept.
             let _refused = unsafe {
-                self.memory.unchecked_advise_range(
+                self.mapping.memory.unchecked_advise_range(
                     UncheckedAdvice::DontNeed,
-                    self.offset + from,
-                    to - from,
+                    self.mapping.offset + pages.start,
+                    pages.len(),
                 )
             };
         }
     }
+}
+
+/// The bytes of the pages that lie wholly in `bytes`.
+fn whole_pages(page: usize, bytes: Range<usize>) -> Range<usize> {
+    bytes.start.next_multiple_of(page)..bytes.end / page * page
 }
 
 /// A slice of values that live in a block.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::leaf::Leaf;
-use super::place::Incoming;
+use super::place::{Code, Incoming};
 use super::Shared;
 use crate::rows::{RowChunk, Sequence};
 
@@ -60,14 +60,31 @@ impl Batch {
         &self.rotated[row * self.padded..][..self.padded]
     }
 
-    /// All rows as `f32`, `rows × dimension`.
-    pub(super) fn vectors(&self) -> Vec<f32> {
-        let dimension = self.buffer.len();
-        let mut vectors = vec![0.0; self.rows.len() * dimension];
-        for (out, (rows, lane, _)) in vectors.chunks_exact_mut(dimension).zip(&self.rows) {
-            rows.vector(*lane).read(out);
+    /// All rows after the rotation, `rows × padded`.
+    pub(super) fn all_rotated(&self) -> &[f32] {
+        &self.rotated
+    }
+
+    /// Ids of the rows.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rows.iter().map(|(rows, lane, _)| rows.key(*lane).id)
+    }
+
+    /// Mean of the rows of each side, not rotated; `without` is that of no rows at all.
+    pub(super) fn means(&self, sides: &[u8], without: &[f32]) -> Vec<Vec<f32>> {
+        let Some(&last) = sides.iter().max() else { return vec![without.to_vec()] };
+        let mut means = vec![vec![0.0f32; without.len()]; usize::from(last) + 1];
+        let mut counts = vec![0.0f32; means.len()];
+        let mut row = vec![0.0f32; without.len()];
+        for ((rows, lane, _), &side) in self.rows.iter().zip(sides) {
+            rows.vector(*lane).read(&mut row);
+            means[usize::from(side)].iter_mut().zip(&row).for_each(|(m, &x)| *m += x);
+            counts[usize::from(side)] += 1.0;
         }
-        vectors
+        for (mean, count) in means.iter_mut().zip(counts) {
+            mean.iter_mut().for_each(|m| *m /= count.max(1.0));
+        }
+        means
     }
 
     /// A row as `append` takes it, visible from `inserted` on if that is given.
@@ -77,7 +94,7 @@ impl Batch {
             key: rows.key(*lane),
             vector: rows.vector(*lane),
             inserted: inserted.unwrap_or(*own),
-            rotated: self.rotated(row),
+            code: Code::Of(self.rotated(row)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::extended::{self, ExtendedFactors, EXTENDED_FACTOR_BYTES};
-use vstream_quantize::rabitq::{block_bytes, clear, pack_lane, Factors, BLOCK};
+use vstream_quantize::rabitq::{block_bytes, clear, copy_lane, pack_lane, Factors, BLOCK};
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
@@ -81,6 +81,12 @@ impl CodeBlock {
         pack_lane(&mut self.codes, padded, self.len, bits, factors);
         self.len += 1;
     }
+
+    /// Adds the code that a row has in a block of the same centroid.
+    pub(crate) fn push_copy(&mut self, padded: usize, block: &[u8], lane: usize) {
+        copy_lane(padded, (block, lane), (&mut self.codes, self.len));
+        self.len += 1;
+    }
 }
 
 impl LeafChunk {
@@ -114,13 +120,18 @@ impl LeafChunk {
         self.fine.as_ref().expect("a chunk with fine codes").push(pen, code);
     }
 
+    /// Fine code and factors of a row whose code was published, as they were pushed.
+    #[inline]
+    pub(crate) fn fine_row(&self, padded: usize, lane: usize) -> &[u8] {
+        let bytes = fine_bytes(padded);
+        self.fine.as_ref().expect("a chunk with fine codes").slice(lane * bytes, bytes)
+    }
+
     /// Fine code and factors of a row whose code was published.
     #[inline]
     pub(crate) fn fine(&self, padded: usize, lane: usize) -> (&[u8], ExtendedFactors) {
-        let bytes = fine_bytes(padded);
-        let fine = self.fine.as_ref().expect("a chunk with fine codes");
         let (code, factors) =
-            fine.slice(lane * bytes, bytes).split_last_chunk().expect("a code has factors");
+            self.fine_row(padded, lane).split_last_chunk().expect("a code has factors");
         (code, ExtendedFactors::from_bytes(*factors))
     }
 

@@ -47,54 +47,87 @@ impl Cluster {
         if has_lost && state.alive() * 2 < settings.leaf_rows_max && self.tree.leaves > 1 {
             return Some(Job::MergeIfThin);
         }
-        // An eighth of dead rows costs a query as much as an eighth more probes, and memory; a
-        // rewrite costs less than a split, and one in four leaves needs one while it fills.
-        let is_worn = state.dead >= 32 && state.dead * 8 > state.rows;
+        // A sixth of dead rows costs a query as much as a sixth more probes, and memory; an eighth
+        // would cost a stream that replaces rows seven copies per row instead of five.
+        let is_worn = state.dead >= 32 && state.dead * 6 > state.rows;
         is_worn.then_some(Job::Rewrite)
     }
 
     /// Queues `leaf` if there is something to do.
     pub(super) fn queue_if_due(&mut self, leaf: LeafId) {
+        let is_overfull = self.is_overfull(leaf);
         if !self.state(leaf).queued && self.plan(leaf).is_some() {
             self.state_mut(leaf).queued = true;
             self.queue.push_back(leaf);
         }
+        if is_overfull && !std::mem::replace(&mut self.state_mut(leaf).overfull, true) {
+            self.overfull.push(leaf);
+        }
     }
 
-    /// Does a bounded number of queued jobs. The caller commits.
+    /// True if a leaf holds half as many rows again as it may, dead ones included.
     ///
-    /// Reassignments come first, and a split counts as two jobs: each takes some 0.3 ms at 128
-    /// dimensions. A leaf at twice its limit is always handled, so that no leaf runs out of chunks.
-    pub(super) fn maintain(&mut self) {
+    /// Such a leaf always needs a split, a merge or a rewrite: a third of its rows is dead if fewer
+    /// live than it may hold.
+    fn is_overfull(&self, leaf: LeafId) -> bool {
+        let state = self.leaves.get(leaf as usize).and_then(Option::as_ref);
+        state.is_some_and(|state| state.rows > self.settings.leaf_rows_max * 3 / 2)
+    }
+
+    /// Does a bounded number of jobs after `placed` rows came. The caller commits.
+    ///
+    /// 1. The fullest of the overfull leaves, and one more for every half leaf of rows that came:
+    ///    as fast as rows can fill leaves. Largest first, so that no leaf grows much further: with
+    ///    `n` of them overfull at once, by `ln n` batches of rows at most.
+    /// 2. Reassignments: until they are done, rows are not where they are looked for.
+    /// 3. The queue, oldest first.
+    pub(super) fn maintain(&mut self, placed: usize) {
         self.deletes_since_maintenance = 0;
         let mut jobs = 0;
-        while jobs < self.settings.jobs_per_batch {
-            let Some(due) = self.reassignments.pop_front() else { break };
-            self.reassign(&due);
+        for _ in 0..1 + 2 * placed / self.settings.leaf_rows_max {
+            let Some(leaf) = self.fullest() else { break };
+            self.do_job(leaf);
             jobs += 1;
         }
-        for _ in 0..self.queue.len() {
-            let Some(&leaf) = self.queue.front() else { break };
-            let overfull = self.leaves[leaf as usize]
-                .as_ref()
-                .is_some_and(|state| state.rows > self.settings.leaf_rows_max * 3 / 2);
-            if jobs >= self.settings.jobs_per_batch && !overfull {
-                break;
-            }
-            self.queue.pop_front();
-            let Some(state) = self.leaves[leaf as usize].as_mut() else { continue };
-            if !std::mem::take(&mut state.queued) {
+        while jobs < self.settings.jobs_per_batch {
+            if let Some(due) = self.reassignments.pop_front() {
+                self.reassign(&due);
+                jobs += 1;
                 continue;
             }
-            let Some(job) = self.plan(leaf) else { continue };
-            jobs += if job == Job::Split { 2 } else { 1 };
-            match job {
-                Job::Split => self.split(leaf),
-                Job::Merge => self.merge(leaf),
-                Job::MergeIfThin => self.merge_if_thin(leaf),
-                Job::Rewrite => self.rewrite(leaf),
+            let Some(leaf) = self.queue.pop_front() else { break };
+            let Some(state) = self.leaves[leaf as usize].as_mut() else { continue };
+            if std::mem::take(&mut state.queued) && self.do_job(leaf) {
+                jobs += 1;
             }
         }
+    }
+
+    /// The overfull leaf with most rows.
+    fn fullest(&mut self) -> Option<LeafId> {
+        let mut overfull = std::mem::take(&mut self.overfull);
+        // A leaf that went is passed over; its id may be that of another leaf by now.
+        overfull.retain(|&leaf| self.is_overfull(leaf));
+        let fullest = overfull.iter().copied().max_by_key(|&leaf| self.state(leaf).rows);
+        self.overfull = overfull;
+        fullest
+    }
+
+    /// Does what `leaf` needs now; false if that is nothing.
+    fn do_job(&mut self, leaf: LeafId) -> bool {
+        let Some(job) = self.plan(leaf) else { return false };
+        match job {
+            Job::Split => self.split(leaf),
+            Job::Merge => self.merge(leaf),
+            Job::MergeIfThin => self.merge_if_thin(leaf),
+            Job::Rewrite => self.rewrite(leaf),
+        }
+        true
+    }
+
+    /// Rows that a leaf may be given which need not go there.
+    pub(super) fn room(&self, leaf: LeafId) -> usize {
+        (self.settings.leaf_rows_max * 5 / 4).saturating_sub(self.state(leaf).rows)
     }
 
     /// Spreads the living rows of a small leaf over their nearest other leaves.
@@ -171,10 +204,19 @@ impl Cluster {
         }
     }
 
+    /// Puts a leaf with the same centroid where `old` was in the tree.
+    pub(super) fn replace_alike(&mut self, node: u32, old: LeafId, new: LeafId) {
+        let leaf = self.state(new).leaf.clone();
+        let node = &mut Arc::make_mut(&mut self.tree).nodes[node as usize];
+        let at = node.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        *node = Arc::new(node.with_leaf(at, leaf));
+    }
+
     fn set_node(&mut self, at: u32, node: Node) {
         let padded = self.shared.rotation.padded();
         let tree = Arc::make_mut(&mut self.tree);
-        tree.centroids[at as usize * padded..][..padded].copy_from_slice(&node.mean);
+        let centroids = Arc::make_mut(&mut tree.centroids);
+        centroids[at as usize * padded..][..padded].copy_from_slice(&node.mean);
         tree.nodes[at as usize] = Arc::new(node);
     }
 
@@ -183,8 +225,9 @@ impl Cluster {
         let tree = Arc::make_mut(&mut self.tree);
         tree.nodes.swap_remove(node as usize);
         let last = tree.nodes.len() * padded;
-        tree.centroids.copy_within(last.., node as usize * padded);
-        tree.centroids.truncate(last);
+        let centroids = Arc::make_mut(&mut tree.centroids);
+        centroids.copy_within(last.., node as usize * padded);
+        centroids.truncate(last);
         if let Some(moved) = tree.nodes.get(node as usize).cloned() {
             for leaf in &moved.leaves {
                 self.state_mut(leaf.id).node = node;
@@ -223,7 +266,7 @@ impl Cluster {
         leaves.iter().for_each(|leaf| self.state_mut(leaf.id).node = new);
         let node = Node::of(leaves);
         let tree = Arc::make_mut(&mut self.tree);
-        tree.centroids.extend_from_slice(&node.mean);
+        Arc::make_mut(&mut tree.centroids).extend_from_slice(&node.mean);
         tree.nodes.push(Arc::new(node));
     }
 }

@@ -10,6 +10,7 @@
 //! Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ (codes). The search is in `search.rs`.
 
 mod batch;
+mod halves;
 mod leaf;
 mod maintain;
 mod place;
@@ -51,7 +52,8 @@ pub struct ClusterSettings {
     pub reassign_leaves: usize,
     /// Leaves of an inner node at most.
     pub node_leaves_max: usize,
-    /// Jobs per batch at most: merges, rewrites, reassignments from 8 leaves; a split counts as two.
+    /// Jobs per batch at most: splits, merges, rewrites, reassignments from 4 leaves. A leaf that is
+    /// half as large again as it may be is handled beyond that.
     pub jobs_per_batch: usize,
     /// Whether four bits per dimension are kept beside the one that is scanned, for a second look
     /// at the best candidates: `dimension / 2 + 6` bytes per row more, a tenth of the exact
@@ -64,10 +66,10 @@ impl Default for ClusterSettings {
         ClusterSettings {
             leaf_rows_max: 384,
             leaf_rows_min: 64,
-            batch_rows: 32,
+            batch_rows: 8,
             reassign_leaves: 16,
             node_leaves_max: 96,
-            jobs_per_batch: 2,
+            jobs_per_batch: 1,
             second_look: false,
         }
     }
@@ -93,7 +95,7 @@ struct Place {
 }
 
 /// Deletes after which queued jobs run even if no row arrives.
-const DELETES_PER_MAINTENANCE: usize = 32;
+const DELETES_PER_MAINTENANCE: usize = 8;
 
 /// `Place::leaf` of rows in the tail.
 const TAIL: LeafId = LeafId::MAX;
@@ -117,6 +119,8 @@ struct LeafState {
     /// Rows that were deleted or replaced since its centre was their mean.
     lost: usize,
     queued: bool,
+    /// In `Cluster::overfull`.
+    overfull: bool,
 }
 
 /// The cluster index. See the module's steps.
@@ -130,6 +134,8 @@ pub struct Cluster {
     places: ById,
     /// Leaves that await a split, merge or rewrite, oldest first.
     queue: VecDeque<LeafId>,
+    /// Leaves that hold so many rows that they do not wait.
+    overfull: Vec<LeafId>,
     reassignments: VecDeque<Reassignment>,
     sequence: Sequence,
     placed: Sequence,
@@ -173,6 +179,7 @@ impl Cluster {
             tail,
             places: ById::default(),
             queue: VecDeque::new(),
+            overfull: Vec::new(),
             reassignments: VecDeque::new(),
             sequence,
             placed: sequence,
@@ -315,3 +322,6 @@ impl Insert for Cluster {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

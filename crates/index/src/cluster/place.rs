@@ -18,6 +18,9 @@ const ROUTED_NODES: usize = 8;
 /// Leaves whose distance is taken exactly when a row is routed.
 const ROUTED_EXACTLY: usize = 6;
 
+/// Estimates of which the least is taken first.
+const LOOKED_AT_TOGETHER: usize = 16;
+
 /// Buffers of the writer, reused.
 #[derive(Default)]
 pub(super) struct Buffers {
@@ -33,8 +36,15 @@ pub(super) struct Incoming<'a> {
     pub(super) key: RowKey,
     pub(super) vector: VectorRef<'a>,
     pub(super) inserted: Sequence,
-    /// Rotated vector, `padded` long.
-    pub(super) rotated: &'a [f32],
+    pub(super) code: Code<'a>,
+}
+
+/// Where a row's code comes from.
+pub(super) enum Code<'a> {
+    /// The rotated vector, `padded` long.
+    Of(&'a [f32]),
+    /// A block of a leaf with the same centroid, the lane there, and its fine code if there is one.
+    Copied { block: &'a [u8], lane: usize, fine: Option<&'a [u8]> },
 }
 
 impl Cluster {
@@ -73,7 +83,7 @@ impl Cluster {
                     // The batch's sequence hides the row here from readers of every root before it,
                     // who see it in the tail.
                     inserted: placed,
-                    rotated: &rotated[i as usize * padded..][..padded],
+                    code: Code::Of(&rotated[i as usize * padded..][..padded]),
                 }
             });
             self.append(group[0].0, rows);
@@ -85,7 +95,7 @@ impl Cluster {
             self.settings.batch_rows,
         );
         self.tail_dead = 0;
-        self.maintain();
+        self.maintain(lanes.len());
         self.commit();
     }
 
@@ -99,7 +109,7 @@ impl Cluster {
         center.iter_mut().for_each(|c| *c /= lanes.len() as f32);
         let id = self.new_leaf(center, 0);
         let leaf = self.state(id).leaf.clone();
-        let centroids = leaf.centroid.to_vec();
+        let centroids = Arc::new(leaf.centroid.to_vec());
         let node = Node::of(vec![leaf]);
         self.tree = Arc::new(Tree { nodes: vec![Arc::new(node)], centroids, leaves: 1 });
     }
@@ -108,12 +118,22 @@ impl Cluster {
     pub(super) fn new_leaf(&mut self, center: Vec<f32>, node: u32) -> LeafId {
         let mut centroid = vec![0.0; self.shared.rotation.padded()];
         self.shared.rotation.apply(&center, &mut centroid);
+        self.add_leaf(center.into(), centroid.into(), node)
+    }
+
+    /// As [`Cluster::new_leaf`], with a center whose rotation is known.
+    pub(super) fn add_leaf(
+        &mut self,
+        center: Box<[f32]>,
+        centroid: Box<[f32]>,
+        node: u32,
+    ) -> LeafId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.leaves.push(None);
             (self.leaves.len() - 1) as LeafId
         });
         debug_assert!(id != TAIL);
-        let leaf = Leaf::new(id, center.into(), centroid.into());
+        let leaf = Leaf::new(id, center, centroid);
         self.leaves[id as usize] = Some(LeafState {
             leaf: Arc::new(leaf),
             node,
@@ -126,6 +146,7 @@ impl Cluster {
             looked: 0,
             lost: 0,
             queued: false,
+            overfull: false,
         });
         id
     }
@@ -150,17 +171,27 @@ impl Cluster {
             let chunk = state.chunks - 1;
             let open = state.open.as_mut().expect("just opened");
             let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
-            let factors = encode(shared.form, row.rotated, &state.leaf.centroid, &mut bits);
             let centroid = &state.leaf.centroid;
-            state.leaf.widen(kernels::l2_squared(row.rotated, centroid).sqrt());
             let lane = open.push(row.key, row.vector, row.inserted);
-            if let Some(pen) = &mut state.fine_pen {
-                fine.resize(extended::code_bytes(padded), 0);
-                let factors = extended::encode(shared.form, row.rotated, centroid, &mut fine);
-                fine.extend_from_slice(&factors.to_bytes());
-                state.leaf.chunk(chunk).push_fine(pen, &fine);
+            match row.code {
+                Code::Of(rotated) => {
+                    state.leaf.widen(kernels::l2_squared(rotated, centroid).sqrt());
+                    if let Some(pen) = &mut state.fine_pen {
+                        fine.resize(extended::code_bytes(padded), 0);
+                        let factors = extended::encode(shared.form, rotated, centroid, &mut fine);
+                        fine.extend_from_slice(&factors.to_bytes());
+                        state.leaf.chunk(chunk).push_fine(pen, &fine);
+                    }
+                    let factors = encode(shared.form, rotated, centroid, &mut bits);
+                    codes.push(padded, &bits, factors);
+                }
+                Code::Copied { block, lane, fine } => {
+                    if let (Some(pen), Some(fine)) = (&mut state.fine_pen, fine) {
+                        state.leaf.chunk(chunk).push_fine(pen, fine);
+                    }
+                    codes.push_copy(padded, block, lane);
+                }
             }
-            codes.push(padded, &bits, factors);
             let position = super::leaf::position(chunk, lane);
             places.insert(row.key.id, (leaf, position));
             state.rows += 1;
@@ -218,21 +249,32 @@ pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScra
         nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
         nodes.truncate(ROUTED_NODES);
     }
+    // With the nearest node first, few leaves of the others pass those kept so far.
+    nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     near.clear();
     for &(_, node) in nodes.iter() {
         tree.nodes[node as usize].coded.scan(Form::L2, rotated, scan, estimates);
-        for (&estimate, child) in estimates.iter().zip(0..) {
-            keep_nearest(near, (estimate, node, child));
+        for (estimates, first) in estimates.chunks(LOOKED_AT_TOGETHER).zip(0..) {
+            // Few of many pass, so most are dismissed together.
+            let least = estimates.iter().fold(f32::INFINITY, |least, &x| least.min(x));
+            if near.len() == ROUTED_EXACTLY && near[ROUTED_EXACTLY - 1].0 <= least {
+                continue;
+            }
+            for (&estimate, child) in estimates.iter().zip(first * LOOKED_AT_TOGETHER as u32..) {
+                keep_nearest(near, (estimate, node, child));
+            }
         }
     }
-    let leaves = near
-        .iter()
-        .map(|&(_, node, child)| &tree.nodes[node as usize].leaves[child as usize])
-        .map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
+    let leaf =
+        |&(_, node, child): &(f32, u32, u32)| &tree.nodes[node as usize].leaves[child as usize];
+    near.iter().for_each(|at| leaf(at).prefetch_head());
+    near.iter().for_each(|at| kernels::prefetch(&leaf(at).centroid));
+    let leaves =
+        near.iter().map(leaf).map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
     leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
 }
 
-/// Keeps the [`ROUTED_EXACTLY`] least estimates, ascending. Few of many pass the last one.
+/// Keeps the [`ROUTED_EXACTLY`] least estimates, ascending.
 fn keep_nearest(near: &mut Vec<(f32, u32, u32)>, leaf: (f32, u32, u32)) {
     if near.len() == ROUTED_EXACTLY {
         if near[ROUTED_EXACTLY - 1].0 <= leaf.0 {

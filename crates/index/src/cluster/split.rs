@@ -1,8 +1,7 @@
 //! LIRE: split a leaf, or settle its rows around their present mean, and reassign the rows for which
 //! another leaf is now nearer.
 //!
-//! 1. 2-means over the living rows; if a side is below a quarter, cut at that quantile instead, so
-//!    that equal vectors and outliers are divided too. A leaf that is rewritten has one side.
+//! 1. 2-means over the living rows (`halves.rs`). A leaf that is rewritten has one side.
 //! 2. A row of the old leaf that the old centroid served better than its new one may belong to a
 //!    neighbour: check the neighbours' centroids (first necessary condition).
 //! 3. A row of a neighbouring leaf for which a new centroid is nearer than its own moves to the
@@ -13,16 +12,24 @@
 
 use std::sync::{Arc, Weak};
 
-use vstream_vector::{kernels, KMeans, KMeansSettings, Metric};
+use vstream_quantize::rabitq::QueryTable;
+use vstream_quantize::Form;
+use vstream_vector::{kernels, Metric};
 
 use super::batch::{alive_lanes, Batch};
+use super::halves::two_sides;
 use super::leaf::{Leaf, LeafId};
+use super::place::{Code, Incoming};
 use super::{Cluster, Place};
 use crate::rows::distance;
 
-const ITERATIONS: usize = 6;
 /// Leaves whose rows are compared with new centres in one job.
-const REASSIGNED_TOGETHER: usize = 8;
+const REASSIGNED_TOGETHER: usize = 4;
+
+/// Squared distances are equal if they differ by less than this part of the squared length of a
+/// centroid: leaves of equal rows have means that differ by their rounding, and would otherwise pass
+/// their rows to each other at every split.
+const ROUNDING: f32 = 1e-11;
 
 /// Rows of leaves around new ones, to be compared with their centres in a later batch: until then
 /// they are found where they are. Leaves that are gone by then are passed over.
@@ -35,7 +42,9 @@ impl Cluster {
     /// Puts two leaves where one was.
     pub(super) fn split(&mut self, old: LeafId) {
         let neighbours = self.neighbours(old, self.settings.reassign_leaves);
-        self.resettle(old, &neighbours, &|index, vectors| index.two_sides(vectors));
+        let (padded, seed) =
+            (self.shared.rotation.padded(), self.shared.index.seed ^ self.sequence);
+        self.resettle(old, &neighbours, &|rotated| two_sides(rotated, padded, seed));
         self.counts.splits += 1;
     }
 
@@ -48,47 +57,70 @@ impl Cluster {
             (state.lost, state.looked, state.rows)
         };
         if lost * 4 > rows {
-            let dimension = self.shared.index.dimension;
+            let padded = self.shared.rotation.padded();
             // Its mean has moved less than those of a split do.
             let neighbours = self.neighbours(old, self.settings.reassign_leaves / 2);
-            self.resettle(old, &neighbours, &|_, vectors| vec![0; vectors.len() / dimension]);
+            self.resettle(old, &neighbours, &|rotated| vec![0; rotated.len() / padded]);
             return;
         }
         let (leaf, node) = self.take_leaf(old);
-        let new = self.new_leaf(leaf.center.to_vec(), node);
-        self.replace_child(node, old, &[new]);
-        let rows = Batch::of_leaf(&self.shared, &leaf);
-        self.append(new, (0..rows.len()).map(|row| rows.incoming(row, None)));
+        let new = self.add_leaf(leaf.center.clone(), leaf.centroid.clone(), node);
+        self.replace_alike(node, old, new);
+        self.copy_rows(&leaf, new);
         let state = self.state_mut(new);
         (state.lost, state.looked) = (lost, looked);
     }
 
+    /// Copies the living rows of `from` with their codes to a leaf with the same centroid.
+    fn copy_rows(&mut self, from: &Leaf, to: LeafId) {
+        let padded = self.shared.rotation.padded();
+        let has_fine = self.shared.second_look;
+        self.state(to).leaf.widen(from.reach());
+        from.for_each_block(|_, chunk, block, _| {
+            alive_lanes(&chunk.rows).for_each(|lane| self.places.prefetch(chunk.rows.key(lane).id));
+            let rows = alive_lanes(&chunk.rows).map(|lane| Incoming {
+                key: chunk.rows.key(lane),
+                vector: chunk.rows.vector(lane),
+                inserted: chunk.rows.inserted(lane),
+                code: Code::Copied {
+                    block,
+                    lane,
+                    fine: has_fine.then(|| chunk.fine_row(padded, lane)),
+                },
+            });
+            self.append(to, rows);
+        });
+    }
+
     /// Puts new leaves where one was, one for each side that `divide` finds among its living rows
-    /// (from 0 on, none left out), and reassigns.
+    /// after the rotation (from 0 on, none left out), and reassigns.
     fn resettle(
         &mut self,
         old: LeafId,
         neighbours: &[Arc<Leaf>],
-        divide: &dyn Fn(&Cluster, &[f32]) -> Vec<u8>,
+        divide: &dyn Fn(&[f32]) -> Vec<u8>,
     ) {
-        let dimension = self.shared.index.dimension;
         let (leaf, node) = self.take_leaf(old);
         let rows = Batch::of_leaf(&self.shared, &leaf);
-        let vectors = rows.vectors();
-        let sides = divide(self, &vectors);
-        let centers = means(&vectors, dimension, &sides, &leaf.center);
+        rows.ids().for_each(|id| self.places.prefetch(id));
+        let sides = divide(rows.all_rotated());
+        let centers = rows.means(&sides, &leaf.center);
         let ids: Vec<LeafId> =
             centers.into_iter().map(|center| self.new_leaf(center, node)).collect();
         self.replace_child(node, old, &ids);
         let new: Vec<Arc<Leaf>> = ids.iter().map(|&id| self.state(id).leaf.clone()).collect();
 
+        let mut near: Vec<(&Leaf, usize)> =
+            neighbours.iter().map(|leaf| (&**leaf, self.room(leaf.id))).collect();
+        let nothing = ROUNDING * kernels::norm_squared(&leaf.centroid);
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
         let mut leavers: Vec<(LeafId, usize)> = Vec::new();
         for (row, &side) in sides.iter().enumerate() {
             let (side, rotated) = (usize::from(side), rows.rotated(row));
             let own = kernels::l2_squared(rotated, &new[side].centroid);
             let before = kernels::l2_squared(rotated, &leaf.centroid);
-            let nearer = if before < own { nearest(neighbours, rotated, own) } else { None };
+            let may_leave = before < own && own > nothing;
+            let nearer = if may_leave { nearest(&mut near, rotated, own) } else { None };
             match nearer {
                 Some(target) => leavers.push((target, row)),
                 None => groups[side].push(row),
@@ -140,55 +172,48 @@ impl Cluster {
         near.iter().take(most).map(|&(_, leaf)| leaf.clone()).collect()
     }
 
-    /// Side of each row, 0 or 1; each holds at least a quarter of the rows.
-    fn two_sides(&self, vectors: &[f32]) -> Vec<u8> {
-        let dimension = self.shared.index.dimension;
-        let settings = KMeansSettings {
-            clusters: 2,
-            iterations: ITERATIONS,
-            seed: self.shared.index.seed ^ self.sequence,
-            balance: 0.0,
-        };
-        let parts = KMeans::train(vectors, dimension, settings);
-        let (first, second) = parts.centroids.split_at(dimension);
-        let mut order: Vec<(f32, u32)> = vectors
-            .chunks_exact(dimension)
-            .map(|row| kernels::l2_squared(row, first) - kernels::l2_squared(row, second))
-            .zip(0..)
-            .collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let n = order.len();
-        let natural = order.partition_point(|&(difference, _)| difference < 0.0);
-        let cut =
-            if order[0].0 == order[n - 1].0 { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
-        let mut sides = vec![0; n];
-        for &(_, row) in &order[cut..] {
-            sides[row as usize] = 1;
-        }
-        sides
-    }
-
     /// Moves rows of `neighbours` that a new leaf serves better.
+    ///
+    /// Codes say first which rows that may be, so that few rows are loaded.
     fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>]) {
-        let mut moved = Batch::new(&self.shared);
+        let shared = self.shared.clone();
+        let mut moved = Batch::new(&shared);
         let mut targets = Vec::new();
+        let mut room: Vec<usize> = new.iter().map(|leaf| self.room(leaf.id)).collect();
+        let mut near = NearSides::default();
+        let mut rows = Vec::new();
+        neighbours.iter().for_each(|leaf| leaf.prefetch_codes());
         for leaf in neighbours {
-            for (at, chunk) in leaf.chunks().enumerate() {
-                for lane in alive_lanes(&chunk.rows) {
-                    let row = chunk.rows.vector(lane);
-                    let mut best = (distance(Metric::L2, &leaf.center, row), None);
-                    for leaf in new {
-                        let gap = distance(Metric::L2, &leaf.center, row);
-                        if gap < best.0 {
-                            best = (gap, Some(leaf.id));
-                        }
+            near.turn(&leaf.centroid, new);
+            rows.clear();
+            let nothing = ROUNDING * kernels::norm_squared(&leaf.centroid);
+            leaf.for_each_block(|at, chunk, codes, _| {
+                let mut lanes = near.lanes(shared.form, codes);
+                while lanes != 0 {
+                    let lane = lanes.trailing_zeros() as usize;
+                    lanes &= lanes - 1;
+                    if chunk.rows.is_alive(lane) {
+                        chunk.rows.prefetch(lane);
+                        rows.push((at, lane));
                     }
-                    if let Some(target) = best.1 {
-                        targets.push((target, moved.len()));
-                        moved.push(&self.shared, &chunk.rows, lane, self.placed);
-                        let position = super::leaf::position(at, lane);
-                        self.kill(Place { leaf: leaf.id, position }, self.placed);
+                }
+            });
+            for &(at, lane) in &rows {
+                let chunk = &leaf.chunk(at).rows;
+                let row = chunk.vector(lane);
+                let mut best = (distance(Metric::L2, &leaf.center, row) - nothing, None);
+                for (side, leaf) in new.iter().enumerate() {
+                    let gap = distance(Metric::L2, &leaf.center, row);
+                    if gap < best.0 {
+                        best = (gap, Some(side));
                     }
+                }
+                if let Some(side) = best.1.filter(|&side| room[side] > 0) {
+                    room[side] -= 1;
+                    targets.push((new[side].id, moved.len()));
+                    moved.push(&shared, chunk, lane, self.placed);
+                    let position = super::leaf::position(at, lane);
+                    self.kill(Place { leaf: leaf.id, position }, self.placed);
                 }
             }
         }
@@ -197,30 +222,56 @@ impl Cluster {
     }
 }
 
-/// The leaf whose centroid is nearer to `rotated` than `bound`, if any.
-fn nearest(leaves: &[Arc<Leaf>], rotated: &[f32], bound: f32) -> Option<LeafId> {
-    let mut best = (bound, None);
-    for leaf in leaves {
-        let distance = kernels::l2_squared(rotated, &leaf.centroid);
-        if distance < best.0 {
-            best = (distance, Some(leaf.id));
-        }
-    }
-    best.1
+/// Standard deviations of a code's estimate by which a row may be farther from a new centroid than
+/// from its own and is still looked at.
+const DEVIATIONS: f32 = 1.0;
+
+/// Tables that tell by codes which rows of one leaf may belong to others.
+#[derive(Default)]
+struct NearSides {
+    /// With the squared distance from centroid to centroid; the first `len` are in use.
+    tables: Vec<(QueryTable, f32)>,
+    len: usize,
+    away: Vec<f32>,
 }
 
-/// Mean of the rows of each side; `without` is that of no rows at all.
-fn means(vectors: &[f32], dimension: usize, sides: &[u8], without: &[f32]) -> Vec<Vec<f32>> {
-    let Some(last) = sides.iter().max() else { return vec![without.to_vec()] };
-    let mean_of = |side| {
-        let mut mean = vec![0.0f32; dimension];
-        let mut n = 0.0f32;
-        for (row, _) in vectors.chunks_exact(dimension).zip(sides).filter(|(_, &s)| s == side) {
-            mean.iter_mut().zip(row).for_each(|(m, &x)| *m += x);
-            n += 1.0;
+impl NearSides {
+    /// Turns to the rows around `centroid` and to these other leaves.
+    fn turn(&mut self, centroid: &[f32], others: &[Arc<Leaf>]) {
+        self.len = others.len();
+        self.tables.resize_with(self.tables.len().max(self.len), Default::default);
+        for ((table, gap), other) in self.tables.iter_mut().zip(others) {
+            self.away.clear();
+            self.away.extend(other.centroid.iter().zip(centroid).map(|(other, own)| other - own));
+            *gap = kernels::norm_squared(&self.away);
+            if *gap <= ROUNDING * kernels::norm_squared(centroid) {
+                // No row is nearer to the same place.
+                self.away.fill(0.0);
+                *gap = 0.0;
+            }
+            table.build(&self.away);
         }
-        mean.iter_mut().for_each(|m| *m /= n.max(1.0));
-        mean
-    };
-    (0..=*last).map(mean_of).collect()
+    }
+
+    /// Lanes whose rows may be nearer to another leaf's centroid.
+    fn lanes(&self, form: Form, codes: &[u8]) -> u32 {
+        let tables = self.tables[..self.len].iter();
+        tables.fold(0, |lanes, (table, gap)| {
+            lanes | table.lanes_nearer(form, codes, *gap, DEVIATIONS)
+        })
+    }
+}
+
+/// The leaf whose centroid is nearer to `rotated` than `bound`, if any has room; takes a place there.
+fn nearest(leaves: &mut [(&Leaf, usize)], rotated: &[f32], bound: f32) -> Option<LeafId> {
+    let mut best = (bound, None);
+    for (leaf, room) in leaves.iter_mut().filter(|(_, room)| *room > 0) {
+        let distance = kernels::l2_squared(rotated, &leaf.centroid);
+        if distance < best.0 {
+            best = (distance, Some((leaf.id, room)));
+        }
+    }
+    let (leaf, room) = best.1?;
+    *room -= 1;
+    Some(leaf)
 }

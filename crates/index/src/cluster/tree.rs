@@ -22,8 +22,8 @@ pub(crate) struct Root {
 #[derive(Clone)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Arc<Node>>,
-    /// `nodes × padded`: the mean of each node's leaf centroids.
-    pub(crate) centroids: Vec<f32>,
+    /// `nodes × padded`: the mean of each node's leaf centroids. Copied only when one changes.
+    pub(crate) centroids: Arc<Vec<f32>>,
     pub(crate) leaves: usize,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Tree {
 pub(crate) struct Node {
     pub(crate) leaves: Vec<Arc<Leaf>>,
     /// The leaves' centroids as bytes, for a first look.
-    pub(crate) coded: Centroids,
+    pub(crate) coded: Arc<Centroids>,
     /// Mean of the centroids.
     pub(crate) mean: Vec<f32>,
 }
 
 impl Tree {
     pub(crate) fn empty() -> Tree {
-        Tree { nodes: Vec::new(), centroids: Vec::new(), leaves: 0 }
+        Tree { nodes: Vec::new(), centroids: Arc::default(), leaves: 0 }
     }
 
     /// Every leaf, node by node.
@@ -58,7 +58,14 @@ impl Node {
             mean.iter_mut().zip(&leaf.centroid).for_each(|(m, &x)| *m += x);
         }
         mean.iter_mut().for_each(|m| *m /= leaves.len() as f32);
-        Node { coded: Centroids::build(&rows, padded), mean, leaves }
+        Node { coded: Arc::new(Centroids::build(&rows, padded)), mean, leaves }
+    }
+
+    /// This node with another leaf at `at`, which has the same centroid.
+    pub(crate) fn with_leaf(&self, at: usize, leaf: Arc<Leaf>) -> Node {
+        let mut leaves = self.leaves.clone();
+        leaves[at] = leaf;
+        Node { coded: self.coded.clone(), mean: self.mean.clone(), leaves }
     }
 
     /// Bytes held beside the leaves.

@@ -1,4 +1,4 @@
-use super::{pool, Block, Slots, BLOCK_MAX, PAGE, SLAB};
+use super::{pool, whole_pages, Block, Pool, Slots, BLOCK_MAX, SLAB};
 use vstream_vector::SplitMix;
 
 fn fill(block: &Block, bytes: usize, with: u8) {
@@ -78,14 +78,83 @@ fn a_slab_with_few_blocks_gives_its_pages_back() {
     });
     assert!(blocks.iter().all(|block| is_filled(block, bytes, 1)));
     let again: Vec<Block> = (0..per_slab / 2).map(|_| Block::new(bytes)).collect();
+    let page = rustix::param::page_size();
     for block in &again {
-        let inner = bytes - 2 * PAGE;
+        let inner = bytes.saturating_sub(2 * page);
         // SAFETY: the block's own memory, which the kernel made zeros or its last owner filled.
         let content =
-            unsafe { std::slice::from_raw_parts(block.start().as_ptr().add(PAGE), inner) };
+            unsafe { std::slice::from_raw_parts(block.start().as_ptr().add(page), inner) };
         assert!(content.iter().all(|&byte| byte == 0), "a free block kept its pages");
     }
     assert!(blocks.iter().all(|block| is_filled(block, bytes, 1)));
+}
+
+/// A system with large pages gives back all of a page whose begin it is told, also what lies in it
+/// beyond the end: a neighbour of free blocks must never share a page with them.
+#[test]
+fn a_page_with_a_block_in_use_is_kept_whatever_the_size_of_a_page() {
+    let seed = 23;
+    println!("seed {seed}");
+    let mut random = SplitMix(seed);
+    for page in [4_096, 16_384, 65_536] {
+        for _ in 0..2_000 {
+            let bytes = 64 * (1 + random.below(BLOCK_MAX / 64));
+            let first = random.below(SLAB / bytes);
+            let end = first + 1 + random.below(SLAB / bytes - first);
+            let pages = whole_pages(page, first * bytes..end * bytes);
+            if pages.is_empty() {
+                continue;
+            }
+            assert_eq!((pages.start % page, pages.end % page), (0, 0), "{bytes} bytes");
+            assert!(first * bytes <= pages.start && pages.end <= end * bytes, "{bytes} bytes");
+        }
+    }
+}
+
+/// With pages of 64 KiB, a block of 20 KiB between free ones keeps its page, and the free blocks
+/// beside it keep what was in them; with pages of 4 KiB they read as zeros.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_pool_gives_back_pages_of_the_size_that_the_system_has() {
+    let bytes = 20_480;
+    let old = |page: usize| -> usize {
+        let mut pool = Pool::new(page);
+        let count = SLAB / bytes;
+        let mut blocks: Vec<Block> = (0..2 * count).map(|_| pool.take(bytes)).collect();
+        blocks.iter().for_each(|block| fill(block, bytes, 9));
+        let mut free = Vec::new();
+        for (at, block) in blocks.drain(..).enumerate() {
+            let super::Home::Slab { slab, block: number, .. } = block.home else {
+                panic!("a block of a slab")
+            };
+            if at % 4 == 0 {
+                assert!(is_filled(&block, bytes, 9));
+            } else {
+                pool.give_back(bytes, slab, number as usize);
+                free.push(block.start());
+            }
+            // It belongs to this pool, not to that of the process.
+            std::mem::forget(block);
+        }
+        // SAFETY: the slabs are mapped as long as the pool is there.
+        free.iter().filter(|start| unsafe { start.add(bytes / 2).read() } == 9).count()
+    };
+    let (small, large) = (old(4_096), old(65_536));
+    assert_eq!(small, 0, "every free block lies over a whole page");
+    assert!(large > 0, "no page of 64 KiB lies under free blocks alone in most places");
+}
+
+/// What the writer gets from the spares is as good as what it maps itself.
+#[test]
+fn slabs_that_were_made_ready_hold_zeros_at_aligned_addresses() {
+    for _ in 0..8 {
+        let mapping = super::spare::take();
+        assert_eq!(mapping.base.as_ptr() as usize % SLAB, 0);
+        // SAFETY: the slab's own memory, which nobody wrote to.
+        let content = unsafe { std::slice::from_raw_parts(mapping.base.as_ptr(), SLAB) };
+        assert!(content.iter().all(|&byte| byte == 0));
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
 }
 
 #[test]

@@ -94,6 +94,25 @@ pub fn unpack_lane(block: &[u8], padded: usize, lane: usize, bits: &mut [u8]) {
     }
 }
 
+/// Copies a row's bits and factors from a lane of one block to a lane of another, both of the same
+/// centroid; other lanes are left as they are. Panics if a length is another.
+pub fn copy_lane(padded: usize, from: (&[u8], usize), to: (&mut [u8], usize)) {
+    let ((from, source), (to, target)) = (from, to);
+    assert!(source < BLOCK && target < BLOCK, "a block has {BLOCK} lanes");
+    assert_eq!(from.len(), block_bytes(padded), "block of another dimension");
+    assert_eq!(to.len(), from.len(), "block of another dimension");
+    let (from, read) = from.split_at(code_bytes(padded));
+    let (to, written) = to.split_at_mut(code_bytes(padded));
+    let ((at, shift), (into, by)) = (place(source), place(target));
+    let groups = from.chunks_exact(GROUP_BYTES).zip(to.chunks_exact_mut(GROUP_BYTES));
+    for (from, to) in groups {
+        to[into] = to[into] & 0xf0 >> by | (from[at] >> shift & 15) << by;
+    }
+    for kind in [0, BLOCK] {
+        written[2 * (kind + target)..][..2].copy_from_slice(&read[2 * (kind + source)..][..2]);
+    }
+}
+
 fn check(block: &[u8], padded: usize, lane: usize, bits: &[u8]) {
     assert!(lane < BLOCK, "a block has {BLOCK} lanes, not {lane}");
     assert_eq!(block.len(), block_bytes(padded), "block of another dimension");

@@ -7,6 +7,10 @@ use crate::Form;
 /// more than the bound too low for about 3 rows in 100, and as often too high.
 const EPSILON: f32 = 1.9;
 
+/// `√(1 − 2/π)`: the estimate `f⟨s, u⟩` strays by `f·|u|` times this and a standard normal number,
+/// since `|r|₁² ≈ 2/π · D · |r|²` after the rotation.
+pub(super) const SPREAD: f32 = 0.602_810_3;
+
 /// What a row keeps beside its bits: its distance to `q` is estimated as
 /// `base + add + scale · ⟨s, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
 #[derive(Clone, Copy, Debug, PartialEq)]

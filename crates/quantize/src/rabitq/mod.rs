@@ -34,7 +34,7 @@ mod rotation;
 mod tests;
 
 pub use crate::Form;
-pub use block::{block_bytes, clear, pack_lane, unpack_lane, BLOCK};
+pub use block::{block_bytes, clear, copy_lane, pack_lane, unpack_lane, BLOCK};
 pub use encode::{encode, Factors};
 pub use query::QueryTable;
 pub use rotation::Rotation;

@@ -1,7 +1,9 @@
 //! A query's lookup table, and the scan of a block with it.
 
-use super::block::{block_bytes, BLOCK};
+use super::block::{block_bytes, factor, BLOCK, FACTOR_BYTES};
+use super::encode::SPREAD;
 use super::kernels::{self, Scan};
+use crate::Form;
 
 /// Tables of four groups, 16 bytes each: what one AVX-512 shuffle looks up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,32 @@ impl QueryTable {
         let scan =
             Scan { lines: &self.lines, block, step: self.step, bias: self.bias, base, threshold };
         kernels::scan(&scan, out)
+    }
+
+    /// The lanes of a block whose rows may be nearer to another centroid than to their own.
+    ///
+    /// This table is that of `d`, the other centroid less that of the block; `gap` is `|d|²`. A row
+    /// is nearer to the other one if `|d|² < 2⟨r, d⟩`, which the code estimates by `2f⟨s, d⟩`;
+    /// `deviations` standard deviations of the estimate are given to the row. Bit `i` of the result
+    /// stands for lane `i`, and is not set for a lane without a row.
+    pub fn lanes_nearer(&self, form: Form, block: &[u8], gap: f32, deviations: f32) -> u32 {
+        let mut sums = [0.0; BLOCK];
+        self.scan_block(block, 0.0, &mut sums);
+        let (_, factors) = block.split_at(block.len() - FACTOR_BYTES);
+        // `scale` is `−2f` or `−f`.
+        let twice = match form {
+            Form::L2 => 1.0,
+            Form::InnerProduct => 2.0,
+        };
+        let margin = deviations * SPREAD * gap.sqrt();
+        let mut lanes = 0;
+        for (lane, sum) in sums.iter().enumerate() {
+            let (add, scale) = (factor(factors, 0, lane), factor(factors, 1, lane));
+            // Infinity less infinity, where there is no row, is below nothing.
+            let difference = gap + twice * ((sum - add) + scale * margin);
+            lanes |= u32::from(difference < 0.0) << lane;
+        }
+        lanes
     }
 
     #[cfg(test)]

@@ -280,3 +280,78 @@ fn a_block_of_another_dimension_is_refused() {
     table.build(&[1.0; 128]);
     table.scan_block(&vec![0; block_bytes(64)], 0.0, &mut [0.0; BLOCK]);
 }
+
+/// Nearly every row that is nearer to another centroid is among the lanes that may be, in either
+/// form, and far fewer rows are than there are; a lane without a row never is.
+#[test]
+fn rows_that_another_centroid_serves_better_are_found_by_their_codes() {
+    let mut random = SplitMix(SEED);
+    for (dimension, offset) in [(64, 0.0), (100, 0.0), (128, 5.0), (768, 0.0)] {
+        let rotation = Rotation::new(dimension, SEED);
+        // Rows lie alike in all directions, the hardest case; one in 28 is nearer to the other one.
+        let centroid: Vec<f32> =
+            normals(&mut random, dimension).iter().map(|x| x + offset).collect();
+        let away = 3.6 / (dimension as f32).sqrt();
+        let step: Vec<f32> = normals(&mut random, dimension).iter().map(|x| x * away).collect();
+        let other: Vec<f32> = centroid.iter().zip(&step).map(|(c, d)| c + d).collect();
+        let rows: Vec<Vec<f32>> =
+            (0..4_005).map(|_| centroid.iter().map(|c| c + random.normal()).collect()).collect();
+        let nearer = |row: &[f32]| l2_squared(row, &other) < l2_squared(row, &centroid);
+        let away: Vec<f32> = (rotated(&rotation, &other).iter())
+            .zip(rotated(&rotation, &centroid))
+            .map(|(a, b)| a - b)
+            .collect();
+        let mut table = QueryTable::new();
+        table.build(&away);
+        let gap = norm_squared(&away);
+        for (form, deviations, least, most) in
+            [(Form::L2, 1.9, 95, 50), (Form::InnerProduct, 1.9, 95, 50), (Form::L2, 1.0, 75, 30)]
+        {
+            let coded = code(form, &rotation, &rows, &centroid);
+            let blocks = coded.blocks.iter();
+            let lanes: Vec<u32> =
+                blocks.map(|block| table.lanes_nearer(form, block, gap, deviations)).collect();
+            let may = |row: usize| lanes[row / BLOCK] >> (row % BLOCK) & 1 == 1;
+            let nearer: Vec<usize> = (0..rows.len()).filter(|&i| nearer(&rows[i])).collect();
+            let found = nearer.iter().filter(|&&i| may(i)).count();
+            let all = (0..rows.len()).filter(|&i| may(i)).count();
+            let case = format!("{dimension}, {form:?}: {found} of {}, {all} may be", nearer.len());
+            assert!(nearer.len() > 80, "{case}");
+            assert!(found * 100 >= nearer.len() * least, "{case}");
+            assert!(all * 100 < rows.len() * most, "{case}");
+            let empty = lanes[rows.len() / BLOCK] >> (rows.len() % BLOCK);
+            assert_eq!(empty, 0, "a lane without a row");
+        }
+    }
+}
+
+#[test]
+fn a_lane_is_copied_with_its_factors_and_nothing_else_changes() {
+    let mut random = SplitMix(SEED);
+    let rotation = Rotation::new(100, SEED);
+    let rows: Vec<Vec<f32>> = (0..BLOCK).map(|_| normals(&mut random, 100)).collect();
+    let coded = code(Form::L2, &rotation, &rows, &rows[0]);
+    let padded = rotation.padded();
+    let from = &coded.blocks[0];
+    let mut to = from.clone();
+    for lane in 0..BLOCK {
+        copy_lane(padded, (from, lane), (&mut to, BLOCK - 1 - lane));
+    }
+    let bits = |block: &[u8], lane| {
+        let mut bits = vec![0; padded / 8];
+        unpack_lane(block, padded, lane, &mut bits);
+        bits
+    };
+    let mut table = QueryTable::new();
+    table.build(&rotated(&rotation, &normals(&mut random, 100)));
+    let estimates = |block: &[u8]| {
+        let mut out = [0.0; BLOCK];
+        table.scan_block(block, 0.0, &mut out);
+        out
+    };
+    let (before, after) = (estimates(from), estimates(&to));
+    for lane in 0..BLOCK {
+        assert_eq!(bits(from, lane), bits(&to, BLOCK - 1 - lane));
+        assert_eq!(before[lane], after[BLOCK - 1 - lane]);
+    }
+}

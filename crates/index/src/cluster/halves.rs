@@ -1,0 +1,98 @@
+//! Two halves of the rows of a leaf.
+//!
+//! 1. 2-means over a sample, from two of its rows.
+//! 2. One round over all rows.
+//! 3. The rows are cut where the two means are equally near; if a side is below a quarter, at that
+//!    quantile instead, so that equal vectors and outliers are divided too.
+//!
+//! The sample costs a third of rounds over everything, and the means of the last round decide.
+
+use vstream_vector::{kernels, SplitMix};
+
+const SAMPLE: usize = 128;
+const ROUNDS: usize = 6;
+
+/// Side of each of `rows` (`n × dimension`, n ≥ 1), 0 or 1; each holds at least a quarter of them.
+pub(super) fn two_sides(rows: &[f32], dimension: usize, seed: u64) -> Vec<u8> {
+    let n = rows.len() / dimension;
+    let mut random = SplitMix(seed);
+    let row = |at: usize| &rows[at * dimension..][..dimension];
+    let sample: Vec<usize> = match n {
+        0..=SAMPLE => (0..n).collect(),
+        _ => (0..SAMPLE).map(|at| at * n / SAMPLE + random.below(n / SAMPLE)).collect(),
+    };
+    let first = random.below(sample.len());
+    let second = (first + 1 + random.below((sample.len() - 1).max(1))) % sample.len();
+    let mut cut = Cut::between(row(sample[first]), row(sample[second]));
+    let mut sides = Vec::new();
+    for _ in 0..ROUNDS {
+        let before = std::mem::take(&mut sides);
+        cut = cut.after(sample.iter().map(|&at| row(at)), &mut sides);
+        if sides == before {
+            break;
+        }
+    }
+    cut = cut.after(rows.chunks_exact(dimension), &mut sides);
+    let mut order: Vec<(f32, u32)> =
+        rows.chunks_exact(dimension).map(|row| cut.along(row)).zip(0..).collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let natural = order.partition_point(|&(along, _)| along < 0.0);
+    let is_one_place = order[0].0 == order[n - 1].0;
+    let at = if is_one_place { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
+    let mut sides = vec![0; n];
+    for &(_, row) in &order[at..] {
+        sides[row as usize] = 1;
+    }
+    sides
+}
+
+/// The plane between two means.
+struct Cut {
+    means: [Vec<f32>; 2],
+    /// From the first mean to the second.
+    direction: Vec<f32>,
+    /// Where the plane is along it.
+    middle: f32,
+}
+
+impl Cut {
+    fn between(first: &[f32], second: &[f32]) -> Cut {
+        let direction: Vec<f32> = second.iter().zip(first).map(|(b, a)| b - a).collect();
+        let (a, b) = (first, second);
+        let middle = (kernels::inner_product(a, &direction[..])
+            + kernels::inner_product(b, &direction[..]))
+            / 2.0;
+        Cut { means: [first.to_vec(), second.to_vec()], direction, middle }
+    }
+
+    /// Below 0 on the side of the first mean; half the difference of the squared distances.
+    fn along(&self, row: &[f32]) -> f32 {
+        kernels::inner_product(row, &self.direction[..]) - self.middle
+    }
+
+    /// The plane between the means of the two sides of `rows`, which are written to `sides`. A side
+    /// without a row keeps its mean.
+    fn after<'a>(&self, rows: impl Iterator<Item = &'a [f32]>, sides: &mut Vec<bool>) -> Cut {
+        let mut sums = [vec![0.0f32; self.direction.len()], vec![0.0f32; self.direction.len()]];
+        let mut counts = [0.0f32; 2];
+        sides.clear();
+        for row in rows {
+            let side = self.along(row) >= 0.0;
+            sides.push(side);
+            let side = usize::from(side);
+            sums[side].iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
+            counts[side] += 1.0;
+        }
+        for ((sum, count), mean) in sums.iter_mut().zip(counts).zip(&self.means) {
+            if count == 0.0 {
+                sum.copy_from_slice(mean);
+            } else {
+                sum.iter_mut().for_each(|x| *x /= count);
+            }
+        }
+        Cut::between(&sums[0], &sums[1])
+    }
+}
+
+#[cfg(test)]
+mod tests;

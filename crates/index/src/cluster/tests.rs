@@ -1,0 +1,179 @@
+//! What always holds inside, under streams that are as bad as they get.
+
+use std::collections::BTreeMap;
+
+use vstream_vector::{Element, Metric, SplitMix};
+
+use super::{Cluster, ClusterSettings, TAIL};
+use crate::rows::{RowKey, VectorRef};
+use crate::search::{IndexSettings, Insert};
+
+const DIMENSION: usize = 64;
+const IDS: usize = 8_000;
+/// The id that is rewritten thousands of times.
+const HOT: u64 = 77;
+
+/// What the index must hold: the version and the vector of each id.
+type Oracle = BTreeMap<u64, (u64, Vec<f32>)>;
+
+struct Stream {
+    index: Cluster,
+    oracle: Oracle,
+    random: SplitMix,
+    version: u64,
+    /// Vectors that many rows share, bit for bit.
+    shared: Vec<Vec<f32>>,
+    largest: usize,
+}
+
+impl Stream {
+    fn new(seed: u64, metric: Metric, sizes: ClusterSettings) -> Stream {
+        println!("seed {seed}");
+        let mut random = SplitMix(seed);
+        let settings = IndexSettings { dimension: DIMENSION, metric, element: Element::F32, seed };
+        let shared = (0..20).map(|_| normals(&mut random, 1.0)).collect();
+        let index = Cluster::new(settings, sizes);
+        Stream { index, oracle: Oracle::new(), random, version: 0, shared, largest: 0 }
+    }
+
+    fn upsert(&mut self, id: u64, vector: Vec<f32>) {
+        self.version += 1;
+        let key = RowKey { id, version: self.version, code: 0, shard: 0 };
+        self.index.upsert(key, VectorRef::F32(&vector));
+        self.oracle.insert(id, (self.version, vector));
+        self.look_at_sizes();
+    }
+
+    fn delete(&mut self, id: u64) {
+        let was_there = self.oracle.remove(&id).is_some();
+        assert_eq!(self.index.delete(id, u64::MAX), was_there);
+        self.look_at_sizes();
+    }
+
+    fn any_id(&mut self) -> u64 {
+        self.random.below(IDS) as u64
+    }
+
+    /// Around one of 30 places.
+    fn plain(&mut self) -> Vec<f32> {
+        let place = self.random.below(30) as u64;
+        let centre = normals(&mut SplitMix(place), 1.0);
+        let away = normals(&mut self.random, 0.35);
+        centre.iter().zip(away).map(|(c, x)| c + x).collect()
+    }
+
+    fn write(&mut self, kind: usize) {
+        let id = self.any_id();
+        match kind {
+            0 => {
+                let row = self.plain();
+                self.upsert(id, row);
+            }
+            1 => {
+                let at = self.random.below(self.shared.len());
+                self.upsert(id, self.shared[at].clone());
+            }
+            2 => {
+                let away = normals(&mut self.random, 1e-3);
+                let row = self.shared[0].iter().zip(away).map(|(x, d)| x + d).collect();
+                self.upsert(id, row);
+            }
+            3 => {
+                let away = normals(&mut self.random, 1e-3);
+                let old = self.oracle.get(&HOT).map_or(&self.shared[1], |(_, row)| row);
+                let row = old.iter().zip(away).map(|(x, d)| x + d).collect();
+                self.upsert(HOT, row);
+            }
+            _ => self.delete(id),
+        }
+    }
+
+    fn look_at_sizes(&mut self) {
+        // Only leaves that a batch touched have changed; a batch is every few writes.
+        if self.version.is_multiple_of(4) {
+            let sizes = self.index.leaves.iter().flatten().map(|state| state.rows);
+            self.largest = self.largest.max(sizes.max().unwrap_or(0));
+        }
+    }
+
+    /// Every row lives once, where the writer looks for it, and the counts are those of the rows.
+    fn check(&self) {
+        let index = &self.index;
+        assert_eq!(index.places.len(), self.oracle.len());
+        for (&id, (version, vector)) in &self.oracle {
+            let place = index.place_of(id).expect("an id that lives");
+            let (rows, lane) = if place.leaf == TAIL {
+                (index.tail.chunk(), place.position as usize)
+            } else {
+                let (chunk, lane) = super::leaf::split_position(place.position);
+                (&index.state(place.leaf).leaf.chunk(chunk).rows, lane)
+            };
+            assert!(rows.is_alive(lane), "id {id} is dead where it is looked for");
+            assert_eq!((rows.key(lane).id, rows.key(lane).version), (id, *version));
+            assert_eq!(rows.vector(lane), VectorRef::F32(vector), "id {id}");
+        }
+        let mut alive = index.tail.len() - index.tail_dead;
+        for state in index.leaves.iter().flatten() {
+            let rows = || state.leaf.chunks().map(|chunk| &chunk.rows);
+            let living: usize =
+                rows().map(|rows| (0..rows.len()).filter(|&l| rows.is_alive(l)).count()).sum();
+            assert_eq!(rows().map(|rows| rows.len()).sum::<usize>(), state.rows);
+            assert_eq!(living, state.rows - state.dead);
+            alive += living;
+        }
+        assert_eq!(alive, self.oracle.len(), "a row lives twice");
+        let mut seen = Vec::new();
+        index.reader().for_each_row(&mut |key, _| seen.push(key.id));
+        seen.sort_unstable();
+        assert!(seen.iter().eq(self.oracle.keys()), "a reader misses a row or sees one twice");
+    }
+}
+
+fn normals(random: &mut SplitMix, spread: f32) -> Vec<f32> {
+    (0..DIMENSION).map(|_| spread * random.normal()).collect()
+}
+
+/// Phases in which one kind of write prevails, and a tenth of all others goes on: rows anywhere,
+/// equal rows, rows at one place, one id over and over, deletes.
+fn run(seed: u64, metric: Metric, sizes: ClusterSettings) {
+    let mut stream = Stream::new(seed, metric, sizes);
+    for phase in [0, 1, 3, 2, 4, 3, 1, 4, 0, 2] {
+        for _ in 0..6_000 {
+            let kind = if stream.random.below(10) == 0 { stream.random.below(5) } else { phase };
+            stream.write(kind);
+        }
+        stream.check();
+    }
+    let bound = sizes.leaf_rows_max * 5 / 2 + 2 * sizes.batch_rows;
+    assert!(stream.largest <= bound, "a leaf held {} rows, more than {bound}", stream.largest);
+    let stats = stream.index.stats();
+    let jobs = (stats.splits, stats.rewrites, stats.merges);
+    assert!(jobs.0 > 20 && jobs.1 > 50 && jobs.2 > 5, "too calm: {stats:?}");
+}
+
+#[test]
+fn rows_live_once_and_leaves_stay_small_whatever_comes() {
+    run(1, Metric::L2, ClusterSettings::default());
+    run(2, Metric::InnerProduct, ClusterSettings { second_look: true, ..Default::default() });
+}
+
+#[test]
+fn small_leaves_and_large_batches_stay_bounded_too() {
+    let small = ClusterSettings { leaf_rows_max: 64, leaf_rows_min: 16, ..Default::default() };
+    run(3, Metric::L2, small);
+    run(4, Metric::L2, ClusterSettings { batch_rows: 500, second_look: true, ..small });
+}
+
+/// Leaves of equal rows have centres that differ by rounding alone: their rows stay where they are.
+#[test]
+fn equal_rows_are_not_moved_from_leaf_to_leaf() {
+    let mut stream = Stream::new(5, Metric::L2, ClusterSettings::default());
+    let rows = 30_000;
+    for id in 0..rows {
+        let at = stream.random.below(stream.shared.len());
+        stream.upsert(id, stream.shared[at].clone());
+    }
+    let stats = stream.index.stats();
+    assert!(stats.splits > 50, "{stats:?}");
+    assert!(stats.moved * 10 < rows && stats.merges * 10 < stats.splits, "{stats:?}");
+}

@@ -1,0 +1,55 @@
+//! The memory of the next two slabs, made ready by a thread of its own.
+//!
+//! The first touch of a huge page zeroes 2 MiB, which takes 0.1 ms and on a virtual machine that has
+//! not used this memory before 6 ms: too long for the write that happens to need a slab. Without
+//! the thread (it cannot be started, or the process is a fork) a slab is made ready when it is first
+//! touched.
+
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::Mapping;
+
+/// Slabs that wait: one for rows and one for their ids, codes or a second index.
+const SPARE: usize = 2;
+
+struct Spares {
+    ready: Mutex<Vec<Mapping>>,
+    wanted: Condvar,
+}
+
+impl Spares {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mapping>> {
+        // Every change of the list is one call.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps [`SPARE`] slabs ready, for ever.
+    fn run(&self) {
+        let mut ready = self.lock();
+        loop {
+            if ready.len() < SPARE {
+                drop(ready);
+                let mut mapping = Mapping::huge();
+                mapping.touch();
+                ready = self.lock();
+                ready.push(mapping);
+            } else {
+                ready = self.wanted.wait(ready).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+static SPARES: Spares = Spares { ready: Mutex::new(Vec::new()), wanted: Condvar::new() };
+
+/// The memory of a slab, ready if there was time to make it so.
+pub(super) fn take() -> Mapping {
+    static THREAD: OnceLock<bool> = OnceLock::new();
+    let mapping = SPARES.lock().pop();
+    THREAD.get_or_init(|| {
+        let thread = std::thread::Builder::new().name("vstream-memory".to_owned());
+        thread.spawn(|| SPARES.run()).is_ok()
+    });
+    SPARES.wanted.notify_one();
+    mapping.unwrap_or_else(Mapping::huge)
+}
