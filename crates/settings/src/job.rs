@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use vstream_engine::DeleteOrder;
 use vstream_route::ROWS_PER_CELL;
 
+use crate::address::FolderAddress;
 use crate::collection::{CollectionSettings, EncoderSettings};
 use crate::document::Document;
 use crate::environment;
@@ -103,8 +104,8 @@ pub struct SearchSettings {
 pub struct CheckpointSettings {
     /// Milliseconds between two checkpoints, at least 100.
     pub interval: u64,
-    /// Folder that holds them.
-    pub path: PathBuf,
+    /// Folder that holds them: on this machine, or on any file system that Flink knows.
+    pub path: FolderAddress,
     /// Milliseconds after which a checkpoint that has not completed is given up.
     pub timeout: u64,
 }
@@ -321,7 +322,7 @@ impl CheckpointSettings {
     fn read(section: &Section) -> CheckpointSettings {
         let settings = CheckpointSettings {
             interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
-            path: section.path("path", None),
+            path: section.address("path"),
             timeout: section.duration_ms("timeout", 1_000..=86_400_000, 120_000),
         };
         section.finish();

@@ -74,7 +74,31 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(job.collection.engine().memory, Some(256 << 20));
     assert_eq!(job.collection.engine().code_memory, Some(1 << 30));
     assert_eq!(job.collection.engine().without.names(), ["threshold-stop"]);
-    assert!(job.checkpoint.expect("given").path.is_absolute());
+    let checkpoint = job.checkpoint.expect("given");
+    assert!(checkpoint.path.local().expect("on this machine").is_absolute());
+}
+
+#[test]
+fn checkpoints_may_lie_on_any_file_system() {
+    let (_keep, folder) = folder_with_data();
+    let path_of = |given: &str| {
+        let text = smallest_job(&folder) + &format!("checkpoint: {{path: \"{given}\"}}\n");
+        let job = JobSettings::from_yaml(&text).expect("accepted");
+        job.validate().expect("nothing to look at on this machine");
+        let json = job.to_json();
+        assert_eq!(JobSettings::from_json(&json).expect("accepted again"), job);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        json["checkpoint"]["path"].as_str().expect("a text").to_owned()
+    };
+    let elsewhere = ["s3://b/x", "s3a://bucket/a b/c", "hdfs:///jobs", "abfss://c@a.host/jobs"];
+    for address in elsewhere {
+        assert_eq!(path_of(address), address);
+    }
+    let here = std::env::current_dir().expect("a folder");
+    assert_eq!(path_of("run/checkpoints"), here.join("run/checkpoints").display().to_string());
+    for file in ["file:///tmp/c", "file:/tmp/c", "/tmp/c"] {
+        assert_eq!(path_of(file), "/tmp/c");
+    }
 }
 
 #[test]
