@@ -27,6 +27,8 @@ import org.apache.flink.util.ExceptionUtils;
  * java JVM_FLAGS -cp 'lib/*' io.vstream.flink.job.JobRunner --job FILE [--restore CHECKPOINT]
  * </pre>
  *
+ * <p>Checkpoints may lie on any file system that Flink has a plugin for: see {@link FileSystems}.
+ *
  * <p>Recommended flags, which the {@code vstream} command sets:
  *
  * <ul>
@@ -104,7 +106,12 @@ public final class JobRunner {
         }
     }
 
-    private int run(String restore, PrintStream err) throws Exception {
+    private int run(String from, PrintStream err) throws Exception {
+        FileSystems.load(System.getenv());
+        if (job.checkpoint() != null) {
+            FileSystems.check("checkpoint.path", job.checkpoint().path());
+        }
+        String restore = from == null ? null : FileSystems.newest(from);
         Sources.checkBrokers(job);
         Gate gate = Gate.install(gateName);
         deleteOldSnapshot();

@@ -129,7 +129,7 @@ public record JobSettings(
      * Checkpoints.
      *
      * @param intervalMillis between two
-     * @param path of the folder that holds them
+     * @param path of the folder that holds them, or its address on another file system
      * @param timeoutMillis after which one is given up
      */
     public record Checkpoint(long intervalMillis, String path, long timeoutMillis) {}
