@@ -29,7 +29,7 @@ pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
 pub use job::{
     CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
-    RebalanceSettings, SearchSettings,
+    RebalanceSettings, SearchSettings, WhenFull,
 };
 pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

@@ -121,6 +121,10 @@ public final class VectorSearch {
         private int k = 10;
         private int partitions;
         private int trainingSample = 20_000;
+        private int searchThreads = 1;
+        private int searchesInFlight;
+        private double auditShare;
+        private boolean shed = true;
         private Duration deadline = Duration.ofSeconds(5);
         private Duration timeToLive = Duration.ZERO;
 
@@ -177,6 +181,48 @@ public final class VectorSearch {
         /** First vectors, from which the placement is learned; 20,000 if not set. */
         public Builder trainingSample(int count) {
             trainingSample = within("trainingSample", count, 10_000_000);
+            return this;
+        }
+
+        /**
+         * Threads of each partition that search beside its writer, and as many again for exact
+         * queries and audits; 1 if not set.
+         *
+         * @param count 1 to 64
+         */
+        public Builder searchThreads(int count) {
+            searchThreads = within("searchThreads", count, 64);
+            return this;
+        }
+
+        /**
+         * Searches of each partition under way at most, exact ones counted apart: 256 if not set,
+         * or 32 with {@link #waitWhenFull}. A query that finds no place is answered at once, as
+         * {@code partial}, so that writes go on.
+         *
+         * @param count 1 to 4,096
+         */
+        public Builder searchesInFlight(int count) {
+            searchesInFlight = within("searchesInFlight", count, 4_096);
+            return this;
+        }
+
+        /**
+         * Makes a query that finds no place wait, and everything upstream with it, instead of
+         * answering it as {@code partial}: for streams that end and whose sources can wait.
+         */
+        public Builder waitWhenFull() {
+            shed = false;
+            return this;
+        }
+
+        /** Share of the queries that are also answered exactly, to measure recall; 0 if not set. */
+        public Builder auditShare(double share) {
+            if (!(share >= 0 && share <= 1)) {
+                throw new IllegalArgumentException(
+                        "auditShare: " + share + " is out of range. Give 0 to 1.");
+            }
+            auditShare = share;
             return this;
         }
 
@@ -276,6 +322,12 @@ public final class VectorSearch {
             job.putObject("queries").put("kind", "program").put("k", k);
             job.put("training-sample", trainingSample);
             job.put("merge-deadline", deadline.toMillis());
+            job.put("audit-share", auditShare);
+            ObjectNode search = job.putObject("search");
+            search.put("threads", searchThreads).put("when-full", shed ? "shed" : "wait");
+            if (searchesInFlight > 0) {
+                search.put("in-flight", searchesInFlight);
+            }
             return JobSettings.fromJson(job.toString());
         }
 

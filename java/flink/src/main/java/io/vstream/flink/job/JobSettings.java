@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
+import io.vstream.flink.search.Searching;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -28,8 +29,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
  * @param rebalance when and how ranges change partition
- * @param searchThreads threads of a partition that search beside its task; 0 to search in it
- * @param searchesInFlight searches of a partition under way at most
+ * @param searching how a partition answers queries
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -49,8 +49,7 @@ public record JobSettings(
         long mergeDeadlineMillis,
         double auditShare,
         BalanceSettings rebalance,
-        int searchThreads,
-        int searchesInFlight,
+        Searching searching,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
@@ -58,7 +57,6 @@ public record JobSettings(
 
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int SEARCH_THREADS = 1;
-    private static final int SEARCHES_IN_FLIGHT = 32;
 
     /**
      * Where records come from.
@@ -171,8 +169,7 @@ public record JobSettings(
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
                 rebalance(job.path("rebalance")),
-                job.path("search").path("threads").asInt(SEARCH_THREADS),
-                job.path("search").path("in-flight").asInt(SEARCHES_IN_FLIGHT),
+                searching(job),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -222,6 +219,17 @@ public record JobSettings(
                 rebalance.path("interval").asLong(5_000),
                 rebalance.path("trigger").asDouble(1.15),
                 null);
+    }
+
+    private static Searching searching(JsonNode job) {
+        JsonNode search = job.path("search");
+        boolean shed = search.path("when-full").asText("wait").equals("shed");
+        int usual = shed ? Searching.IN_FLIGHT_SHEDDING : Searching.IN_FLIGHT_WAITING;
+        return new Searching(
+                search.path("threads").asInt(SEARCH_THREADS),
+                search.path("in-flight").asInt(usual),
+                shed,
+                job.path("merge-deadline").asLong(5_000));
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

@@ -255,8 +255,7 @@ public final class VStreamJob {
                         rebalance().folder(),
                         Math.min(REPORT_MILLIS_MAX, rebalance().intervalMillis() / 2),
                         rebalance().on(),
-                        job.searchThreads(),
-                        job.searchesInFlight(),
+                        job.searching(),
                         job.faults());
         return ShardKeys.deal(writes, write -> write.shard)
                 .connect(ShardKeys.deal(copies, QueryCopy::shard))

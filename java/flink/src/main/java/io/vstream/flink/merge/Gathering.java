@@ -17,6 +17,8 @@ final class Gathering {
 
     private static final int WORDS = 2;
     private static final int PARTITIONS_MAX = 128;
+    private static final int ANSWERED = 1;
+    private static final int LACKING = 2;
 
     private final Ticket ticket;
     private final int expected;
@@ -26,6 +28,7 @@ final class Gathering {
     private final List<Neighbors> exact = new ArrayList<>(0);
     private Frontier frontier;
     private boolean answered;
+    private boolean lacking;
 
     /**
      * @param ticket of the query
@@ -75,6 +78,16 @@ final class Gathering {
         return answered;
     }
 
+    /** Notes whether a partition answered without a search. */
+    void lacks(boolean shed) {
+        lacking |= shed;
+    }
+
+    /** True if some partition was not searched. */
+    boolean lacking() {
+        return lacking;
+    }
+
     /** Drops the rows and remembers only who is missing. */
     void markAnswered() {
         answered = true;
@@ -95,7 +108,7 @@ final class Gathering {
         return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
     }
 
-    /** Layout 2: the fields in order, lists with their length first. */
+    /** Layout 2: the fields in order, lists with their length first, then a byte of flags. */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
 
@@ -118,6 +131,7 @@ final class Gathering {
             to.exact.addAll(from.exact);
             to.frontier = from.frontier;
             to.answered = from.answered;
+            to.lacking = from.lacking;
             return to;
         }
 
@@ -133,7 +147,8 @@ final class Gathering {
             write(gathering.exact, target);
             target.writeBoolean(gathering.frontier != null);
             gathering.frontier().write(target);
-            target.writeBoolean(gathering.answered);
+            target.writeByte(
+                    (gathering.answered ? ANSWERED : 0) | (gathering.lacking ? LACKING : 0));
         }
 
         @Override
@@ -149,7 +164,9 @@ final class Gathering {
             boolean behind = source.readBoolean();
             Frontier frontier = Frontier.read(source);
             gathering.frontier = behind ? frontier : null;
-            gathering.answered = source.readBoolean();
+            byte flags = source.readByte();
+            gathering.answered = (flags & ANSWERED) != 0;
+            gathering.lacking = (flags & LACKING) != 0;
             return gathering;
         }
 

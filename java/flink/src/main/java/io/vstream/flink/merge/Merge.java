@@ -121,7 +121,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
     public void processElement(StreamRecord<PartialAnswer> element) throws Exception {
         PartialAnswer part = element.getValue();
         if (part.expected() == 1 && !part.ticket().audit()) {
-            answer(part.ticket(), List.of(part.rows()), 1, false, part.frontier());
+            answer(part.ticket(), List.of(part.rows()), 1, part.shed(), part.frontier());
             return;
         }
         Gathering gathering = state.value();
@@ -152,6 +152,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
                 gathering.rows().add(part.rows());
             }
             gathering.behind(part.frontier());
+            gathering.lacks(part.shed());
             if (part.ticket().audit()) {
                 gathering.exact().add(part.exact());
             }
@@ -166,7 +167,8 @@ public final class Merge extends AbstractStreamOperator<Answer>
         state.clear();
     }
 
-    private void finish(Gathering gathering, boolean partial) {
+    private void finish(Gathering gathering, boolean late) {
+        boolean partial = late || gathering.lacking();
         if (!gathering.ticket().audit()) {
             answer(
                     gathering.ticket(),

@@ -114,6 +114,9 @@ public final class Names {
     /** Nanoseconds that searches waited for a thread since this attempt began. */
     public static final String QUEUE_NANOS = "searchQueueNanos";
 
+    /** Queries answered as partial without a search since this attempt began; no audits. */
+    public static final String SHED = "searchesShed";
+
     /** Searches under way. */
     public static final String IN_FLIGHT = "searchesInFlight";
 

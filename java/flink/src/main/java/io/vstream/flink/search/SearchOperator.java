@@ -47,7 +47,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
  *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
- *       a slow read delays neither the stream nor other queries: see {@link Searches}.
+ *       a slow read delays neither the stream nor other queries: see {@link Searches}. More queries
+ *       than can be answered are shed, so that they do not hold up writes.
  *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's files are
  *       pinned at the barrier; new ones are uploaded while the task goes on, and those of earlier
  *       checkpoints are named: see {@link IncrementalStore}.
@@ -77,8 +78,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
-    private transient Question.Desk desk;
-    private transient Searches<Question.Found> beside;
+    private transient Answering queries;
     private transient StreamRecord<PartialAnswer> record;
     private transient Applied behind;
     private transient ListState<long[]> behindState;
@@ -88,6 +88,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Level lastApplied;
     private transient PartitionGauges gauges;
     private transient Count searches;
+    private transient Count shed;
     private transient Count searchNanos;
     private transient Count queueNanos;
     private transient Level inFlight;
@@ -138,24 +139,23 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
-        desk = new Question.Desk(state.engine(), settings.dimension(), partition);
-        if (settings.threads() > 0) {
-            beside =
-                    new Searches<>(
-                            getContainingTask()
-                                    .getMailboxExecutorFactory()
-                                    .createExecutor(getOperatorConfig().getChainIndex()),
-                            "vstream-search-" + partition,
-                            settings.threads(),
-                            settings.inFlight(),
-                            this::answer);
-        }
+        queries =
+                new Answering(
+                        new Question.Desk(state.engine(), settings.dimension(), partition),
+                        settings.searching(),
+                        getContainingTask()
+                                .getMailboxExecutorFactory()
+                                .createExecutor(getOperatorConfig().getChainIndex()),
+                        "vstream-search-" + partition,
+                        new Answering.Writes(this::apply, () -> behind.frontier()),
+                        this::answer);
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
         lastApplied = meters.level(Names.LAST_APPLIED);
         gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
+        shed = meters.count(Names.SHED);
         searchNanos = meters.count(Names.SEARCH_NANOS);
         queueNanos = meters.count(Names.QUEUE_NANOS);
         inFlight = meters.level(Names.IN_FLIGHT);
@@ -236,42 +236,29 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             handOver.mark(false, copy.obeyed());
             return;
         }
-        if (beside == null) {
-            apply();
-            answer(new Question(desk, copy, behind.frontier(), null).run());
-            return;
-        }
-        beside.awaitRoom();
-        apply();
-        beside.begin(new Question(desk, copy, behind.frontier(), state.engine().moment()));
-        inFlight.set(beside.inFlight());
+        queries.ask(copy);
+        inFlight.set(queries.inFlight());
     }
 
     private void answer(Question.Found found) {
         PartialAnswer answer = found.answer();
-        if (!answer.ticket().audit()) {
+        if (answer.shed()) {
+            shed.inc(answer.ticket().audit() ? 0 : 1);
+        } else if (!answer.ticket().audit()) {
             searches.inc();
             searchNanos.inc(found.searchNanos());
             queueNanos.inc(found.queueNanos());
             leaves.inc(found.leaves());
             loads.searched(found.bucket(), found.searchNanos());
         }
-        if (beside != null) {
-            inFlight.set(beside.inFlight());
-        }
+        inFlight.set(queries.inFlight());
         output.collect(record.replace(answer));
     }
 
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
         super.prepareSnapshotPreBarrier(checkpointId);
-        drain();
-    }
-
-    private void drain() throws InterruptedException {
-        if (beside != null) {
-            beside.drain();
-        }
+        queries.drain();
     }
 
     @Override
@@ -320,7 +307,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void finish() throws Exception {
-        drain();
+        queries.drain();
         apply();
         readStats();
         if (settings.finalSnapshot() != null) {
@@ -334,8 +321,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void close() throws Exception {
         try {
-            if (beside != null) {
-                beside.close();
+            if (queries != null) {
+                queries.close();
             }
         } finally {
             if (aside != null) {
@@ -384,6 +371,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         apply();
+        queries.shedLate();
         if (System.nanoTime() - statsDueNanos >= 0) {
             readStats();
         }

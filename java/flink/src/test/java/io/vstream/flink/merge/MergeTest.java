@@ -115,6 +115,35 @@ class MergeTest {
     }
 
     @Test
+    void anAnswerWithoutAPartitionThatHadNoTimeIsPartial() throws Exception {
+        part(1, 0, 2, row(10, 1, 0.3f));
+        harness.processElement(new StreamRecord<>(shed(1, 1, 2)));
+        assertThat(only().partial()).isTrue();
+        assertThat(only().ids()).containsExactly(10);
+        harness.processElement(new StreamRecord<>(shed(2, 0, 1)));
+        assertThat(answers().get(1).partial()).isTrue();
+        // Across a restart, too.
+        harness.processElement(new StreamRecord<>(shed(3, 0, 2)));
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
+        part(3, 1, 2, row(11, 1, 0.3f));
+        assertThat(only().partial()).isTrue();
+    }
+
+    private static PartialAnswer shed(long number, int partition, int expected) {
+        return new PartialAnswer(
+                new Ticket(number, 77, 3, 0, 0, true),
+                partition,
+                expected,
+                0,
+                Neighbors.NONE,
+                Frontier.NONE,
+                Neighbors.NONE,
+                true);
+    }
+
+    @Test
     void aPartitionCountsOnce() throws Exception {
         part(1, 0, 2, row(10, 1, 0.3f));
         part(1, 0, 2, row(10, 1, 0.3f));

@@ -197,8 +197,7 @@ class HandOverTest {
                     null,
                     1_000,
                     false,
-                    0,
-                    1,
+                    new Searching(0, 1, false, 5_000),
                     EnumSet.noneOf(Fault.class));
         }
 
