@@ -172,4 +172,44 @@ class SerializersTest {
                                         getClass().getClassLoader()))
                 .hasMessageContaining("layout 2");
     }
+
+    @Test
+    void stateOfAnOlderLayoutIsReadAndWrittenAnew() throws IOException {
+        TypeSerializerSnapshot<float[]> layout = new Layouts();
+        for (int written = 2; written <= 4; written++) {
+            Layouts old = new Layouts();
+            old.readSnapshot(
+                    written, new DataInputDeserializer(new byte[0]), getClass().getClassLoader());
+            assertThat(old.restored()).isEqualTo(written);
+            var compatibility = layout.resolveSchemaCompatibility(old);
+            assertThat(compatibility.isCompatibleAsIs()).isEqualTo(written == 4);
+            assertThat(compatibility.isCompatibleAfterMigration()).isEqualTo(written < 4);
+        }
+        for (int written : new int[] {1, 5}) {
+            assertThatThrownBy(
+                            () ->
+                                    layout.readSnapshot(
+                                            written,
+                                            new DataInputDeserializer(new byte[0]),
+                                            getClass().getClassLoader()))
+                    .hasMessageContaining("this build reads layouts 2 to 4");
+        }
+    }
+
+    /** Of a serializer that reads three layouts. */
+    public static final class Layouts extends RecordSerializer.Snapshot<float[]> {
+        /** Called by Flink. */
+        public Layouts() {
+            super(2, 4);
+        }
+
+        private int restored() {
+            return layout();
+        }
+
+        @Override
+        public TypeSerializer<float[]> restoreSerializer() {
+            return new VectorSerializer();
+        }
+    }
 }
