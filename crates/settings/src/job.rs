@@ -122,6 +122,8 @@ pub struct CheckpointSettings {
     pub path: FolderAddress,
     /// Milliseconds after which a checkpoint that has not completed is given up.
     pub timeout: u64,
+    /// Checkpoints in a row that may fail before the job does.
+    pub tolerable_failures: u32,
 }
 
 /// A folder.
@@ -352,6 +354,10 @@ impl CheckpointSettings {
             interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
             path: section.address("path"),
             timeout: section.duration_ms("timeout", 1_000..=86_400_000, 120_000),
+            // What a checkpoint that ran out of time has uploaded is there for the next one, so a
+            // large state needs several tries, and not a restart.
+            tolerable_failures: section.integer("tolerable-failures", 0..=1_000_000, Some(10))
+                as u32,
         };
         section.finish();
         settings

@@ -106,6 +106,12 @@ final class FileSystems {
         return found.getPath().getParent().toString();
     }
 
+    /** Deletes a folder that may be there. */
+    static void delete(String folder) throws IOException {
+        var path = new org.apache.flink.core.fs.Path(folder);
+        path.getFileSystem().delete(path, true);
+    }
+
     /** The newest metadata file at or below a folder, or null. */
     private static FileStatus newest(
             FileSystem system, org.apache.flink.core.fs.Path folder, int depth) throws IOException {

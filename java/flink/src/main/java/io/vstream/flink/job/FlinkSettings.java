@@ -50,6 +50,7 @@ final class FlinkSettings {
         flink.set(
                 CheckpointingOptions.CHECKPOINTING_TIMEOUT,
                 Duration.ofMillis(checkpoint.timeoutMillis()));
+        flink.set(CheckpointingOptions.TOLERABLE_FAILURE_NUMBER, checkpoint.tolerableFailures());
         flink.set(
                 CheckpointingOptions.CHECKPOINTING_CONSISTENCY_MODE,
                 CheckpointingMode.EXACTLY_ONCE);

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.balance.Shared;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Folders;
 import io.vstream.flink.source.Gate;
@@ -131,6 +132,7 @@ public final class JobRunner {
             } finally {
                 removeHook(stop);
             }
+            removeHandOvers(id);
             if (!result.isSuccess()) {
                 if (result.getJobStatus().orElse(null) == JobStatus.CANCELED) {
                     return EXIT_FAILED;
@@ -208,10 +210,20 @@ public final class JobRunner {
         }
     }
 
-    private static void cancel(LocalCluster cluster, JobID id) {
+    /**
+     * Rows that were on their way between partitions are in no checkpoint and nobody's any more.
+     */
+    private void removeHandOvers(JobID id) throws IOException {
+        if (job.checkpoint() != null) {
+            FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
+        }
+    }
+
+    private void cancel(LocalCluster cluster, JobID id) {
         try {
             cluster.cancel(id);
             cluster.await(id);
+            removeHandOvers(id);
         } catch (Exception e) {
             // The process ends anyway; what the job left is overwritten by the next one.
             System.err.println("vstream: could not end the job cleanly: " + e.getMessage());

@@ -129,8 +129,10 @@ public record JobSettings(
      * @param intervalMillis between two
      * @param path of the folder that holds them, or its address on another file system
      * @param timeoutMillis after which one is given up
+     * @param tolerableFailures in a row, before the job fails
      */
-    public record Checkpoint(long intervalMillis, String path, long timeoutMillis) {}
+    public record Checkpoint(
+            long intervalMillis, String path, long timeoutMillis, int tolerableFailures) {}
 
     /** True if records come from topics, without end. */
     public boolean unbounded() {
@@ -174,7 +176,8 @@ public record JobSettings(
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
                                 need(job.path("checkpoint"), "path").asText(),
-                                job.path("checkpoint").path("timeout").asLong(120_000))
+                                job.path("checkpoint").path("timeout").asLong(120_000),
+                                job.path("checkpoint").path("tolerable-failures").asInt(10))
                         : null,
                 text(job.path("state").path("path")),
                 text(job.path("snapshot").path("path")),

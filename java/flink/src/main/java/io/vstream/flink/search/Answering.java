@@ -10,8 +10,7 @@ import org.apache.flink.api.common.operators.MailboxExecutor;
  * Decides what becomes of a query: it is searched beside the task, in the task, or not at all.
  *
  * <p>With as many searches under way as there may be, the query is shed: its answer is partial,
- * comes at once, and writes go on. Where the settings say so, the task waits instead; for an audit
- * it never does.
+ * comes at once, and writes go on. Where the settings say so, the task waits instead.
  */
 final class Answering implements AutoCloseable {
 
@@ -59,7 +58,7 @@ final class Answering implements AutoCloseable {
         }
         boolean exact = Question.readsEveryRow(copy);
         if (!beside.hasRoom(exact)) {
-            if (settings.shed() || copy.ticket().audit()) {
+            if (settings.shed()) {
                 answers.accept(new Question(desk, copy, behind.get(), null).shed());
                 return;
             }

@@ -173,7 +173,7 @@ final class HandOver implements AutoCloseable {
             case ADOPT -> fetch(mark, others(mark, false));
             case SETTLE -> {
                 if (!others(mark, true).isEmpty()) {
-                    release(mark);
+                    beginRelease(mark);
                 } else {
                     done(mark);
                 }
@@ -291,20 +291,29 @@ final class HandOver implements AutoCloseable {
         host.later(PAUSE_MILLIS, () -> adopt(mark));
     }
 
-    /** Drops some rows that have left, and comes back for more. */
-    private void release(Mark mark) throws IOException {
+    /** Finds the rows that have left: all rows are visited, so not in the task's thread. */
+    private void beginRelease(Mark mark) {
+        NativeEngine engine = host.engine();
+        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
+        host.aside(
+                () -> {
+                    fail(Fault.FAIL_IN_SETTLE, true);
+                    return engine.release(ranges, 0);
+                },
+                found -> release(mark, ranges, found));
+    }
+
+    /** Drops some of the {@code before} rows that have left, and comes back for more. */
+    private void release(Mark mark, MovedRanges ranges, int before) {
         if (closed) {
             return;
         }
-        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
-        int before = host.engine().release(ranges, 0);
         int left = before == 0 ? 0 : host.engine().release(ranges, ROWS_AT_ONCE);
         released.inc(before - left);
-        fail(Fault.FAIL_IN_SETTLE, true);
         if (left == 0) {
             done(mark);
         } else {
-            host.later(PAUSE_MILLIS, () -> release(mark));
+            host.later(PAUSE_MILLIS, () -> release(mark, ranges, left));
         }
     }
 

@@ -93,8 +93,8 @@ class AnsweringTest {
     }
 
     @Test
-    void auditsAreDroppedWhereQueriesWait() throws Exception {
-        open(false, 60_000);
+    void auditsTakeNoPlaceOfQueries() throws Exception {
+        open(true, 60_000);
         CountDownLatch busy = new CountDownLatch(1);
         write();
         answering.beside().begin(new Held(true, busy));
@@ -102,15 +102,26 @@ class AnsweringTest {
             ask(audit, 0, true);
         }
         assertThat(answers.values()).hasSize(40 - IN_FLIGHT + 1).allMatch(PartialAnswer::shed);
-        for (int query = 100; query < 140; query++) {
+        for (int query = 100; query < 100 + IN_FLIGHT; query++) {
             ask(query, 0, false);
         }
         busy.countDown();
         answering.drain();
-        assertThat(answers).hasSize(80);
-        for (long query = 100; query < 140; query++) {
+        assertThat(answers).hasSize(40 + IN_FLIGHT);
+        for (long query = 100; query < 100 + IN_FLIGHT; query++) {
             assertThat(answers.get(query).shed()).isFalse();
         }
+    }
+
+    @Test
+    void whereTheTaskMayWaitNothingIsShed() throws Exception {
+        open(false, 60_000);
+        write();
+        for (int query = 0; query < 200; query++) {
+            ask(query, query % 2 == 0 ? 0 : BufferLayout.EFFORT_EXACT, false);
+        }
+        answering.drain();
+        assertThat(answers.values()).hasSize(200).noneMatch(PartialAnswer::shed);
     }
 
     @Test
