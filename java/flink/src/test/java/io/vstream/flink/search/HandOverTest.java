@@ -182,7 +182,7 @@ class HandOverTest {
                             this,
                             reports::add,
                             settings(),
-                            new HandOver.Part(number, PARTITIONS, 0),
+                            new HandOver.Part(number, PARTITIONS, 0, PARTITIONS, PARTITIONS),
                             home,
                             new Shared(folder.resolve("shared").toUri().toString()),
                             List.of(adopted, released));
