@@ -13,6 +13,8 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.CloseableIterator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** A program with a search in it, run where it is started. */
 class VectorSearchIT {
@@ -95,17 +97,37 @@ class VectorSearchIT {
         assertThatThrownBy(() -> builder.codeMemory(-1))
                 .hasMessageContaining("code-memory: -1 is not a size");
         assertThatThrownBy(() -> builder.partitions(0)).hasMessageContaining("partitions: 0");
-        Configuration unaligned = VectorSearch.flinkSettings();
-        unaligned.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
-        unaligned.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
-        StreamExecutionEnvironment other =
-                StreamExecutionEnvironment.getExecutionEnvironment(unaligned);
         assertThatThrownBy(
                         () ->
-                                builder.vectors(other.fromData(VectorChange.delete(1)))
-                                        .queries(other.fromData(VectorQuery.of(1, 1, 2)))
-                                        .build())
-                .hasMessageContaining("aligned checkpoints");
+                                VectorSearch.collection(768, Metric.L2)
+                                        .trainingSample(699_051)
+                                        .settings(2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("Give 699050 at most");
+    }
+
+    /** What would lose or repeat rows without a word. */
+    @ParameterizedTest
+    @CsvSource({
+        "execution.checkpointing.unaligned.enabled, true, aligned checkpoints",
+        "execution.checkpointing.mode, AT_LEAST_ONCE, exactly-once checkpoints",
+        "execution.runtime-mode, BATCH, batch mode",
+        "execution.runtime-mode, AUTOMATIC, batch mode",
+        "execution.checkpointing.file-merging.enabled, true, merged into one"
+    })
+    void refusesSettingsOfTheEnvironmentThatWouldBreakIt(String key, String value, String message) {
+        Configuration flink = VectorSearch.flinkSettings();
+        flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
+        flink.setString(key, value);
+        StreamExecutionEnvironment other =
+                StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        VectorSearch.Builder builder =
+                VectorSearch.collection(2, Metric.COSINE)
+                        .vectors(other.fromData(VectorChange.delete(1)))
+                        .queries(other.fromData(VectorQuery.of(1, 1, 2)));
+        assertThatThrownBy(builder::build)
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining(message);
     }
 
     /** The same question over and over, until somebody has heard enough. */
