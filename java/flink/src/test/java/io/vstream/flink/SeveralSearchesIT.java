@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -204,7 +205,15 @@ class SeveralSearchesIT {
         @Override
         public void asyncInvoke(Answer answer, ResultFuture<Answer> result) {
             CompletableFuture.delayedExecutor(50, TimeUnit.MILLISECONDS)
-                    .execute(() -> result.complete(List.of(answer)));
+                    .execute(() -> complete(answer, result));
+        }
+
+        private static void complete(Answer answer, ResultFuture<Answer> result) {
+            try {
+                result.complete(List.of(answer));
+            } catch (RejectedExecutionException e) {
+                // The task has ended meanwhile.
+            }
         }
     }
 

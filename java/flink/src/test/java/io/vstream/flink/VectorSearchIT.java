@@ -6,11 +6,17 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.merge.Answer;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.configuration.SchedulerExecutionMode;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.util.CloseableIterator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -128,6 +134,36 @@ class VectorSearchIT {
         assertThatThrownBy(builder::build)
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining(message);
+    }
+
+    /** Else reactive mode would start as many of them as there are slots. */
+    @Test
+    void reactiveModeStartsOneControlTask() {
+        Configuration flink = VectorSearch.flinkSettings();
+        flink.set(JobManagerOptions.SCHEDULER_MODE, SchedulerExecutionMode.REACTIVE);
+        Map<String, Integer> reactive = maxima(flink);
+        assertThat(reactive).containsEntry("train", 1).containsEntry("balance", 1);
+        assertThat(reactive).containsEntry("place", 128).containsEntry("search", 128);
+        // What savepoints hold: Flink refuses those with another maximum.
+        assertThat(maxima(VectorSearch.flinkSettings()))
+                .containsEntry("train", 128)
+                .containsEntry("balance", 128);
+    }
+
+    private static Map<String, Integer> maxima(Configuration flink) {
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        env.setParallelism(2);
+        VectorSearch.collection(64, Metric.L2)
+                .vectors(env.fromData(VectorChange.delete(1)))
+                .queries(env.fromData(VectorQuery.of(1, new float[64])))
+                .build()
+                .results()
+                .sinkTo(new DiscardingSink<>());
+        Map<String, Integer> maxima = new HashMap<>();
+        for (StreamNode node : env.getStreamGraph().getStreamNodes()) {
+            maxima.put(node.getOperatorName(), node.getMaxParallelism());
+        }
+        return maxima;
     }
 
     /** The same question over and over, until somebody has heard enough. */

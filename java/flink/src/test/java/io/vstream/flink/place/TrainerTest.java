@@ -1,6 +1,7 @@
 package io.vstream.flink.place;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.nativecore.NativeRouter;
@@ -67,6 +68,17 @@ class TrainerTest {
         task.getOneInputOperator().finish();
         assertThat(task.extractOutputValues()).isEmpty();
         task.close();
+    }
+
+    @Test
+    void thereIsOneTrainer() throws Exception {
+        task =
+                new OneInputStreamOperatorTestHarness<>(
+                        new Trainer(COLLECTION, DIMENSION, SAMPLE), 128, 2, 0);
+        task.setup(RouteEvent.TYPE.createSerializer(null));
+        assertThatThrownBy(task::open)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("2 trainers and must have one");
     }
 
     private void open(OperatorSubtaskState state) throws Exception {
