@@ -45,6 +45,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     private final CoordinatorStore meeting;
     private final String key;
     private final boolean control;
+    private long sampled;
 
     private Relay(CoordinatorStore meeting, String search, boolean control) {
         this.meeting = meeting;
@@ -78,6 +79,21 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         private static final long serialVersionUID = 1L;
     }
 
+    /**
+     * Asks for a part of the sample.
+     *
+     * @param vectors that are wanted
+     * @param most that all subtasks together may have in this attempt of the job
+     */
+    record Part(int vectors, long most) implements CoordinationRequest {
+        private static final long serialVersionUID = 1L;
+    }
+
+    /** Reads the answer to a {@link Part}. */
+    static int granted(CoordinationResponse answer) {
+        return (int) ((CollectCoordinationResponse) answer).getLastCheckpointedOffset();
+    }
+
     /** Reads the answer to a {@link Question}; loads are told once. */
     static List<Report> reports(CoordinationResponse answer, ClassLoader classes)
             throws IOException, ClassNotFoundException {
@@ -96,6 +112,12 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         if (request instanceof Report report) {
             meeting.compute(key, (name, old) -> with(old, report));
             return CompletableFuture.completedFuture(HEARD);
+        }
+        if (request instanceof Part part) {
+            long granted = Math.min(part.vectors, Math.max(0, part.most - sampled));
+            sampled += granted;
+            return CompletableFuture.completedFuture(
+                    new CollectCoordinationResponse("", granted, List.of()));
         }
         List<byte[]> answer = new ArrayList<>();
         meeting.compute(key, (name, old) -> tell(old, answer));
@@ -167,8 +189,9 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         forget();
     }
 
-    /** Reports of an earlier attempt may speak of other partitions. */
+    /** Reports of an earlier attempt may speak of other partitions, and its sample may be lost. */
     private void forget() {
+        sampled = 0;
         if (control) {
             meeting.compute(key, (name, old) -> null);
         }

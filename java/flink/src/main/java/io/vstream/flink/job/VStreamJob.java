@@ -4,6 +4,7 @@ import io.vstream.flink.balance.BalanceFactory;
 import io.vstream.flink.balance.BalanceSettings;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.DecodeOperator;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
@@ -40,7 +41,6 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
-import org.apache.flink.streaming.api.operators.ProcessOperator;
 
 /**
  * The dataflow of a job.
@@ -220,7 +220,8 @@ public final class VStreamJob {
         return incoming.transform(
                         name(uid),
                         VectorRecord.TYPE,
-                        new ProcessOperator<>(new Decode(job.rules(), sample, k)))
+                        new DecodeOperator(
+                                new Decode(job.rules(), sample, k), sample, name("balance")))
                 .setParallelism(incoming.getParallelism())
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
                 .uid(name(uid));
