@@ -107,6 +107,7 @@ dist/.built: $(SOURCES)
 	rm -rf dist
 	mkdir -p dist/bin dist/lib
 	cp target/release/vstream dist/bin/
+	cp -r java/flink/target/plugins dist/
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
 	cp java/flink/target/vstream-cluster-*.jar dist/
 	touch $@
@@ -164,9 +165,11 @@ test: native python ## every test
 	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
 	touch $@
 
-test-s3: .venv-s3/.built ## object stores against a real server that speaks S3, through a bad network too
+test-s3: native .venv-s3/.built ## object stores against a real server that speaks S3, through a bad network too
 	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
 		$(CARGO) test --workspace --locked s3:: -- --ignored
+	python3 tools/s3/with_server.py --program .venv-s3/bin/moto_server -- \
+		$(JAVA) test -pl native,flink -Dtest=ObjectStoreIT -Dsurefire.failIfNoSpecifiedTests=false
 
 .venv-s3/.built: tools/s3/requirements.txt
 	[ -x .venv-s3/bin/python ] || python3 -m venv .venv-s3

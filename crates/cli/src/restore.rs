@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use vstream_settings::FolderAddress;
+
 use crate::failure::Failure;
 
 /// The file that makes a folder a checkpoint; it is written last.
@@ -13,7 +15,7 @@ const METADATA: &str = "_metadata";
 const DEPTH: usize = 2;
 
 /// The checkpoint or savepoint that `given` names: its folder, one above it, of which the newest
-/// is taken, or an address such as `s3://...`, which is left to the job.
+/// is taken, or an address such as `s3://...`, where the job itself looks for the newest.
 pub(crate) fn resolve(given: &str) -> Result<String, Failure> {
     if given.contains("://") {
         return Ok(given.to_owned());
@@ -30,8 +32,17 @@ pub(crate) fn resolve(given: &str) -> Result<String, Failure> {
     })
 }
 
+/// What to go on from after a job that kept its checkpoints at `folder`. Elsewhere than on this
+/// machine it is the folder itself, in which the next job finds the newest.
+pub(crate) fn left(folder: &FolderAddress) -> Option<String> {
+    match folder.local() {
+        Some(path) => newest(path).map(|left| left.display().to_string()),
+        None => Some(folder.to_string()),
+    }
+}
+
 /// The newest complete checkpoint or savepoint at or below `folder`.
-pub(crate) fn newest(folder: &Path) -> Option<PathBuf> {
+fn newest(folder: &Path) -> Option<PathBuf> {
     let mut found = Vec::new();
     collect(folder, DEPTH, &mut found);
     found.into_iter().max().map(|(_, path)| path)

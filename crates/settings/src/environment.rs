@@ -152,8 +152,9 @@ fn open(path: &Path) -> Result<File, String> {
 /// Every folder that the job writes to, with its key.
 fn folders(job: &JobSettings) -> Vec<(&'static str, PathBuf)> {
     let mut folders = vec![("state.path", job.state.path.clone())];
-    if let Some(checkpoint) = &job.checkpoint {
-        folders.push(("checkpoint.path", checkpoint.path.clone()));
+    // What lies elsewhere is looked at by who can: the job, when it starts.
+    if let Some(path) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.path.local()) {
+        folders.push(("checkpoint.path", path.to_path_buf()));
     }
     if let Some(snapshot) = &job.snapshot {
         folders.push(("snapshot.path", snapshot.path.clone()));

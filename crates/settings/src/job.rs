@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use vstream_engine::DeleteOrder;
 use vstream_route::ROWS_PER_CELL;
 
+use crate::address::FolderAddress;
 use crate::collection::{CollectionSettings, EncoderSettings};
 use crate::document::Document;
 use crate::environment;
@@ -95,9 +96,23 @@ const POLICIES: &[(&str, RebalancePolicy)] = &[
 pub struct SearchSettings {
     /// Threads that search beside the partition's own; 0 to search in that.
     pub threads: u32,
-    /// Searches under way at most; more wait, and everything upstream with them.
+    /// Searches under way at most; exact ones and audits have as many places of their own.
     pub in_flight: u32,
+    /// What becomes of a query that finds no place.
+    pub when_full: WhenFull,
 }
+
+/// What becomes of a query that finds as many under way as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// It is answered at once as partial, and writes go on: for topics, which do not wait.
+    Shed,
+    /// It waits, and everything upstream with it: for files and generators, which can.
+    Wait,
+}
+
+const WHEN_FULL: &[(&str, WhenFull)] = &[("shed", WhenFull::Shed), ("wait", WhenFull::Wait)];
 
 /// When and where the job is checkpointed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -105,10 +120,12 @@ pub struct SearchSettings {
 pub struct CheckpointSettings {
     /// Milliseconds between two checkpoints, at least 100.
     pub interval: u64,
-    /// Folder that holds them.
-    pub path: PathBuf,
+    /// Folder that holds them: on this machine, or on any file system that Flink knows.
+    pub path: FolderAddress,
     /// Milliseconds after which a checkpoint that has not completed is given up.
     pub timeout: u64,
+    /// Checkpoints in a row that may fail before the job does.
+    pub tolerable_failures: u32,
 }
 
 /// A folder.
@@ -147,11 +164,20 @@ impl JobSettings {
     pub fn from_document(document: &Document) -> Result<JobSettings, SettingsError> {
         let notes = Notes::default();
         let root = Section::root(document, &notes);
+        let name = root.text("name", Some("vstream"));
+        let parallelism = root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32;
+        let collection = CollectionSettings::read(&root.section("collection"));
+        let vectors = VectorSource::read(&root.section("vectors"));
+        // Topics do not wait; files and generators can.
+        let when_full = match vectors {
+            VectorSource::Kafka(_) => WhenFull::Shed,
+            VectorSource::Generator { .. } | VectorSource::File { .. } => WhenFull::Wait,
+        };
         let mut job = JobSettings {
-            name: root.text("name", Some("vstream")),
-            parallelism: root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32,
-            collection: CollectionSettings::read(&root.section("collection")),
-            vectors: VectorSource::read(&root.section("vectors")),
+            name,
+            parallelism,
+            collection,
+            vectors,
             queries: root.has("queries").then(|| QuerySource::read(&root.section("queries"))),
             workload: WorkloadSettings::read(&root.section("workload")),
             results: ResultSink::read(&root.section("results")),
@@ -160,7 +186,7 @@ impl JobSettings {
             merge_deadline: root.duration_ms("merge-deadline", 1..=600_000, 5_000),
             audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
             rebalance: RebalanceSettings::read(&root.section("rebalance")),
-            search: SearchSettings::read(&root.section("search")),
+            search: SearchSettings::read(&root.section("search"), when_full),
             checkpoint: root
                 .has("checkpoint")
                 .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
@@ -322,10 +348,15 @@ impl RebalanceSettings {
 }
 
 impl SearchSettings {
-    fn read(section: &Section) -> SearchSettings {
+    fn read(section: &Section, usual: WhenFull) -> SearchSettings {
+        let when_full = section.choice("when-full", "shed or wait", WHEN_FULL, Some(usual));
+        // A place holds on to the rows of a moment; those that shed need more of them, so that a
+        // stall of some tens of milliseconds costs no answer.
+        let places = if when_full == WhenFull::Shed { 256 } else { 32 };
         let settings = SearchSettings {
             threads: section.integer("threads", 0..=64, Some(1)) as u32,
-            in_flight: section.integer("in-flight", 1..=4_096, Some(32)) as u32,
+            in_flight: section.integer("in-flight", 1..=4_096, Some(places)) as u32,
+            when_full,
         };
         section.finish();
         settings
@@ -336,8 +367,12 @@ impl CheckpointSettings {
     fn read(section: &Section) -> CheckpointSettings {
         let settings = CheckpointSettings {
             interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
-            path: section.path("path", None),
+            path: section.address("path"),
             timeout: section.duration_ms("timeout", 1_000..=86_400_000, 120_000),
+            // What a checkpoint that ran out of time has uploaded is there for the next one, so a
+            // large state needs several tries, and not a restart.
+            tolerable_failures: section.integer("tolerable-failures", 0..=1_000_000, Some(10))
+                as u32,
         };
         section.finish();
         settings

@@ -2,13 +2,14 @@
 //!
 //! A job file (YAML) or a collection's settings (JSON) is read once, here. What comes out is complete
 //! and within its ranges: defaults are filled, durations are milliseconds, sizes are bytes, paths are
-//! absolute. What cannot be used is refused with all its problems at once, each a sentence that names
+//! absolute, and addresses of other file systems stay as they are. What cannot be used is refused with all its problems at once, each a sentence that names
 //! the key, the value and the remedy. `to_json` writes the normalised form that the JVM reads.
 //!
 //! Tier 4, an edge: the only place where the settings of `route` and of `engine` meet.
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod collection;
 mod document;
 mod engine;
@@ -21,13 +22,14 @@ mod section;
 mod stream;
 mod units;
 
+pub use address::FolderAddress;
 pub use collection::{CollectionSettings, CurveName, EncoderSettings, IndexName};
 pub use document::Document;
 pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
 pub use job::{
     CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
-    RebalanceSettings, SearchSettings,
+    RebalanceSettings, SearchSettings, WhenFull,
 };
 pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

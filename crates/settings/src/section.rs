@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use crate::address::{after_scheme, FolderAddress};
 use crate::document::Document;
 use crate::error::SettingsError;
 use crate::units;
@@ -242,7 +243,27 @@ impl<'a> Section<'a> {
         if text.is_empty() {
             return PathBuf::new();
         }
+        if after_scheme(&text).is_some() {
+            self.note(key, "this is a path of this machine, and no address. Write it without ://.");
+            return PathBuf::new();
+        }
         std::path::absolute(&text).unwrap_or_else(|_| PathBuf::from(text))
+    }
+
+    /// A folder on this machine, made absolute, or the address of one elsewhere; required.
+    pub(crate) fn address(&self, key: &'static str) -> FolderAddress {
+        if !self.has(key) {
+            self.missing(key, "a path or an address such as s3://bucket/folder", ());
+            return FolderAddress::Local(PathBuf::new());
+        }
+        let text = self.text(key, None);
+        if text.is_empty() {
+            return FolderAddress::Local(PathBuf::new());
+        }
+        FolderAddress::parse(&text).unwrap_or_else(|sentence| {
+            self.note(key, &sentence);
+            FolderAddress::Local(PathBuf::new())
+        })
     }
 
     /// The mapping at `key` as it stands, for settings that are passed on unread.

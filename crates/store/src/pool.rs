@@ -1,12 +1,16 @@
 //! A few threads that read, so that one query has several reads under way.
 
 use std::collections::VecDeque;
-use std::sync::{mpsc, Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Reads under way at once. Disks answer 8 to 32 reads in the time of one; more threads than that
 /// only wait for each other.
 const THREADS: usize = 8;
+
+/// A thread without work ends after this time, so that a process that reads no more has none.
+const IDLE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -15,26 +19,31 @@ pub(crate) struct Pool {
     queue: Arc<Queue>,
 }
 
-#[derive(Default)]
 struct Queue {
-    jobs: Mutex<VecDeque<Job>>,
+    state: Mutex<State>,
     waiting: Condvar,
+    idle: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Threads that have not ended.
+    threads: usize,
+    /// Those of them that wait for a job.
+    idle: usize,
 }
 
 impl Pool {
-    /// The pool of the process. Its threads are started with the first call and stay.
+    /// The pool of the process. Its threads are started when there is work for them.
     pub(crate) fn shared() -> &'static Pool {
         static POOL: OnceLock<Pool> = OnceLock::new();
-        POOL.get_or_init(|| {
-            let queue = Arc::new(Queue::default());
-            for _ in 0..THREADS {
-                let queue = queue.clone();
-                let thread = thread::Builder::new().name("vstream-read".to_owned());
-                // Fewer threads are slower, not wrong; with none, `run` works on its own.
-                drop(thread.spawn(move || queue.work()));
-            }
-            Pool { queue }
-        })
+        POOL.get_or_init(|| Pool::new(IDLE))
+    }
+
+    fn new(idle: Duration) -> Pool {
+        let queue = Queue { state: Mutex::default(), waiting: Condvar::new(), idle };
+        Pool { queue: Arc::new(queue) }
     }
 
     /// Runs `job` for each of `0..count` and returns the results in that order. The caller works
@@ -69,25 +78,91 @@ impl Pool {
 }
 
 impl Queue {
-    fn push(&self, job: Job) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
-        self.waiting.notify_one();
+    fn push(self: &Arc<Queue>, job: Job) {
+        let mut state = self.state();
+        state.jobs.push_back(job);
+        if state.jobs.len() <= state.idle {
+            self.waiting.notify_one();
+        } else if state.threads < THREADS {
+            let queue = self.clone();
+            let thread = thread::Builder::new().name("vstream-read".to_owned());
+            // Fewer threads are slower, not wrong; with none, `run` works on its own.
+            state.threads += usize::from(thread.spawn(move || queue.work()).is_ok());
+        }
     }
 
     fn work(&self) {
-        loop {
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            let job = loop {
-                match jobs.pop_front() {
-                    Some(job) => break job,
-                    None => {
-                        let waited = self.waiting.wait(jobs);
-                        jobs = waited.unwrap_or_else(PoisonError::into_inner);
-                    }
-                }
-            };
-            drop(jobs);
+        let _dying = Dying(self);
+        while let Some(job) = self.next() {
             job();
         }
+    }
+
+    /// The next job, or nothing if there was none for a while and the thread ends.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let waited = self.waiting.wait_timeout(state, self.idle);
+            let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = back;
+            state.idle -= 1;
+            if timeout.timed_out() && state.jobs.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a thread out that a job's panic ends.
+struct Dying<'a>(&'a Queue);
+
+impl Drop for Dying<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.state().threads -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each job that was submitted once left eight threads behind in its process.
+    #[test]
+    fn threads_without_work_end_and_come_back() {
+        let pool = Pool::new(Duration::from_millis(1));
+        for round in 0..3 {
+            let squares = pool.run(100, move |at| at * at + round);
+            assert!(squares.iter().enumerate().all(|(at, &square)| square == at * at + round));
+            let mut looks = 0;
+            while pool.queue.state().threads > 0 {
+                looks += 1;
+                assert!(looks < 10_000, "threads stay");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_takes_its_thread_out_of_the_count() {
+        let pool = Pool::new(Duration::from_millis(1));
+        pool.queue.push(Box::new(|| panic!("asked for by a test")));
+        let mut looks = 0;
+        while pool.queue.state().threads > 0 {
+            looks += 1;
+            assert!(looks < 10_000, "it is still counted");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(pool.run(3, |at| at), [0, 1, 2]);
     }
 }

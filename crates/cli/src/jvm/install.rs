@@ -8,6 +8,9 @@ use crate::failure::Failure;
 /// Names the folder above `lib` where the command is used from elsewhere.
 const HOME: &str = "VSTREAM_HOME";
 
+/// Names the folder of Flink's plugins, to Flink and to this command.
+pub(super) const PLUGINS: &str = "FLINK_PLUGINS_DIR";
+
 /// The `java` to start: `JAVA_HOME/bin/java`, else the first on the `PATH`.
 pub(super) fn java() -> Result<PathBuf, Failure> {
     if let Some(home) = env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
@@ -35,10 +38,7 @@ pub(super) fn java() -> Result<PathBuf, Failure> {
 
 /// The class path: every jar of `VSTREAM_HOME/lib`, else of `../lib` beside the executable.
 pub(super) fn class_path() -> Result<String, Failure> {
-    let lib = match env::var_os(HOME).filter(|home| !home.is_empty()) {
-        Some(home) => PathBuf::from(home).join("lib"),
-        None => beside_executable()?,
-    };
+    let lib = home()?.join("lib");
     let is_jar = |path: PathBuf| path.extension().is_some_and(|extension| extension == "jar");
     let jars = std::fs::read_dir(&lib).map_or(0, |entries| {
         entries.filter_map(Result::ok).filter(|entry| is_jar(entry.path())).count()
@@ -54,7 +54,19 @@ pub(super) fn class_path() -> Result<String, Failure> {
     Ok(format!("{}/*", lib.display()))
 }
 
-fn beside_executable() -> Result<PathBuf, Failure> {
+/// Flink's file systems, each in a folder of `plugins` beside `lib`, unless the environment already
+/// says where they are.
+pub(super) fn plugins() -> Result<PathBuf, Failure> {
+    match env::var_os(PLUGINS).filter(|folder| !folder.is_empty()) {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(home()?.join("plugins")),
+    }
+}
+
+fn home() -> Result<PathBuf, Failure> {
+    if let Some(home) = env::var_os(HOME).filter(|home| !home.is_empty()) {
+        return Ok(PathBuf::from(home));
+    }
     let executable = env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
         Failure::settings(format!(
             "The folder of this command cannot be found ({error}). Set {HOME} to the folder that \
@@ -62,5 +74,5 @@ fn beside_executable() -> Result<PathBuf, Failure> {
         ))
     })?;
     let folder = executable.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-    Ok(folder.join("lib"))
+    Ok(folder.to_path_buf())
 }

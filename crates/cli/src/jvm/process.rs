@@ -61,9 +61,11 @@ impl Jvm {
     pub(crate) fn start(job: &JobSettings, restore: Option<&str>) -> Result<Jvm, Failure> {
         let java = install::java()?;
         let class_path = install::class_path()?;
+        let plugins = install::plugins()?;
         let settings = write_settings(job)?;
         let (log_path, log, mut stderr_log) = create_log(job)?;
         let mut child = Command::new(&java)
+            .env(install::PLUGINS, plugins)
             .args(flags(job))
             .args(["-cp", &class_path, MAIN_CLASS, "--job"])
             .arg(settings.path())

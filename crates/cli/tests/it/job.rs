@@ -81,6 +81,20 @@ fn a_job_that_fails_says_where_it_can_go_on_from() {
 }
 
 #[test]
+fn checkpoints_elsewhere_are_left_to_the_job() {
+    let stage = Stage::new("printf '%s' \"$FLINK_PLUGINS_DIR\" > said; exit 3");
+    let set = "checkpoint.path=s3://b/x";
+    let said = stage.run(&["check", "job.yaml", "--set", set]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("\"path\": \"s3://b/x\""), "{}", said.out);
+    let said = stage.run(&["run", "job.yaml", "--set", set]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("newest checkpoint: --restore s3://b/x\n"), "{}", said.err);
+    let plugins = fs::read_to_string(stage.path("said")).expect("was started");
+    assert_eq!(plugins, stage.path("plugins").display().to_string());
+}
+
+#[test]
 fn lines_that_are_not_the_protocol_go_to_the_log() {
     let lines =
         ["WARN: chatter", "{\"type\": \"progress\", \"vectors\": ", "{\"type\":\"new\"}", RESULT];

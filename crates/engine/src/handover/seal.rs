@@ -41,18 +41,23 @@ impl PinnedSnapshot {
     ) -> Result<SnapshotSummary, Error> {
         self.write_rows(&Moved { rows: &self.rows, ranges }, dir, syncing)
     }
-}
 
-impl Engine {
-    /// Id and version of every living row that leaves. Cost: O(rows); segments are read. Errors:
-    /// `Corrupt`, `Io`, if one cannot be.
+    /// Id and version of every row of this moment that leaves. Cost: O(rows); segments are read.
+    /// Errors: `Corrupt`, `Io`, if one cannot be.
     pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         let mut leaving = Vec::new();
-        self.places.pin().for_each_row(&mut |key, _| {
+        self.rows.for_each_row(&mut |key, _| {
             if range_of(ranges, &key).is_some() {
                 leaving.push((key.id, key.version));
             }
         })?;
         Ok(leaving)
+    }
+}
+
+impl Engine {
+    /// Id and version of every living row that leaves; see [`PinnedSnapshot::leaving`].
+    pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
+        self.pin().leaving(ranges)
     }
 }

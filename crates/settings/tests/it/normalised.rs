@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use vstream_engine::DeleteOrder;
-use vstream_settings::{CollectionSettings, Document, JobSettings};
+use vstream_settings::{CollectionSettings, Document, JobSettings, WhenFull};
 
 use crate::{folder_with_data, smallest_job};
 
@@ -34,7 +34,7 @@ fn a_job_is_completed_with_defaults() {
         "merge-deadline": 5000,
         "audit-share": 0.0025,
         "rebalance": {"policy": "none", "interval": 5000, "trigger": 1.15},
-        "search": {"threads": 1, "in-flight": 32},
+        "search": {"threads": 1, "in-flight": 32, "when-full": "wait"},
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,
@@ -57,7 +57,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
            snapshot: {path: run/snapshot}\n\
            merge-deadline: 2 min\n\
            rebalance: {policy: boundary, interval: 2 s, trigger: 1.3}\n\
-           search: {threads: 0, in-flight: 7}\n\
+           search: {threads: 0, in-flight: 7, when-full: shed}\n\
            jvm: {heap: 512 mb}\n\
            faults: {lose-a-record: true}\n";
     let mut document = Document::from_yaml(&text).expect("YAML");
@@ -70,11 +70,36 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(again.to_json(), job.to_json());
     assert_eq!(job.merge_deadline, 120_000);
     assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
+    assert_eq!(job.search.when_full, WhenFull::Shed);
     assert_eq!(job.jvm.heap, 512 << 20);
     assert_eq!(job.collection.engine().memory, Some(256 << 20));
     assert_eq!(job.collection.engine().code_memory, Some(1 << 30));
     assert_eq!(job.collection.engine().without.names(), ["threshold-stop"]);
-    assert!(job.checkpoint.expect("given").path.is_absolute());
+    let checkpoint = job.checkpoint.expect("given");
+    assert!(checkpoint.path.local().expect("on this machine").is_absolute());
+}
+
+#[test]
+fn checkpoints_may_lie_on_any_file_system() {
+    let (_keep, folder) = folder_with_data();
+    let path_of = |given: &str| {
+        let text = smallest_job(&folder) + &format!("checkpoint: {{path: \"{given}\"}}\n");
+        let job = JobSettings::from_yaml(&text).expect("accepted");
+        job.validate().expect("nothing to look at on this machine");
+        let json = job.to_json();
+        assert_eq!(JobSettings::from_json(&json).expect("accepted again"), job);
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        json["checkpoint"]["path"].as_str().expect("a text").to_owned()
+    };
+    let elsewhere = ["s3://b/x", "s3a://bucket/a b/c", "hdfs:///jobs", "abfss://c@a.host/jobs"];
+    for address in elsewhere {
+        assert_eq!(path_of(address), address);
+    }
+    let here = std::env::current_dir().expect("a folder");
+    assert_eq!(path_of("run/checkpoints"), here.join("run/checkpoints").display().to_string());
+    for file in ["file:///tmp/c", "file:/tmp/c", "/tmp/c"] {
+        assert_eq!(path_of(file), "/tmp/c");
+    }
 }
 
 #[test]

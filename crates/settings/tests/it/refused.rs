@@ -428,6 +428,37 @@ fn folders_that_cannot_be_written() {
 }
 
 #[test]
+fn addresses_that_are_no_folder() {
+    for (path, sentence) in [
+        ("s3://", "'s3://' names no bucket. Write s3://bucket/folder."),
+        (
+            "s3://key:secret@b/x",
+            "an address holds no credentials. Leave them to the environment: AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY.",
+        ),
+        (
+            "s3://b/x?region=here",
+            "'s3://b/x?region=here' has more than a bucket and a folder. Leave endpoint and region \
+             to the environment: AWS_ENDPOINT_URL and AWS_REGION.",
+        ),
+        ("file:x", "'file:x' is no folder. Write file:///folder."),
+    ] {
+        refuses(
+            &format!("checkpoint={{path: \"{path}\"}}"),
+            &format!("checkpoint.path: {sentence}"),
+        );
+    }
+    for key in ["state", "snapshot"] {
+        refuses(
+            &format!("{key}={{path: \"s3://b/x\"}}"),
+            &format!(
+                "{key}.path: this is a path of this machine, and no address. Write it without ://."
+            ),
+        );
+    }
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let error = JobSettings::from_yaml("parallelism: 0\nrate: 5\n").expect_err("refused");
     let keys: Vec<&str> =

@@ -325,23 +325,30 @@ impl Partition {
 
     /// Drops up to `rows_max` rows of moved ranges; returns how many are left. The rows are those of
     /// the first call; the last one forgets the ranges.
+    ///
+    /// Cost: the first call visits every row, without the writer's lock but for a moment, as nobody
+    /// writes rows of these ranges here any more; the others cost O(rows_max).
     pub(crate) fn release(&self, ranges: &[u8], rows_max: i32) -> Result<usize, Failure> {
         let rows_max = usize::try_from(rows_max).unwrap_or(0);
         self.poison.guard(|| {
             let ranges = read_ranges(ranges)?;
             let mut writer = self.writer()?;
-            let writer = &mut *writer;
-            let leaving = match &mut writer.leaving {
-                Some(leaving) => leaving,
-                none => none.insert(writer.engine.leaving(&ranges)?),
-            };
+            if writer.leaving.is_none() {
+                let pinned = writer.engine.pin();
+                drop(writer);
+                let found = pinned.leaving(&ranges)?;
+                writer = self.writer()?;
+                writer.leaving = Some(found);
+            }
+            let Writing { engine, leaving: slot, .. } = &mut *writer;
+            let leaving = slot.get_or_insert_default();
             for _ in 0..rows_max {
                 let Some((id, version)) = leaving.pop() else { break };
-                writer.engine.delete(id, version)?;
+                engine.delete(id, version)?;
             }
             let left = leaving.len();
             if left == 0 {
-                writer.leaving = None;
+                *slot = None;
             }
             Ok(left)
         })

@@ -10,6 +10,7 @@ import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeSettings;
 import java.time.Duration;
 import java.util.Objects;
@@ -60,6 +61,8 @@ public final class VectorSearch {
         Configuration settings = VStreamJob.flinkSettings();
         // A program may have watermarks of its own.
         settings.removeConfig(PipelineOptions.AUTO_WATERMARK_INTERVAL);
+        // The steps of a search have their own.
+        settings.removeConfig(PipelineOptions.MAX_PARALLELISM);
         return settings;
     }
 
@@ -80,15 +83,20 @@ public final class VectorSearch {
      * Begins with a collection in all its settings.
      *
      * @param settings the section {@code collection} of a job file, as JSON
-     * @throws IllegalArgumentException with a sentence for everything that cannot be used
+     * @throws IllegalArgumentException with a sentence for everything that cannot be used; on a
+     *     platform without a native library the job fails with it when it starts
      */
     public static Builder collection(String settings) {
         return new Builder(normalized(settings));
     }
 
+    /**
+     * The settings in full, checked. Where there is no native library, they stay as they are, and
+     * the tasks check them when they start.
+     */
     private static String normalized(String collection) {
         try {
-            return NativeSettings.normalize(collection);
+            return NativeLibrary.available() ? NativeSettings.normalize(collection) : collection;
         } catch (EngineException e) {
             throw new IllegalArgumentException(e.getMessage(), e);
         }
@@ -97,8 +105,9 @@ public final class VectorSearch {
     private static ObjectNode tree(String collection) {
         try {
             return (ObjectNode) JSON.readTree(collection);
-        } catch (JsonProcessingException e) {
-            throw new IllegalStateException("The native side writes JSON.", e);
+        } catch (JsonProcessingException | ClassCastException e) {
+            throw new IllegalArgumentException(
+                    "The settings of the collection are no JSON object: " + e.getMessage(), e);
         }
     }
 
@@ -115,17 +124,42 @@ public final class VectorSearch {
     /** Collects what a search needs; see {@link VectorSearch}. */
     public static final class Builder {
 
+        private static final String NAME = "[a-z][a-z0-9-]{0,39}";
+
         private String collection;
+        private String name = "";
         private DataStream<VectorChange> vectors;
         private DataStream<VectorQuery> queries;
         private int k = 10;
         private int partitions;
         private int trainingSample = 20_000;
+        private int searchThreads = 1;
+        private int searchesInFlight;
+        private double auditShare;
+        private boolean shed = true;
         private Duration deadline = Duration.ofSeconds(5);
         private Duration timeToLive = Duration.ZERO;
 
         private Builder(String collection) {
             this.collection = collection;
+        }
+
+        /**
+         * Tells this search from others in the same program; the uids of its steps begin with it. A
+         * savepoint is restored under the name that it was taken with. None if not set.
+         *
+         * @param search 1 to 40 small letters, digits and hyphens, a letter first
+         */
+        public Builder name(String search) {
+            if (!search.matches(NAME)) {
+                throw new IllegalArgumentException(
+                        "name: '"
+                                + search
+                                + "' is no name of a search. Give a small letter and then small"
+                                + " letters, digits and hyphens, 40 in all at most.");
+            }
+            name = search;
+            return this;
         }
 
         /** The rows: upserts and deletes. */
@@ -180,6 +214,48 @@ public final class VectorSearch {
             return this;
         }
 
+        /**
+         * Threads of each partition that search beside its writer, and as many again for exact
+         * queries and audits; 1 if not set.
+         *
+         * @param count 1 to 64
+         */
+        public Builder searchThreads(int count) {
+            searchThreads = within("searchThreads", count, 64);
+            return this;
+        }
+
+        /**
+         * Searches of each partition under way at most, exact ones counted apart: 256 if not set,
+         * or 32 with {@link #waitWhenFull}. A query that finds no place is answered at once, as
+         * {@code partial}, so that writes go on.
+         *
+         * @param count 1 to 4,096
+         */
+        public Builder searchesInFlight(int count) {
+            searchesInFlight = within("searchesInFlight", count, 4_096);
+            return this;
+        }
+
+        /**
+         * Makes a query that finds no place wait, and everything upstream with it, instead of
+         * answering it as {@code partial}: for streams that end and whose sources can wait.
+         */
+        public Builder waitWhenFull() {
+            shed = false;
+            return this;
+        }
+
+        /** Share of the queries that are also answered exactly, to measure recall; 0 if not set. */
+        public Builder auditShare(double share) {
+            if (!(share >= 0 && share <= 1)) {
+                throw new IllegalArgumentException(
+                        "auditShare: " + share + " is out of range. Give 0 to 1.");
+            }
+            auditShare = share;
+            return this;
+        }
+
         /** How long an answer waits for slow partitions before it is partial; 5 s if not set. */
         public Builder deadline(Duration limit) {
             within("deadline in milliseconds", limit.toMillis(), 600_000);
@@ -207,7 +283,8 @@ public final class VectorSearch {
          * Adds the search to the dataflow of its streams.
          *
          * @throws IllegalStateException if a stream is missing
-         * @throws IllegalArgumentException if the environment allows unaligned checkpoints
+         * @throws IllegalArgumentException if the environment's checkpoints are unaligned, at least
+         *     once or merged into shared files, or if it runs in batch mode
          */
         public VectorSearch build() {
             if (vectors == null || queries == null) {
@@ -217,16 +294,8 @@ public final class VectorSearch {
             }
             StreamExecutionEnvironment env = vectors.getExecutionEnvironment();
             JobSettings job = settings(partitions > 0 ? partitions : env.getParallelism());
-            int parallelism = env.getParallelism();
-            long bufferMillis = env.getBufferTimeout();
-            try {
-                return new VectorSearch(
-                        VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k))));
-            } finally {
-                // The search has its own; what the program adds later keeps the program's.
-                env.setParallelism(parallelism);
-                env.setBufferTimeout(bufferMillis);
-            }
+            return new VectorSearch(
+                    VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k)), name));
         }
 
         private DataStream<Incoming> changes() {
@@ -243,8 +312,8 @@ public final class VectorSearch {
                             })
                     .returns(Incoming.TYPE)
                     .setParallelism(vectors.getParallelism())
-                    .name("changes")
-                    .uid("changes");
+                    .name(step("changes"))
+                    .uid(step("changes"));
         }
 
         private DataStream<Incoming> questions(int usualK) {
@@ -262,8 +331,12 @@ public final class VectorSearch {
                             })
                     .returns(Incoming.TYPE)
                     .setParallelism(queries.getParallelism())
-                    .name("questions")
-                    .uid("questions");
+                    .name(step("questions"))
+                    .uid(step("questions"));
+        }
+
+        private String step(String usual) {
+            return name.isEmpty() ? usual : name + "-" + usual;
         }
 
         JobSettings settings(int parallelism) {
@@ -276,6 +349,12 @@ public final class VectorSearch {
             job.putObject("queries").put("kind", "program").put("k", k);
             job.put("training-sample", trainingSample);
             job.put("merge-deadline", deadline.toMillis());
+            job.put("audit-share", auditShare);
+            ObjectNode search = job.putObject("search");
+            search.put("threads", searchThreads).put("when-full", shed ? "shed" : "wait");
+            if (searchesInFlight > 0) {
+                search.put("in-flight", searchesInFlight);
+            }
             return JobSettings.fromJson(job.toString());
         }
 

@@ -3,6 +3,7 @@ package io.vstream.nativecore;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.lang.ref.Cleaner;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongConsumer;
 
@@ -18,6 +19,9 @@ final class NativeHandle implements AutoCloseable {
     private static final Logger LOG = System.getLogger(NativeHandle.class.getName());
     private static final Cleaner LEAKS = Cleaner.create();
 
+    /** Of frequent handles. */
+    private static final int WATCHED_ONE_IN = 1024;
+
     private final String owner;
     private final long number;
     private final LongConsumer destroy;
@@ -29,10 +33,30 @@ final class NativeHandle implements AutoCloseable {
      * @param destroy frees the native object; called at most once
      */
     NativeHandle(String owner, long number, LongConsumer destroy) {
+        this(owner, number, destroy, true);
+    }
+
+    private NativeHandle(String owner, long number, LongConsumer destroy, boolean watched) {
         this.owner = owner;
         this.number = number;
         this.destroy = destroy;
-        LEAKS.register(this, new LeakAlarm(owner, closed, new Throwable("it was opened here")));
+        if (watched) {
+            LEAKS.register(this, new LeakAlarm(owner, closed, new Throwable("it was opened here")));
+        }
+    }
+
+    /**
+     * A handle of a kind that is made for every query: the watch costs a stack trace and a lock
+     * that all threads share, so only some are watched. A leak shows all the same, as it is
+     * repeated.
+     *
+     * @param owner what the handle is, for messages
+     * @param number the native handle
+     * @param destroy frees the native object; called at most once
+     */
+    static NativeHandle frequent(String owner, long number, LongConsumer destroy) {
+        boolean watched = ThreadLocalRandom.current().nextInt(WATCHED_ONE_IN) == 0;
+        return new NativeHandle(owner, number, destroy, watched);
     }
 
     /** The native handle; throws CLOSED after {@link #close}. */

@@ -11,7 +11,7 @@ public final class NativeMoment implements AutoCloseable {
     private final NativeHandle handle;
 
     NativeMoment(long number) {
-        this.handle = new NativeHandle("moment", number, Bridge::momentClose);
+        this.handle = NativeHandle.frequent("moment", number, Bridge::momentClose);
     }
 
     /**

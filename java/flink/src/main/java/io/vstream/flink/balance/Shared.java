@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.nio.file.Files;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.core.fs.FileStatus;
 import org.apache.flink.core.fs.FileSystem;
@@ -33,7 +34,12 @@ public final class Shared implements AutoCloseable {
 
     /** The folder of one job below one that jobs share. */
     public static String of(String parent, RuntimeContext job) {
-        return new Path(parent, "handover-" + job.getJobInfo().getJobId()).toString();
+        return of(parent, job.getJobInfo().getJobId());
+    }
+
+    /** The folder of one job below one that jobs share. */
+    public static String of(String parent, JobID job) {
+        return new Path(parent, "handover-" + job).toString();
     }
 
     /** Copies the files of a local folder to where {@code from} leaves them for {@code to}. */

@@ -22,8 +22,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *
  * <p>The job reads topics, since the files of one machine are not those of another. Engines keep
  * their private files in the temporary folders of their task managers; {@code checkpoint.path} must
- * be a folder that all machines share. Vectors live outside the heap, and Flink does not see that
- * memory: leave room for it beside {@code taskmanager.memory.process.size}.
+ * be a folder that all machines share, or an address on a file system whose plugin they have.
+ * Vectors live outside the heap, and Flink does not see that memory: leave room for it beside
+ * {@code taskmanager.memory.process.size}.
  */
 public final class ClusterJob {
 

@@ -1,6 +1,5 @@
 package io.vstream.flink.job;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
@@ -51,12 +50,11 @@ final class FlinkSettings {
         flink.set(
                 CheckpointingOptions.CHECKPOINTING_TIMEOUT,
                 Duration.ofMillis(checkpoint.timeoutMillis()));
+        flink.set(CheckpointingOptions.TOLERABLE_FAILURE_NUMBER, checkpoint.tolerableFailures());
         flink.set(
                 CheckpointingOptions.CHECKPOINTING_CONSISTENCY_MODE,
                 CheckpointingMode.EXACTLY_ONCE);
-        flink.set(
-                CheckpointingOptions.CHECKPOINTS_DIRECTORY,
-                Path.of(checkpoint.path()).toUri().toString());
+        flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, FileSystems.uri(checkpoint.path()));
         flink.set(
                 CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
                 ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.balance.Shared;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.GeneratorScript;
@@ -24,6 +25,8 @@ import org.apache.flink.util.ExceptionUtils;
  * <pre>
  * java JVM_FLAGS -cp 'lib/*' io.vstream.flink.job.JobRunner --job FILE [--restore CHECKPOINT]
  * </pre>
+ *
+ * <p>Checkpoints may lie on any file system that Flink has a plugin for: see {@link FileSystems}.
  *
  * <p>Recommended flags, which the {@code vstream} command sets:
  *
@@ -102,7 +105,12 @@ public final class JobRunner {
         }
     }
 
-    private int run(String restore, PrintStream err) throws Exception {
+    private int run(String from, PrintStream err) throws Exception {
+        FileSystems.load(System.getenv());
+        if (job.checkpoint() != null) {
+            FileSystems.check("checkpoint.path", job.checkpoint().path());
+        }
+        String restore = from == null ? null : FileSystems.newest(from);
         Sources.checkBrokers(job);
         Gate gate = Gate.install(gateName);
         FinalSnapshot.prepare(job.snapshotFolder());
@@ -122,6 +130,7 @@ public final class JobRunner {
             } finally {
                 removeHook(stop);
             }
+            removeHandOvers(id);
             if (!result.isSuccess()) {
                 if (result.getJobStatus().orElse(null) == JobStatus.CANCELED) {
                     return EXIT_FAILED;
@@ -189,10 +198,20 @@ public final class JobRunner {
         return cluster.metrics().min(Names.PHASE, 0) == Names.PHASE_ENDED;
     }
 
-    private static void cancel(LocalCluster cluster, JobID id) {
+    /**
+     * Rows that were on their way between partitions are in no checkpoint and nobody's any more.
+     */
+    private void removeHandOvers(JobID id) throws IOException {
+        if (job.checkpoint() != null) {
+            FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
+        }
+    }
+
+    private void cancel(LocalCluster cluster, JobID id) {
         try {
             cluster.cancel(id);
             cluster.await(id);
+            removeHandOvers(id);
         } catch (Exception e) {
             // The process ends anyway; what the job left is overwritten by the next one.
             System.err.println("vstream: could not end the job cleanly: " + e.getMessage());

@@ -5,6 +5,8 @@ import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
+import io.vstream.flink.place.Trainer;
+import io.vstream.flink.search.Searching;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -28,8 +30,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param mergeDeadlineMillis how long merge waits for partial answers
  * @param auditShare share of the queries to audit, 0 to 1
  * @param rebalance when and how ranges change partition
- * @param searchThreads threads of a partition that search beside its task; 0 to search in it
- * @param searchesInFlight searches of a partition under way at most
+ * @param searching how a partition answers queries
  * @param checkpoint when and where, or null
  * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
@@ -49,8 +50,7 @@ public record JobSettings(
         long mergeDeadlineMillis,
         double auditShare,
         BalanceSettings rebalance,
-        int searchThreads,
-        int searchesInFlight,
+        Searching searching,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
@@ -58,7 +58,6 @@ public record JobSettings(
 
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int SEARCH_THREADS = 1;
-    private static final int SEARCHES_IN_FLIGHT = 32;
 
     /**
      * Where records come from.
@@ -129,14 +128,26 @@ public record JobSettings(
      * Checkpoints.
      *
      * @param intervalMillis between two
-     * @param path of the folder that holds them
+     * @param path of the folder that holds them, or its address on another file system
      * @param timeoutMillis after which one is given up
+     * @param tolerableFailures in a row, before the job fails
      */
-    public record Checkpoint(long intervalMillis, String path, long timeoutMillis) {}
+    public record Checkpoint(
+            long intervalMillis, String path, long timeoutMillis, int tolerableFailures) {}
 
     /** True if records come from topics, without end. */
     public boolean unbounded() {
         return vectors.kind == Input.Kind.KAFKA;
+    }
+
+    /** True if the collection's encoder is one that is trained, without asking the native side. */
+    boolean trained() {
+        try {
+            JsonNode encoder = JSON.readTree(collection).path("encoder");
+            return !encoder.path("kind").asText("cells").equals("id");
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException("The settings were read before.", e);
+        }
     }
 
     /**
@@ -154,12 +165,13 @@ public record JobSettings(
         }
         JsonNode collection = need(job, "collection");
         boolean queries = present(job.path("queries"));
+        int dimension = need(collection, "dimension").asInt();
         return new JobSettings(
                 job.path("name").asText("vstream"),
                 need(job, "parallelism").asInt(),
                 collection.toString(),
                 new VectorRules(
-                        need(collection, "dimension").asInt(),
+                        dimension,
                         need(collection, "metric").asText().equals("cosine"),
                         Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
@@ -167,17 +179,17 @@ public record JobSettings(
                 queries ? input(job.path("queries"), true) : null,
                 workload(job.path("workload"), queries),
                 results(job.path("results")),
-                job.path("training-sample").asInt(20_000),
+                trainingSample(job.path("training-sample").asInt(20_000), dimension),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
                 rebalance(job.path("rebalance")),
-                job.path("search").path("threads").asInt(SEARCH_THREADS),
-                job.path("search").path("in-flight").asInt(SEARCHES_IN_FLIGHT),
+                searching(job),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
                                 need(job.path("checkpoint"), "path").asText(),
-                                job.path("checkpoint").path("timeout").asLong(120_000))
+                                job.path("checkpoint").path("timeout").asLong(120_000),
+                                job.path("checkpoint").path("tolerable-failures").asInt(10))
                         : null,
                 text(job.path("state").path("path")),
                 text(job.path("snapshot").path("path")),
@@ -196,6 +208,21 @@ public record JobSettings(
                 input.path("k").asInt(10),
                 input.path("time-to-live").asLong(0),
                 kafka ? KafkaInput.fromJson(input, queries) : null);
+    }
+
+    private static int trainingSample(int vectors, int dimension) {
+        int most = Trainer.sampleMax(dimension);
+        if (vectors > most) {
+            throw new IllegalArgumentException(
+                    "training-sample: "
+                            + vectors
+                            + " vectors of "
+                            + dimension
+                            + " elements do not fit into the 2 GiB that a sample may have. Give "
+                            + most
+                            + " at most.");
+        }
+        return vectors;
     }
 
     private static Results results(JsonNode results) {
@@ -222,6 +249,17 @@ public record JobSettings(
                 rebalance.path("interval").asLong(5_000),
                 rebalance.path("trigger").asDouble(1.15),
                 null);
+    }
+
+    private static Searching searching(JsonNode job) {
+        JsonNode search = job.path("search");
+        boolean shed = search.path("when-full").asText("wait").equals("shed");
+        int usual = shed ? Searching.IN_FLIGHT_SHEDDING : Searching.IN_FLIGHT_WAITING;
+        return new Searching(
+                search.path("threads").asInt(SEARCH_THREADS),
+                search.path("in-flight").asInt(usual),
+                shed,
+                job.path("merge-deadline").asLong(5_000));
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

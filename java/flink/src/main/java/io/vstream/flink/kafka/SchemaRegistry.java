@@ -2,12 +2,17 @@ package io.vstream.flink.kafka;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.InetAddress;
 import java.net.URI;
+import java.net.UnknownHostException;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Base64;
+import java.util.Map;
 import org.apache.avro.Schema;
 import org.apache.avro.SchemaParseException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -16,6 +21,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 /**
  * Asks a schema registry over Confluent's HTTP interface. Records under a registry begin with a
  * zero byte and the number of their schema, 4 bytes big-endian. Nothing is kept here.
+ *
+ * <p>Credentials come from the environment of each task manager: {@code
+ * SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO} is {@code user:password}, or {@code
+ * SCHEMA_REGISTRY_BEARER_AUTH_TOKEN} a token. They are sent over https alone, but to this machine.
  */
 final class SchemaRegistry {
 
@@ -24,6 +33,9 @@ final class SchemaRegistry {
 
     /** No number of a schema. */
     static final int NONE = -1;
+
+    static final String USER_INFO = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO";
+    static final String TOKEN = "SCHEMA_REGISTRY_BEARER_AUTH_TOKEN";
 
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(10);
@@ -34,11 +46,50 @@ final class SchemaRegistry {
     private final HttpClient http = HttpClient.newBuilder().connectTimeout(PATIENCE).build();
     private final String address;
 
+    /** The header that says who asks, or null. */
+    private final String credentials;
+
     /**
      * @param address HTTP address of the registry
      */
     SchemaRegistry(String address) {
+        this(address, System.getenv());
+    }
+
+    /**
+     * @param address HTTP address of the registry
+     * @param environment may hold credentials
+     * @throws IllegalArgumentException if credentials would be sent for everybody to read
+     */
+    SchemaRegistry(String address, Map<String, String> environment) {
         this.address = address.replaceFirst("/+$", "");
+        this.credentials = credentials(environment);
+        URI uri = URI.create(address);
+        if (credentials != null && !"https".equals(uri.getScheme()) && !loopback(uri)) {
+            throw new IllegalArgumentException(
+                    "The environment has credentials for the schema registry, and "
+                            + this.address
+                            + " is not encrypted. Use https.");
+        }
+    }
+
+    private static String credentials(Map<String, String> environment) {
+        String user = environment.get(USER_INFO);
+        String token = environment.get(TOKEN);
+        if (user != null && !user.isBlank()) {
+            byte[] bytes = user.getBytes(StandardCharsets.UTF_8);
+            return "Basic " + Base64.getEncoder().encodeToString(bytes);
+        }
+        return token == null || token.isBlank() ? null : "Bearer " + token.strip();
+    }
+
+    private static boolean loopback(URI uri) {
+        try {
+            return uri.getHost() != null
+                    && InetAddress.getByName(uri.getHost()).isLoopbackAddress();
+        } catch (UnknownHostException e) {
+            return false;
+        }
     }
 
     /** Number of the schema of a record, or {@link #NONE} if it does not begin as one does. */
@@ -81,9 +132,11 @@ final class SchemaRegistry {
     }
 
     private HttpRequest.Builder request(String path) {
-        return HttpRequest.newBuilder(URI.create(address + path))
-                .timeout(PATIENCE)
-                .header("Accept", TYPE);
+        HttpRequest.Builder request =
+                HttpRequest.newBuilder(URI.create(address + path))
+                        .timeout(PATIENCE)
+                        .header("Accept", TYPE);
+        return credentials == null ? request : request.header("Authorization", credentials);
     }
 
     private HttpResponse<String> send(HttpRequest request) {

@@ -12,30 +12,30 @@ import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** What merge knows about one query: the keyed state of merge. */
+/** What merge knows about one query: on the heap, and in checkpoints its keyed state. */
 final class Gathering {
 
     private static final int WORDS = 2;
     private static final int PARTITIONS_MAX = 128;
+    private static final int ANSWERED = 1;
+    private static final int LACKING = 2;
 
     private final Ticket ticket;
     private final int expected;
-    private final long routedMillis;
     private final long[] seen = new long[WORDS];
     private final List<Neighbors> rows = new ArrayList<>(4);
     private final List<Neighbors> exact = new ArrayList<>(0);
     private Frontier frontier;
     private boolean answered;
+    private boolean lacking;
 
     /**
      * @param ticket of the query
      * @param expected partial answers in all
-     * @param routedMillis when the query was routed
      */
-    Gathering(Ticket ticket, int expected, long routedMillis) {
+    Gathering(Ticket ticket, int expected) {
         this.ticket = ticket;
         this.expected = expected;
-        this.routedMillis = routedMillis;
     }
 
     Ticket ticket() {
@@ -44,10 +44,6 @@ final class Gathering {
 
     int expected() {
         return expected;
-    }
-
-    long routedMillis() {
-        return routedMillis;
     }
 
     /** Rows of the partitions that answered before the deadline. */
@@ -75,6 +71,16 @@ final class Gathering {
         return answered;
     }
 
+    /** Notes whether a partition answered without a search. */
+    void lacks(boolean shed) {
+        lacking |= shed;
+    }
+
+    /** True if some partition was not searched. */
+    boolean lacking() {
+        return lacking;
+    }
+
     /** Drops the rows and remembers only who is missing. */
     void markAnswered() {
         answered = true;
@@ -95,7 +101,7 @@ final class Gathering {
         return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
     }
 
-    /** Layout 2: the fields in order, lists with their length first. */
+    /** Layout 2: the fields in order, lists with their length first, then a byte of flags. */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
 
@@ -106,18 +112,19 @@ final class Gathering {
 
         @Override
         public Gathering createInstance() {
-            return new Gathering(new Ticket(0, 0, 1, 0, 0, false), 1, 0);
+            return new Gathering(new Ticket(0, 0, 1, 0, 0, false), 1);
         }
 
         /** Shares the rows, which nobody changes. */
         @Override
         public Gathering copy(Gathering from) {
-            Gathering to = new Gathering(from.ticket, from.expected, from.routedMillis);
+            Gathering to = new Gathering(from.ticket, from.expected);
             System.arraycopy(from.seen, 0, to.seen, 0, WORDS);
             to.rows.addAll(from.rows);
             to.exact.addAll(from.exact);
             to.frontier = from.frontier;
             to.answered = from.answered;
+            to.lacking = from.lacking;
             return to;
         }
 
@@ -125,7 +132,8 @@ final class Gathering {
         public void serialize(Gathering gathering, DataOutputView target) throws IOException {
             gathering.ticket.write(target);
             target.writeShort(gathering.expected);
-            target.writeLong(gathering.routedMillis);
+            // Layout 2 has a time here, which nobody reads.
+            target.writeLong(0);
             for (long word : gathering.seen) {
                 target.writeLong(word);
             }
@@ -133,14 +141,14 @@ final class Gathering {
             write(gathering.exact, target);
             target.writeBoolean(gathering.frontier != null);
             gathering.frontier().write(target);
-            target.writeBoolean(gathering.answered);
+            target.writeByte(
+                    (gathering.answered ? ANSWERED : 0) | (gathering.lacking ? LACKING : 0));
         }
 
         @Override
         public Gathering deserialize(DataInputView source) throws IOException {
-            Gathering gathering =
-                    new Gathering(
-                            Ticket.read(source), source.readUnsignedShort(), source.readLong());
+            Gathering gathering = new Gathering(Ticket.read(source), source.readUnsignedShort());
+            source.readLong();
             for (int i = 0; i < WORDS; i++) {
                 gathering.seen[i] = source.readLong();
             }
@@ -149,7 +157,9 @@ final class Gathering {
             boolean behind = source.readBoolean();
             Frontier frontier = Frontier.read(source);
             gathering.frontier = behind ? frontier : null;
-            gathering.answered = source.readBoolean();
+            byte flags = source.readByte();
+            gathering.answered = (flags & ANSWERED) != 0;
+            gathering.lacking = (flags & LACKING) != 0;
             return gathering;
         }
 

@@ -114,6 +114,9 @@ public final class Names {
     /** Nanoseconds that searches waited for a thread since this attempt began. */
     public static final String QUEUE_NANOS = "searchQueueNanos";
 
+    /** Queries answered as partial without a search since this attempt began; no audits. */
+    public static final String SHED = "searchesShed";
+
     /** Searches under way. */
     public static final String IN_FLIGHT = "searchesInFlight";
 
@@ -157,7 +160,7 @@ public final class Names {
     /** Sum over the audits of the recall, in millionths. */
     public static final String RECALL_MICROS = "recallMicros";
 
-    /** Partial answers that came after their query was forgotten. */
+    /** Partial answers that came after their query was answered in part. */
     public static final String EXPIRED = "expiredPartials";
 
     // Answers.

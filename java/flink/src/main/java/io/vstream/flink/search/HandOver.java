@@ -117,24 +117,31 @@ final class HandOver implements AutoCloseable {
         this.partition = part.partition;
         this.partitions = part.partitions;
         this.firstAttempt = part.attempt == 0;
-        this.places = new long[partitions];
-        this.routers = new long[partitions];
+        this.places = new long[part.places];
+        this.routers = new long[part.routers];
         this.adopted = meters.get(0);
         this.released = meters.get(1);
     }
 
     /**
-     * Which partition of how many, in which attempt of its task.
+     * Which partition of how many, in which attempt of its task, and who sends to it.
      *
      * @param partition number
      * @param partitions in all
      * @param attempt 0 for the first
+     * @param places subtasks of place
+     * @param routers subtasks of route
      */
-    record Part(int partition, int partitions, int attempt) {}
+    record Part(int partition, int partitions, int attempt, int places, int routers) {}
 
     /** What there is to report, without loads. */
     Report report() {
-        return Report.of(partition, run, done);
+        return Report.of(partition, partitions, run, done);
+    }
+
+    /** True if no hand-over is under way, or none that this partition knows of. */
+    boolean resting() {
+        return run == 0 || done >= 0 && Mark.step(done) == Step.DONE;
     }
 
     /** Takes the mark of a place task or of a router. */
@@ -173,7 +180,7 @@ final class HandOver implements AutoCloseable {
             case ADOPT -> fetch(mark, others(mark, false));
             case SETTLE -> {
                 if (!others(mark, true).isEmpty()) {
-                    release(mark);
+                    beginRelease(mark);
                 } else {
                     done(mark);
                 }
@@ -291,20 +298,29 @@ final class HandOver implements AutoCloseable {
         host.later(PAUSE_MILLIS, () -> adopt(mark));
     }
 
-    /** Drops some rows that have left, and comes back for more. */
-    private void release(Mark mark) throws IOException {
+    /** Finds the rows that have left: all rows are visited, so not in the task's thread. */
+    private void beginRelease(Mark mark) {
+        NativeEngine engine = host.engine();
+        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
+        host.aside(
+                () -> {
+                    fail(Fault.FAIL_IN_SETTLE, true);
+                    return engine.release(ranges, 0);
+                },
+                found -> release(mark, ranges, found));
+    }
+
+    /** Drops some of the {@code before} rows that have left, and comes back for more. */
+    private void release(Mark mark, MovedRanges ranges, int before) {
         if (closed) {
             return;
         }
-        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
-        int before = host.engine().release(ranges, 0);
         int left = before == 0 ? 0 : host.engine().release(ranges, ROWS_AT_ONCE);
         released.inc(before - left);
-        fail(Fault.FAIL_IN_SETTLE, true);
         if (left == 0) {
             done(mark);
         } else {
-            host.later(PAUSE_MILLIS, () -> release(mark));
+            host.later(PAUSE_MILLIS, () -> release(mark, ranges, left));
         }
     }
 

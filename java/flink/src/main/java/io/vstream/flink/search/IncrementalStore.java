@@ -2,7 +2,6 @@ package io.vstream.flink.search;
 
 import io.vstream.nativecore.NativeState;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -53,6 +52,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
     /** Files by key, for each checkpoint that is complete or may become it. */
     private final SortedMap<Long, Map<String, StreamStateHandle>> uploaded = new TreeMap<>();
 
+    private final FileTransfers transfers;
     private long newestComplete = -1;
 
     /**
@@ -60,6 +60,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
      */
     IncrementalStore(KeyGroupRange shards) {
         this.shards = shards;
+        transfers = new FileTransfers("vstream-copy-" + shards.getStartKeyGroup());
     }
 
     @Override
@@ -93,7 +94,8 @@ final class IncrementalStore implements SegmentSnapshotStore {
     }
 
     @Override
-    public Restored download(Collection<KeyedStateHandle> handles, Path into) throws IOException {
+    public Restored download(Collection<KeyedStateHandle> handles, Path into)
+            throws IOException, InterruptedException {
         List<Path> states = new ArrayList<>();
         boolean whole = false;
         for (KeyedStateHandle handle : handles) {
@@ -134,6 +136,15 @@ final class IncrementalStore implements SegmentSnapshotStore {
         return shards;
     }
 
+    FileTransfers transfers() {
+        return transfers;
+    }
+
+    @Override
+    public void close() {
+        transfers.close();
+    }
+
     /** The files of the newest complete checkpoint, less those that were uploaded again since. */
     private Map<String, StreamStateHandle> reusable() {
         synchronized (uploaded) {
@@ -168,19 +179,16 @@ final class IncrementalStore implements SegmentSnapshotStore {
         }
     }
 
-    private void download(IncrementalRemoteKeyedStateHandle state, Path folder) throws IOException {
-        copy(state.getMetaDataStateHandle(), folder.resolve(NativeState.MANIFEST));
+    private void download(IncrementalRemoteKeyedStateHandle state, Path folder)
+            throws IOException, InterruptedException {
+        Map<Path, StreamStateHandle> copies = new HashMap<>();
+        copies.put(folder.resolve(NativeState.MANIFEST), state.getMetaDataStateHandle());
         List<HandleAndLocalPath> files = new ArrayList<>(state.getSharedState());
         files.addAll(state.getPrivateState());
         for (HandleAndLocalPath file : files) {
-            copy(file.getHandle(), folder.resolve(nameIn(file.getLocalPath())));
+            copies.put(folder.resolve(nameIn(file.getLocalPath())), file.getHandle());
         }
-    }
-
-    private static void copy(StreamStateHandle from, Path to) throws IOException {
-        try (InputStream in = from.openInputStream()) {
-            Files.copy(in, to);
-        }
+        transfers.download(copies);
     }
 
     /** The name in a key, which may come from anywhere: there is no folder in it. */

@@ -19,6 +19,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param rows the answer; empty if the partition only takes part in an audit
  * @param frontier how much of the vector stream was applied before the search
  * @param exact the exact answer at the same position of the stream; empty unless audited
+ * @param shed true if nothing was searched, since the partition had no time for it
  */
 public record PartialAnswer(
         Ticket ticket,
@@ -27,7 +28,20 @@ public record PartialAnswer(
         long routedMillis,
         Neighbors rows,
         Frontier frontier,
-        Neighbors exact) {
+        Neighbors exact,
+        boolean shed) {
+
+    /** What a search found. */
+    public PartialAnswer(
+            Ticket ticket,
+            int partition,
+            int expected,
+            long routedMillis,
+            Neighbors rows,
+            Frontier frontier,
+            Neighbors exact) {
+        this(ticket, partition, expected, routedMillis, rows, frontier, exact, false);
+    }
 
     /** Type of a stream of these. */
     public static final RecordType<PartialAnswer> TYPE =
@@ -55,7 +69,8 @@ public record PartialAnswer(
                     0,
                     Neighbors.NONE,
                     Frontier.NONE,
-                    Neighbors.NONE);
+                    Neighbors.NONE,
+                    false);
         }
 
         @Override
@@ -72,6 +87,7 @@ public record PartialAnswer(
             answer.rows.write(target);
             answer.frontier.write(target);
             answer.exact.write(target);
+            target.writeBoolean(answer.shed);
         }
 
         @Override
@@ -83,7 +99,8 @@ public record PartialAnswer(
                     source.readLong(),
                     Neighbors.read(source),
                     Frontier.read(source),
-                    Neighbors.read(source));
+                    Neighbors.read(source),
+                    source.readBoolean());
         }
     }
 }

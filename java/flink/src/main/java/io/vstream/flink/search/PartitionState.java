@@ -24,6 +24,7 @@ final class PartitionState implements AutoCloseable {
     private final Path folder;
     private final SegmentSnapshotStore store;
     private NativeEngine engine;
+    private volatile boolean closed;
 
     /**
      * @param shards that the subtask owns
@@ -39,22 +40,42 @@ final class PartitionState implements AutoCloseable {
     }
 
     /** Opens the engine with what the handles hold; empty if there are none. */
-    void restore(Collection<KeyedStateHandle> handles) throws IOException {
+    void restore(Collection<KeyedStateHandle> handles) throws IOException, InterruptedException {
         Path into = folder.resolve("restored");
         SegmentSnapshotStore.Restored restored = store.download(handles, into);
+        engine = Restoring.run("vstream-restore", () -> engine(restored), this::abandon);
+    }
+
+    private NativeEngine engine(SegmentSnapshotStore.Restored restored) throws IOException {
         boolean forget = settings.faults().contains(Fault.FORGET_SHARDS_ON_RESTORE);
         if (restored.whole() && !forget) {
-            engine = open(settings.collection(), shards, restored.states().get(0));
-            return;
+            return open(settings.collection(), shards, restored.states().get(0));
         }
         int first = shards.getStartKeyGroup();
         int wanted = forget ? (first + shards.getEndKeyGroup()) / 2 + 1 : first;
-        engine = create(settings.collection(), shards, folder.resolve("engine"));
-        for (Path state : restored.states()) {
-            engine.take(state, wanted, shards.getEndKeyGroup());
-            // The rows of several states need not lie here twice.
-            Folders.delete(state);
+        NativeEngine made = create(settings.collection(), shards, folder.resolve("engine"));
+        try {
+            for (Path state : restored.states()) {
+                if (closed) {
+                    throw new IOException("The restore was given up.");
+                }
+                made.take(state, wanted, shards.getEndKeyGroup());
+                // The rows of several states need not lie here twice.
+                Folders.delete(state);
+            }
+            return made;
+        } catch (IOException | RuntimeException e) {
+            made.close();
+            throw e;
         }
+    }
+
+    /** Removes what a restore made that nobody waits for any more. */
+    private void abandon(NativeEngine made) {
+        if (made != null) {
+            made.close();
+        }
+        Folders.delete(folder);
     }
 
     /** An engine of these shards in the folder of a state that is exactly theirs. */
@@ -103,6 +124,8 @@ final class PartitionState implements AutoCloseable {
 
     @Override
     public void close() {
+        closed = true;
+        store.close();
         if (engine != null) {
             engine.close();
         }

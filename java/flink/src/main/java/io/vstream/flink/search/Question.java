@@ -55,6 +55,11 @@ final class Question implements Searches.Search<Question.Found> {
             this.partition = partition;
         }
 
+        /** The rows of now, which a question lets go of. */
+        NativeMoment moment() {
+            return engine.moment();
+        }
+
         private Buffers take() {
             Buffers buffers = idle.poll();
             // An audit asks twice at one position: as usual, and exactly.
@@ -65,6 +70,31 @@ final class Question implements Searches.Search<Question.Found> {
     }
 
     private record Buffers(QueryBatch queries, AnswerBatch answers) {}
+
+    @Override
+    public boolean exact() {
+        return readsEveryRow(copy);
+    }
+
+    /** True for exact queries and audits. */
+    static boolean readsEveryRow(QueryCopy copy) {
+        return copy.ticket().audit() || copy.ticket().effort() == BufferLayout.EFFORT_EXACT;
+    }
+
+    @Override
+    public Found shed() {
+        PartialAnswer answer =
+                new PartialAnswer(
+                        copy.ticket(),
+                        desk.partition,
+                        copy.expected(),
+                        copy.routedMillis(),
+                        Neighbors.NONE,
+                        frontier,
+                        Neighbors.NONE,
+                        true);
+        return new Found(answer, copy.bucket(), 0, 0, System.nanoTime() - asked);
+    }
 
     @Override
     public Found run() {

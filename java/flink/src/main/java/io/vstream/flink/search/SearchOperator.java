@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.balance.Reporter;
 import io.vstream.flink.balance.Shared;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
@@ -8,6 +9,7 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.place.Write;
+import io.vstream.flink.route.Channels;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.VectorBatch;
@@ -21,7 +23,6 @@ import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
-import org.apache.flink.runtime.operators.coordination.OperatorEventGateway;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
@@ -47,7 +48,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
  *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
- *       a slow read delays neither the stream nor other queries: see {@link Searches}.
+ *       a slow read delays neither the stream nor other queries: see {@link Searches}. More queries
+ *       than can be answered are shed, so that they do not hold up writes.
  *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's files are
  *       pinned at the barrier; new ones are uploaded while the task goes on, and those of earlier
  *       checkpoints are named: see {@link IncrementalStore}.
@@ -73,12 +75,11 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     /** What the operator needs to know; see {@link SearchOperator}. */
     private final SearchSettings settings;
 
-    private final transient OperatorEventGateway control;
+    private final transient Reporter control;
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
-    private transient Question.Desk desk;
-    private transient Searches<Question.Found> beside;
+    private transient Answering queries;
     private transient StreamRecord<PartialAnswer> record;
     private transient Applied behind;
     private transient ListState<long[]> behindState;
@@ -88,6 +89,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Level lastApplied;
     private transient PartitionGauges gauges;
     private transient Count searches;
+    private transient Count shed;
     private transient Count searchNanos;
     private transient Count queueNanos;
     private transient Level inFlight;
@@ -104,7 +106,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     SearchOperator(
             StreamOperatorParameters<PartialAnswer> parameters,
             SearchSettings settings,
-            OperatorEventGateway control) {
+            Reporter control) {
         super(parameters);
         this.settings = settings;
         this.control = control;
@@ -114,17 +116,17 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        int places = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
         behindState =
                 context.getOperatorStateStore()
                         .getUnionListState(
                                 new ListStateDescriptor<>(
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
-        behind = new Applied(places, restoredFrontier());
+        behind = new Applied(Channels.into(getContainingTask(), 1), restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         KeyGroupRange shards =
                 KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                        ShardKeys.SHARDS, places, partition);
+                        ShardKeys.SHARDS, partitions, partition);
         state = new PartitionState(settings, shards, partition, parentFolder());
         state.restore(
                 getContainingTask()
@@ -138,24 +140,23 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
-        desk = new Question.Desk(state.engine(), settings.dimension(), partition);
-        if (settings.threads() > 0) {
-            beside =
-                    new Searches<>(
-                            getContainingTask()
-                                    .getMailboxExecutorFactory()
-                                    .createExecutor(getOperatorConfig().getChainIndex()),
-                            "vstream-search-" + partition,
-                            settings.threads(),
-                            settings.inFlight(),
-                            this::answer);
-        }
+        queries =
+                new Answering(
+                        new Question.Desk(state.engine(), settings.dimension(), partition),
+                        settings.searching(),
+                        getContainingTask()
+                                .getMailboxExecutorFactory()
+                                .createExecutor(getOperatorConfig().getChainIndex()),
+                        "vstream-search-" + partition,
+                        new Answering.Writes(this::apply, () -> behind.frontier()),
+                        this::answer);
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
         lastApplied = meters.level(Names.LAST_APPLIED);
         gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
+        shed = meters.count(Names.SHED);
         searchNanos = meters.count(Names.SEARCH_NANOS);
         queueNanos = meters.count(Names.QUEUE_NANOS);
         inFlight = meters.level(Names.IN_FLIGHT);
@@ -182,12 +183,14 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         handOver =
                 new HandOver(
                         aside,
-                        control::sendEventToCoordinator,
+                        control::send,
                         settings,
                         new HandOver.Part(
                                 partition,
                                 task.getNumberOfParallelSubtasks(),
-                                task.getAttemptNumber()),
+                                task.getAttemptNumber(),
+                                Channels.into(getContainingTask(), 1),
+                                Channels.into(getContainingTask(), 2)),
                         state.folder(),
                         shared == null ? null : new Shared(shared),
                         moved);
@@ -195,7 +198,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                 new LoadReport(
                         aside,
                         handOver,
-                        control::sendEventToCoordinator,
+                        control::send,
                         settings,
                         task.getNumberOfParallelSubtasks());
         loads.begin(applied, writeNanos);
@@ -236,42 +239,29 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             handOver.mark(false, copy.obeyed());
             return;
         }
-        if (beside == null) {
-            apply();
-            answer(new Question(desk, copy, behind.frontier(), null).run());
-            return;
-        }
-        beside.awaitRoom();
-        apply();
-        beside.begin(new Question(desk, copy, behind.frontier(), state.engine().moment()));
-        inFlight.set(beside.inFlight());
+        queries.ask(copy);
+        inFlight.set(queries.inFlight());
     }
 
     private void answer(Question.Found found) {
         PartialAnswer answer = found.answer();
-        if (!answer.ticket().audit()) {
+        if (answer.shed()) {
+            shed.inc(answer.ticket().audit() ? 0 : 1);
+        } else if (!answer.ticket().audit()) {
             searches.inc();
             searchNanos.inc(found.searchNanos());
             queueNanos.inc(found.queueNanos());
             leaves.inc(found.leaves());
             loads.searched(found.bucket(), found.searchNanos());
         }
-        if (beside != null) {
-            inFlight.set(beside.inFlight());
-        }
+        inFlight.set(queries.inFlight());
         output.collect(record.replace(answer));
     }
 
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
         super.prepareSnapshotPreBarrier(checkpointId);
-        drain();
-    }
-
-    private void drain() throws InterruptedException {
-        if (beside != null) {
-            beside.drain();
-        }
+        queries.drain();
     }
 
     @Override
@@ -320,7 +310,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void finish() throws Exception {
-        drain();
+        queries.drain();
         apply();
         readStats();
         if (settings.finalSnapshot() != null) {
@@ -334,8 +324,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void close() throws Exception {
         try {
-            if (beside != null) {
-                beside.close();
+            if (queries != null) {
+                queries.close();
             }
         } finally {
             if (aside != null) {
@@ -384,6 +374,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         apply();
+        queries.shedLate();
         if (System.nanoTime() - statsDueNanos >= 0) {
             readStats();
         }

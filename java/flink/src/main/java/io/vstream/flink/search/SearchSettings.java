@@ -14,8 +14,7 @@ import java.util.EnumSet;
  * @param sharedFolder that all machines see, for rows that change partition, or null
  * @param reportMillis between two reports to the control task
  * @param loads whether reports say what cells cost
- * @param threads that search beside the task; 0 to search in it
- * @param inFlight searches under way at most
+ * @param searching how queries are answered
  * @param faults defects for tests
  */
 public record SearchSettings(
@@ -26,7 +25,6 @@ public record SearchSettings(
         String sharedFolder,
         long reportMillis,
         boolean loads,
-        int threads,
-        int inFlight,
+        Searching searching,
         EnumSet<Fault> faults)
         implements Serializable {}

@@ -1,10 +1,17 @@
 package io.vstream.flink.search;
 
-import java.util.concurrent.ArrayBlockingQueue;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.util.ExceptionUtils;
@@ -14,14 +21,18 @@ import org.apache.flink.util.ExceptionUtils;
  * through the task's mailbox, in the order in which searches end.
  *
  * <ul>
- *   <li><b>Bounded.</b> With as many under way as are allowed the task waits for one to end before
- *       it takes another query, and so does everything upstream.
- *   <li><b>A slow search delays no other</b>, as long as a thread is free.
+ *   <li><b>Bounded.</b> A search begins only where there is a place; what becomes of a query
+ *       without one is up to the operator.
+ *   <li><b>Two lanes.</b> Searches that read every row have threads and places of their own, so
+ *       that they are never in the way of the others.
+ *   <li><b>A slow search delays no other</b> of its lane, as long as a thread is free.
+ *   <li><b>Every search has an answer soon after its deadline.</b> One that still waits is not run;
+ *       of one that runs, the late answer is dropped.
  *   <li><b>Nothing is under way at a barrier or at the end</b>: the task waits for all answers, so
  *       a checkpoint has a query either before it or in its answer behind it.
  * </ul>
  *
- * For the task thread, but for what the pool does.
+ * For the task thread, but for what the pools do.
  *
  * @param <A> an answer
  */
@@ -29,17 +40,33 @@ final class Searches<A> implements AutoCloseable {
 
     private static final long END_MILLIS = 10_000;
 
+    /** How long a wait sleeps at most: answers wake it, other mails and deadlines do not. */
+    private static final long SLEEP_NANOS = 1_000_000;
+
     private final MailboxExecutor mailbox;
     private final int inFlightMax;
+    private final long deadlineNanos;
     private final Consumer<A> answers;
-    private final ThreadPoolExecutor pool;
-    private int inFlight;
+    private final Lane usual;
+    private final Lane exact;
+
+    /** Searches without an answer, the oldest first. */
+    private final Set<Work<A>> underWay = new LinkedHashSet<>();
+
+    /** The task's thread while it waits for answers, else null. */
+    private volatile Thread waiting;
 
     /** One search, on a state that was taken when it was asked for. */
     interface Search<A> extends AutoCloseable {
 
+        /** Whether it reads every row. */
+        boolean exact();
+
         /** Runs it, on any thread. */
         A run() throws Exception;
+
+        /** The answer of a search that was not run. */
+        A shed();
 
         /** Lets go of the state; called once, after {@link #run} or instead of it. */
         @Override
@@ -49,69 +76,165 @@ final class Searches<A> implements AutoCloseable {
     /**
      * @param mailbox of the task
      * @param name of the threads
-     * @param threads 1 or more
-     * @param inFlightMax searches that may be under way, those that wait for a thread included
+     * @param searching has 1 thread or more
      * @param answers receives every answer, in the task thread
      */
-    Searches(
-            MailboxExecutor mailbox,
-            String name,
-            int threads,
-            int inFlightMax,
-            Consumer<A> answers) {
+    Searches(MailboxExecutor mailbox, String name, Searching searching, Consumer<A> answers) {
         this.mailbox = mailbox;
-        this.inFlightMax = inFlightMax;
+        this.inFlightMax = searching.inFlight();
+        this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(searching.deadlineMillis());
         this.answers = answers;
-        AtomicInteger number = new AtomicInteger();
-        pool =
-                new ThreadPoolExecutor(
-                        threads,
-                        threads,
-                        0,
-                        TimeUnit.MILLISECONDS,
-                        new ArrayBlockingQueue<>(inFlightMax),
-                        work -> new Thread(work, name + "-" + number.incrementAndGet()));
+        usual = new Lane(name, searching.threads());
+        exact = new Lane(name + "-exact", searching.threads());
     }
 
-    /** Waits until one more search may begin; meanwhile answers come back. */
-    void awaitRoom() throws InterruptedException {
-        while (inFlight >= inFlightMax) {
-            mailbox.yield();
+    /** Threads, and how many searches have a place here. */
+    private static final class Lane {
+
+        private final ThreadPoolExecutor pool;
+        private int taken;
+
+        private Lane(String name, int threads) {
+            AtomicInteger number = new AtomicInteger();
+            pool =
+                    new ThreadPoolExecutor(
+                            threads,
+                            threads,
+                            0,
+                            TimeUnit.MILLISECONDS,
+                            new LinkedBlockingQueue<>(),
+                            work -> new Thread(work, name + "-" + number.incrementAndGet()));
         }
     }
 
-    /** Begins a search, after {@link #awaitRoom}. */
-    void begin(Search<A> search) {
-        inFlight++;
-        pool.execute(new Work<>(this, search));
+    /** True if one more search may begin. */
+    boolean hasRoom(boolean forExact) {
+        return lane(forExact).taken < inFlightMax;
     }
 
-    /** Waits for all answers. */
+    /** Waits until one more search may begin; meanwhile answers come back. */
+    void awaitRoom(boolean forExact) throws InterruptedException {
+        waiting = Thread.currentThread();
+        while (!hasRoom(forExact)) {
+            look();
+        }
+        waiting = null;
+    }
+
+    /** Begins a search, where there is room. */
+    void begin(Search<A> search) {
+        Lane lane = lane(search.exact());
+        lane.taken++;
+        Work<A> work = new Work<>(this, search, System.nanoTime() + deadlineNanos);
+        underWay.add(work);
+        lane.pool.execute(work);
+    }
+
+    /** Waits for all answers; takes no longer than the deadline of the newest search. */
     void drain() throws InterruptedException {
-        while (inFlight > 0) {
-            mailbox.yield();
+        waiting = Thread.currentThread();
+        while (!underWay.isEmpty()) {
+            look();
+        }
+        waiting = null;
+    }
+
+    /** Answers searches that are past their deadline, without a search. */
+    void shedLate() {
+        long now = System.nanoTime();
+        List<Work<A>> late = new ArrayList<>();
+        Iterator<Work<A>> oldest = underWay.iterator();
+        while (oldest.hasNext()) {
+            Work<A> work = oldest.next();
+            if (!work.late(now)) {
+                break;
+            }
+            late.add(work);
+        }
+        for (Work<A> work : late) {
+            if (work.begun.compareAndSet(false, true)) {
+                lane(work.search.exact()).pool.remove(work);
+                work.search.close();
+            }
+            end(work, work.search.shed());
         }
     }
 
     /** Searches under way. */
     int inFlight() {
-        return inFlight;
+        return underWay.size();
     }
 
-    /** Ends the pool; answers that are under way are lost, as everything of the task is. */
+    /** Ends the pools; answers that are under way are lost, as everything of the task is. */
     @Override
     public void close() throws InterruptedException {
-        for (Runnable waiting : pool.shutdownNow()) {
-            ((Work<?>) waiting).search.close();
+        usual.pool.shutdownNow();
+        exact.pool.shutdownNow();
+        for (Work<A> work : underWay) {
+            if (work.begun.compareAndSet(false, true)) {
+                work.search.close();
+            }
         }
-        pool.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
+        usual.pool.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
+        exact.pool.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
     }
 
-    private void run(Search<A> search) {
+    private Lane lane(boolean forExact) {
+        return forExact ? exact : usual;
+    }
+
+    /** Takes an answer if there is one, else waits a moment: a mailbox has no wait with a limit. */
+    private void look() throws InterruptedException {
+        shedLate();
+        if (mailbox.tryYield()) {
+            return;
+        }
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        LockSupport.parkNanos(SLEEP_NANOS);
+    }
+
+    /** A search that waits for a thread or runs. */
+    private static final class Work<A> implements Runnable {
+
+        private final Searches<A> searches;
+        private final Search<A> search;
+        private final long dueNanos;
+
+        /** Whoever sets it lets go of the search's state. */
+        private final AtomicBoolean begun = new AtomicBoolean();
+
+        private Work(Searches<A> searches, Search<A> search, long dueNanos) {
+            this.searches = searches;
+            this.search = search;
+            this.dueNanos = dueNanos;
+        }
+
+        private boolean late(long now) {
+            return now - dueNanos >= 0;
+        }
+
+        @Override
+        public void run() {
+            if (begun.compareAndSet(false, true)) {
+                searches.run(this);
+            }
+        }
+
+        private A answered() throws Exception {
+            try (search) {
+                return late(System.nanoTime()) ? search.shed() : search.run();
+            }
+        }
+    }
+
+    private void run(Work<A> work) {
         try {
             // Its state is let go of before anybody can hear of the answer.
-            A answer = answered(search);
-            mailbox.execute(() -> end(answer), "answer");
+            A answer = work.answered();
+            mailbox.execute(() -> end(work, answer), "answer");
+            LockSupport.unpark(waiting);
         } catch (RejectedExecutionException e) {
             // The task has ended: nobody waits for this answer.
         } catch (Throwable e) {
@@ -120,28 +243,17 @@ final class Searches<A> implements AutoCloseable {
         }
     }
 
-    private static <A> A answered(Search<A> search) throws Exception {
-        try (search) {
-            return search.run();
+    private void end(Work<A> work, A answer) {
+        if (underWay.remove(work)) {
+            lane(work.search.exact()).taken--;
+            answers.accept(answer);
         }
-    }
-
-    /** A search that waits for a thread. */
-    private record Work<A>(Searches<A> searches, Search<A> search) implements Runnable {
-        @Override
-        public void run() {
-            searches.run(search);
-        }
-    }
-
-    private void end(A answer) {
-        inFlight--;
-        answers.accept(answer);
     }
 
     private void fail(Throwable failure) {
         try {
             mailbox.execute(() -> ExceptionUtils.rethrowException(failure), "failed search");
+            LockSupport.unpark(waiting);
         } catch (RejectedExecutionException e) {
             // The task has ended: there is nothing left to fail.
         }

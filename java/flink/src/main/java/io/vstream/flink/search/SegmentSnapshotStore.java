@@ -16,7 +16,7 @@ import org.apache.flink.runtime.state.SnapshotResult;
  * Brings the files of an engine's states into checkpoints and back. All that is known of Flink's
  * handles is behind this. For the task thread, but for what {@link #upload} returns.
  */
-interface SegmentSnapshotStore {
+interface SegmentSnapshotStore extends AutoCloseable {
 
     /**
      * What is asked of one checkpoint or savepoint.
@@ -37,7 +37,8 @@ interface SegmentSnapshotStore {
      * that, while the task goes on.
      *
      * <p>The returned future owns {@code state}: it closes it when it has run, failed or was
-     * cancelled. What a failed or cancelled upload wrote, it deletes.
+     * cancelled. Files that a failed or cancelled upload has begun are finished for the next one,
+     * and deleted if that does not want them.
      */
     RunnableFuture<SnapshotResult<KeyedStateHandle>> upload(Target target, NativeState state)
             throws IOException;
@@ -63,5 +64,10 @@ interface SegmentSnapshotStore {
      * @param handles what Flink restores here
      * @param into an empty folder; receives a folder per state
      */
-    Restored download(Collection<KeyedStateHandle> handles, Path into) throws IOException;
+    Restored download(Collection<KeyedStateHandle> handles, Path into)
+            throws IOException, InterruptedException;
+
+    /** Stops what is under way and deletes what no checkpoint has. */
+    @Override
+    void close();
 }

@@ -2,13 +2,12 @@ package io.vstream.flink.search;
 
 import io.vstream.nativecore.NativeState;
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import org.apache.flink.runtime.checkpoint.SnapshotType.SharingFilesStrategy;
 import org.apache.flink.runtime.state.AsyncSnapshotCallable;
 import org.apache.flink.runtime.state.CheckpointStateOutputStream;
@@ -24,15 +23,14 @@ import org.apache.flink.runtime.state.StreamStateHandle;
 /** The part of a checkpoint that is done beside the task: see {@link IncrementalStore}. */
 final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle>> {
 
-    private static final int COPY_BYTES = 1 << 16;
-
     private final IncrementalStore store;
     private final SegmentSnapshotStore.Target target;
-    private final NativeState state;
+    private final FileTransfers.Pin pin;
     private final Map<String, StreamStateHandle> known;
-    private final List<StreamStateHandle> written = new ArrayList<>();
-    private final byte[] buffer = new byte[COPY_BYTES];
-    private long bytes;
+    private final boolean own;
+    private final FileTransfers.Target files;
+    private Map<String, CompletableFuture<StreamStateHandle>> uploads = Map.of();
+    private StreamStateHandle manifest;
 
     /**
      * @param known files that are named, not uploaded
@@ -44,8 +42,15 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
             Map<String, StreamStateHandle> known) {
         this.store = store;
         this.target = target;
-        this.state = state;
+        this.pin = new FileTransfers.Pin(state);
         this.known = known;
+        own =
+                target.options().getCheckpointType().getSharingFilesStrategy()
+                        == SharingFilesStrategy.NO_SHARING;
+        files =
+                new FileTransfers.Target(
+                        target.streams(),
+                        own ? CheckpointedStateScope.EXCLUSIVE : CheckpointedStateScope.SHARED);
     }
 
     @Override
@@ -60,40 +65,48 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
             return SnapshotResult.of(handle);
         } finally {
             if (!done) {
-                StateUtil.bestEffortDiscardAllStateObjects(written);
+                store.transfers().giveBack(files, uploads);
+                if (manifest != null) {
+                    StateUtil.bestEffortDiscardAllStateObjects(List.of(manifest));
+                }
             }
         }
     }
 
     @Override
     protected void cleanupProvidedResources() {
-        state.close();
+        pin.release();
     }
 
-    private KeyedStateHandle upload() throws IOException {
-        boolean own =
-                target.options().getCheckpointType().getSharingFilesStrategy()
-                        == SharingFilesStrategy.NO_SHARING;
-        CheckpointedStateScope scope =
-                own ? CheckpointedStateScope.EXCLUSIVE : CheckpointedStateScope.SHARED;
-        Map<String, StreamStateHandle> files = new HashMap<>();
+    private KeyedStateHandle upload() throws Exception {
+        List<NativeState.File> all = pin.state().files();
+        List<NativeState.File> missing =
+                all.stream().filter(file -> !known.containsKey(file.key())).toList();
+        CompletableFuture<Void> stop = new CompletableFuture<>();
+        snapshotCloseableRegistry.registerCloseable(() -> stop.complete(null));
+        uploads = store.transfers().begin(files, missing, pin);
+        FileTransfers.await(uploads.values(), stop);
+        Map<String, StreamStateHandle> named = new HashMap<>();
         List<HandleAndLocalPath> paths = new ArrayList<>();
-        for (NativeState.File file : state.files()) {
+        long bytes = 0;
+        for (NativeState.File file : all) {
             StreamStateHandle there = known.get(file.key());
             StreamStateHandle handle = there;
             if (there == null) {
-                there = upload(file, scope);
+                there = uploads.get(file.key()).join();
                 handle = there;
+                bytes += file.bytes();
             } else {
                 handle =
                         new PlaceholderStreamStateHandle(
                                 there.getStreamStateHandleID(), there.getStateSize(), false);
             }
-            files.put(file.key(), there);
+            named.put(file.key(), there);
             paths.add(HandleAndLocalPath.of(handle, file.key()));
         }
-        StreamStateHandle manifest = upload(state.manifest());
-        store.note(target, files);
+        byte[] description = pin.state().manifest();
+        manifest = write(description);
+        store.note(target, named);
         return new IncrementalRemoteKeyedStateHandle(
                 store.engine(),
                 store.shards(),
@@ -101,66 +114,20 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
                 own ? List.of() : paths,
                 own ? paths : List.of(),
                 manifest,
-                bytes);
+                bytes + description.length);
     }
 
-    private StreamStateHandle upload(NativeState.File file, CheckpointedStateScope scope)
-            throws IOException {
-        CheckpointStateOutputStream out = open(scope);
-        try (InputStream in = Files.newInputStream(file.path())) {
-            snapshotCloseableRegistry.registerCloseable(in);
-            for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
-                out.write(buffer, 0, read);
-            }
-            snapshotCloseableRegistry.unregisterCloseable(in);
-            return close(out, file.bytes());
-        } catch (IOException e) {
-            out.close();
-            throw e;
-        }
-    }
-
-    private StreamStateHandle upload(byte[] manifest) throws IOException {
-        CheckpointStateOutputStream out = open(CheckpointedStateScope.EXCLUSIVE);
-        try {
-            out.write(manifest);
-            return close(out, manifest.length);
-        } catch (IOException e) {
-            out.close();
-            throw e;
-        }
-    }
-
-    private CheckpointStateOutputStream open(CheckpointedStateScope scope) throws IOException {
-        CheckpointStateOutputStream out = target.streams().createCheckpointStateOutputStream(scope);
+    private StreamStateHandle write(byte[] description) throws IOException {
+        CheckpointStateOutputStream out =
+                target.streams()
+                        .createCheckpointStateOutputStream(CheckpointedStateScope.EXCLUSIVE);
         try {
             snapshotCloseableRegistry.registerCloseable(out);
+            out.write(description);
+            return FileTransfers.close(out, description.length, snapshotCloseableRegistry);
         } catch (IOException e) {
             out.close();
             throw e;
         }
-        return out;
-    }
-
-    private StreamStateHandle close(CheckpointStateOutputStream out, long expected)
-            throws IOException {
-        if (!snapshotCloseableRegistry.unregisterCloseable(out)) {
-            throw new IOException("The checkpoint was given up.");
-        }
-        StreamStateHandle handle = out.closeAndGetHandle();
-        if (handle == null) {
-            throw new IOException("A file of search state came out empty.");
-        }
-        written.add(handle);
-        if (handle.getStateSize() != expected) {
-            throw new IOException(
-                    "A file of search state has "
-                            + expected
-                            + " bytes, of which "
-                            + handle.getStateSize()
-                            + " were uploaded.");
-        }
-        bytes += expected;
-        return handle;
     }
 }

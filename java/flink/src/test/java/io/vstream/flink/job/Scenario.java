@@ -37,7 +37,7 @@ final class Scenario {
 
     private final String name = UUID.randomUUID().toString();
     private final WriteScript script;
-    private final Path checkpoints;
+    private final String checkpoints;
     private final Answers answers = new Answers(name);
     private String fault;
     private String encoder =
@@ -55,6 +55,11 @@ final class Scenario {
     private RecoveryClaimMode claim = RecoveryClaimMode.NO_CLAIM;
 
     Scenario(WriteScript script, Path checkpoints) {
+        this(script, checkpoints.toUri().toString());
+    }
+
+    /** Keeps checkpoints at an address. */
+    Scenario(WriteScript script, String checkpoints) {
         this.script = script;
         this.checkpoints = checkpoints;
     }
@@ -184,7 +189,7 @@ final class Scenario {
                     cluster.await(job);
                     return checkpoint;
                 }
-                return cluster.stop(job, checkpoints.resolve("savepoints").toUri().toString());
+                return cluster.stop(job, checkpoints + "/savepoints");
             }
             var result = cluster.await(job);
             if (!result.isSuccess()) {
@@ -225,7 +230,7 @@ final class Scenario {
         Configuration flink = VStreamJob.flinkSettings();
         FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
-        flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
+        flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints);
         flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1);
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));

@@ -18,6 +18,7 @@ public final class RegistryStub implements AutoCloseable {
     private final HttpServer server;
     private final List<String> schemas = new ArrayList<>();
     private final List<String> requests = new ArrayList<>();
+    private final List<String> credentials = new ArrayList<>();
 
     /** Starts it. */
     public RegistryStub() throws IOException {
@@ -46,6 +47,11 @@ public final class RegistryStub implements AutoCloseable {
         return schemas.get(number);
     }
 
+    /** Who asked, in each request's own words; null where it does not say. */
+    synchronized List<String> credentials() {
+        return new ArrayList<>(credentials);
+    }
+
     /** Paths that were asked for. */
     public synchronized List<String> requests() {
         return List.copyOf(requests);
@@ -59,6 +65,7 @@ public final class RegistryStub implements AutoCloseable {
     private synchronized void answer(HttpExchange exchange) throws IOException {
         String path = exchange.getRequestURI().getPath();
         requests.add(path);
+        credentials.add(exchange.getRequestHeaders().getFirst("Authorization"));
         int status = 200;
         String body;
         if (path.endsWith("/versions")) {

@@ -54,7 +54,7 @@ final class CheckpointLab implements AutoCloseable {
     final NativeEngine engine;
 
     CheckpointLab(Path folder, String name, KeyGroupRange shards, KeyedStateHandle... restored)
-            throws IOException {
+            throws Exception {
         this(folder, name, shards, SETTINGS, 0, restored);
     }
 
@@ -65,7 +65,7 @@ final class CheckpointLab implements AutoCloseable {
             String settings,
             int inlineBytes,
             KeyedStateHandle... restored)
-            throws IOException {
+            throws Exception {
         this.inlineBytes = inlineBytes;
         checkpoints = Files.createDirectories(folder.resolve("checkpoints"));
         Files.createDirectories(checkpoints.resolve("shared"));
@@ -206,6 +206,7 @@ final class CheckpointLab implements AutoCloseable {
     @Override
     public void close() throws IOException {
         task.close();
+        store.close();
         engine.close();
     }
 }

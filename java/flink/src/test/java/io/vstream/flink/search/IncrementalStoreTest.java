@@ -19,6 +19,7 @@ import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.checkpoint.CheckpointType;
@@ -215,9 +216,10 @@ class IncrementalStoreTest {
 
     @Test
     void theStateIsLetGoWhateverBecomesOfTheUpload() throws Exception {
+        List<String> before;
         try (CheckpointLab lab = lab()) {
             lab.fill();
-            List<String> before = lab.files();
+            before = lab.files();
             NativeState failing = lab.engine.share();
             var failed = lab.begin(1, CHECKPOINT, new Failing(lab.streams(1), FILES / 2), failing);
             failed.run();
@@ -231,23 +233,56 @@ class IncrementalStoreTest {
             cancelled.run();
             assertThat(cancelled.isCancelled()).isTrue();
             assertClosed(never);
-            cancelInTheMiddle(lab);
-            assertThat(lab.files()).as("nothing is left of them").isEqualTo(before);
-            assertThat(restored(folder, lab.completed(lab.take(4, CHECKPOINT)))).hasSize(600);
+            // A savepoint leaves nothing to others, whatever else does.
+            NativeState saved = lab.engine.share();
+            var savepoint =
+                    lab.begin(
+                            3,
+                            SavepointType.savepoint(SavepointFormatType.NATIVE),
+                            new Failing(lab.streams(3), 1),
+                            saved);
+            savepoint.run();
+            assertThatThrownBy(savepoint::get).hasRootCauseMessage("The disk is full.");
+            assertClosed(saved);
+            assertThat(lab.files()).filteredOn(file -> file.startsWith("chk-")).isEmpty();
+            assertThat(lab.files()).as("kept for the next").isNotEqualTo(before);
+        }
+        try (CheckpointLab lab = new CheckpointLab(folder, "other", all())) {
+            assertThat(lab.files()).as("nothing is left after the task").isEqualTo(before);
         }
     }
 
-    private static void cancelInTheMiddle(CheckpointLab lab) throws Exception {
-        NativeState state = lab.engine.share();
-        Stuck stuck = new Stuck(lab.streams(3), FILES / 2);
-        var future = lab.begin(3, CHECKPOINT, stuck, state);
-        Thread upload = new Thread(future, "upload");
-        upload.start();
-        stuck.reached.await();
-        future.cancel(true);
-        upload.join();
-        assertThat(catchThrowable(future::get)).isInstanceOf(CancellationException.class);
-        assertClosed(state);
+    /**
+     * A job whose files took longer than a checkpoint may once failed, was restored and failed at
+     * the next checkpoint again, since every one began with the first file.
+     */
+    @Test
+    void whatACheckpointHadNoTimeForIsThereForTheNext() throws Exception {
+        try (CheckpointLab lab = lab()) {
+            lab.fill();
+            NativeState state = lab.engine.share();
+            Stuck slow = new Stuck(lab.streams(1), FILES - 2);
+            var first = lab.begin(1, CHECKPOINT, slow, state);
+            Thread upload = new Thread(first, "upload");
+            upload.start();
+            slow.reached.await();
+            first.cancel(true);
+            upload.join();
+            assertThat(catchThrowable(first::get)).isInstanceOf(CancellationException.class);
+            lab.store.aborted(1);
+            // Its files are read on, and the second checkpoint waits for what the first has begun.
+            Failing few = new Failing(lab.streams(2), 2);
+            var second = lab.begin(2, CHECKPOINT, few, lab.engine.share());
+            Thread other = new Thread(second, "second upload");
+            other.start();
+            slow.go.countDown();
+            other.join();
+            var handle =
+                    (IncrementalRemoteKeyedStateHandle) second.get().getJobManagerOwnedSnapshot();
+            assertClosed(state);
+            assertThat(restored(folder, lab.completed(handle))).hasSize(600);
+            assertThat(lab.files()).filteredOn(file -> file.startsWith("shared")).hasSize(FILES);
+        }
     }
 
     @Test
@@ -332,11 +367,15 @@ class IncrementalStoreTest {
         }
     }
 
-    private CheckpointLab lab() throws IOException {
+    private CheckpointLab lab() throws Exception {
         return new CheckpointLab(folder, "engine", all());
     }
 
-    private static void assertClosed(NativeState state) {
+    /** Uploads that are still running hold on to it until they end. */
+    private static void assertClosed(NativeState state) throws InterruptedException {
+        for (int look = 0; look < 1_000 && catchThrowable(state::manifest) == null; look++) {
+            Thread.sleep(5);
+        }
         assertThatThrownBy(state::manifest)
                 .isInstanceOfSatisfying(
                         EngineException.class,
@@ -347,17 +386,17 @@ class IncrementalStoreTest {
     private static class Failing implements CheckpointStreamFactory {
 
         private final CheckpointStreamFactory inner;
-        private int left;
+        private final AtomicInteger left;
 
         private Failing(CheckpointStreamFactory inner, int files) {
             this.inner = inner;
-            this.left = files;
+            this.left = new AtomicInteger(files);
         }
 
         @Override
         public CheckpointStateOutputStream createCheckpointStateOutputStream(
                 CheckpointedStateScope scope) throws IOException {
-            if (left-- == 0) {
+            if (left.getAndDecrement() <= 0) {
                 atTheEnd();
             }
             return inner.createCheckpointStateOutputStream(scope);
@@ -379,10 +418,11 @@ class IncrementalStoreTest {
         }
     }
 
-    /** Lets some files through and hangs then until it is interrupted. */
+    /** Lets some files through and holds up the others until it may go on. */
     private static final class Stuck extends Failing {
 
         private final CountDownLatch reached = new CountDownLatch(1);
+        private final CountDownLatch go = new CountDownLatch(1);
 
         private Stuck(CheckpointStreamFactory inner, int files) {
             super(inner, files);
@@ -392,7 +432,7 @@ class IncrementalStoreTest {
         void atTheEnd() throws IOException {
             reached.countDown();
             try {
-                new CountDownLatch(1).await();
+                go.await();
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 throw new IOException("It was interrupted.", e);

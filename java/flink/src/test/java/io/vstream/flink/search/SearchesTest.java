@@ -35,15 +35,36 @@ class SearchesTest {
         searches.close();
     }
 
-    /** A search that waits for somebody. */
-    private final class Held implements Searches.Search<Integer> {
+    private Searches<Integer> searches(int threads, int inFlight, long deadlineMillis) {
+        Searching searching = new Searching(threads, inFlight, true, deadlineMillis);
+        return new Searches<>(executor, "test", searching, answers::add);
+    }
+
+    /** A search that waits for somebody; its answer without a search is its number, negative. */
+    private class Held implements Searches.Search<Integer> {
 
         private final int number;
         private final CountDownLatch go;
+        private final boolean exact;
 
         private Held(int number, CountDownLatch go) {
+            this(number, go, false);
+        }
+
+        private Held(int number, CountDownLatch go, boolean exact) {
             this.number = number;
             this.go = go;
+            this.exact = exact;
+        }
+
+        @Override
+        public boolean exact() {
+            return exact;
+        }
+
+        @Override
+        public Integer shed() {
+            return -number;
         }
 
         @Override
@@ -60,12 +81,12 @@ class SearchesTest {
 
     @Test
     void aSlowSearchDelaysOnlyItsQuery() throws Exception {
-        searches = new Searches<>(executor, "test", 2, 16, answers::add);
+        searches = searches(2, 16, 60_000);
         CountDownLatch slow = new CountDownLatch(1);
         CountDownLatch open = new CountDownLatch(0);
         searches.begin(new Held(0, slow));
         for (int number = 1; number <= 50; number++) {
-            searches.awaitRoom();
+            searches.awaitRoom(false);
             searches.begin(new Held(number, open));
         }
         while (answers.size() < 50) {
@@ -81,10 +102,10 @@ class SearchesTest {
 
     @Test
     void theTaskWaitsRatherThanHoldMoreThanItMay() throws Exception {
-        searches = new Searches<>(executor, "test", 1, 3, answers::add);
+        searches = searches(1, 3, 60_000);
         CountDownLatch go = new CountDownLatch(1);
         for (int number = 0; number < 3; number++) {
-            searches.awaitRoom();
+            searches.awaitRoom(false);
             searches.begin(new Held(number, go));
         }
         Thread task = Thread.currentThread();
@@ -97,7 +118,7 @@ class SearchesTest {
                             go.countDown();
                         });
         later.start();
-        searches.awaitRoom();
+        searches.awaitRoom(false);
         assertThat(answers).as("one made room").containsExactly(0);
         assertThat(searches.inFlight()).isEqualTo(2);
         searches.begin(new Held(3, go));
@@ -109,17 +130,12 @@ class SearchesTest {
 
     @Test
     void aFailureFailsTheTask() {
-        searches = new Searches<>(executor, "test", 1, 3, answers::add);
+        searches = searches(1, 3, 60_000);
         searches.begin(
-                new Searches.Search<>() {
+                new Held(1, null) {
                     @Override
                     public Integer run() {
                         throw new IllegalStateException("The file is damaged.");
-                    }
-
-                    @Override
-                    public void close() {
-                        closed.incrementAndGet();
                     }
                 });
         assertThatThrownBy(searches::drain).hasStackTraceContaining("The file is damaged.");
@@ -129,17 +145,12 @@ class SearchesTest {
     /** Such as no memory for a buffer: a query without an answer would hold up every barrier. */
     @Test
     void anErrorFailsTheTaskToo() {
-        searches = new Searches<>(executor, "test", 1, 3, answers::add);
+        searches = searches(1, 3, 60_000);
         searches.begin(
-                new Searches.Search<>() {
+                new Held(1, null) {
                     @Override
                     public Integer run() {
                         throw new OutOfMemoryError("Cannot reserve bytes of direct memory.");
-                    }
-
-                    @Override
-                    public void close() {
-                        closed.incrementAndGet();
                     }
                 });
         assertThatThrownBy(searches::drain).hasStackTraceContaining("Cannot reserve bytes");
@@ -148,7 +159,7 @@ class SearchesTest {
 
     @Test
     void closingLetsGoOfEverySearchThatWaits() throws Exception {
-        searches = new Searches<>(executor, "test", 1, 8, answers::add);
+        searches = searches(1, 8, 60_000);
         CountDownLatch never = new CountDownLatch(1);
         for (int number = 0; number < 8; number++) {
             searches.begin(new Held(number, never));
@@ -159,5 +170,70 @@ class SearchesTest {
         assertThat(never.await(0, TimeUnit.MILLISECONDS)).isFalse();
         assertThat(closed).hasValue(8);
         assertThat(answers).isEmpty();
+    }
+
+    /** One exact query over rows on a slow disk once held up all queries of its partition. */
+    @Test
+    void exactSearchesAreNeverInTheWayOfOthers() throws Exception {
+        searches = searches(1, 4, 60_000);
+        CountDownLatch slow = new CountDownLatch(1);
+        CountDownLatch open = new CountDownLatch(0);
+        for (int number = 1; number <= 4; number++) {
+            searches.begin(new Held(number, slow, true));
+        }
+        assertThat(searches.hasRoom(true)).isFalse();
+        for (int number = 11; number <= 60; number++) {
+            searches.awaitRoom(false);
+            searches.begin(new Held(number, open));
+        }
+        while (answers.size() < 50) {
+            executor.yield();
+        }
+        assertThat(answers).allMatch(number -> number > 10);
+        slow.countDown();
+        searches.drain();
+        assertThat(answers).hasSize(54).endsWith(1, 2, 3, 4);
+        assertThat(searches.hasRoom(true)).isTrue();
+        assertThat(closed).hasValue(54);
+    }
+
+    /** The first never ends by itself: a barrier once waited for such a search for ever. */
+    @Test
+    void aDrainEndsWithTheDeadlineAndEverySearchHasOneAnswer() throws Exception {
+        searches = searches(1, 8, 30);
+        CountDownLatch stuck = new CountDownLatch(1);
+        for (int number = 1; number <= 8; number++) {
+            searches.begin(new Held(number, stuck));
+        }
+        searches.drain();
+        assertThat(answers).containsExactly(-1, -2, -3, -4, -5, -6, -7, -8);
+        assertThat(closed).as("the one that runs holds on to its rows").hasValue(7);
+        assertThat(searches.hasRoom(false)).isTrue();
+        // What it finds in the end is nobody's answer.
+        stuck.countDown();
+        while (!executor.tryYield()) {
+            Thread.onSpinWait();
+        }
+        assertThat(answers).hasSize(8);
+        assertThat(closed).hasValue(8);
+        assertThat(searches.inFlight()).isZero();
+    }
+
+    @Test
+    void aSearchThatWaitedPastItsDeadlineIsNotRun() throws Exception {
+        searches = searches(1, 8, 1_000);
+        CountDownLatch go = new CountDownLatch(1);
+        searches.begin(new Held(1, go));
+        searches.begin(new Held(2, new CountDownLatch(0)));
+        Thread.sleep(1_001);
+        go.countDown();
+        // The task is busy elsewhere: it is the pool that finds the second one late.
+        while (closed.get() < 2) {
+            Thread.onSpinWait();
+        }
+        while (answers.size() < 2) {
+            executor.yield();
+        }
+        assertThat(answers).containsExactly(1, -2);
     }
 }

@@ -21,6 +21,7 @@ import io.vstream.nativecore.MovedRanges;
 import java.io.IOException;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.serialization.SerializerConfigImpl;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
@@ -144,6 +145,35 @@ class SerializersTest {
         assertThat(serializer.duplicate()).isEqualTo(serializer);
     }
 
+    /** Windows, joins and asynchronous calls on answers keep them in the state of the program. */
+    static Stream<Arguments> results() {
+        return records()
+                .filter(one -> one.get()[0] == Answer.TYPE || one.get()[0] == BadRecord.TYPE);
+    }
+
+    @ParameterizedTest
+    @MethodSource("results")
+    <T> void resultsCanBeInState(RecordType<T> type, T record) throws IOException {
+        assertThat(TypeInformation.of(type.getTypeClass())).isEqualTo(type);
+        TypeSerializer<T> serializer = type.createSerializer(new SerializerConfigImpl());
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        TypeSerializerSnapshot.writeVersionedSnapshot(out, serializer.snapshotConfiguration());
+        serializer.serialize(record, out);
+
+        DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+        TypeSerializerSnapshot<T> found =
+                TypeSerializerSnapshot.readVersionedSnapshot(in, getClass().getClassLoader());
+        T restored = found.restoreSerializer().deserialize(in);
+        assertThat(restored).isEqualTo(record).hasSameHashCodeAs(record);
+        assertThat(serializer.copy(restored)).isEqualTo(record);
+        assertThat(
+                        serializer
+                                .snapshotConfiguration()
+                                .resolveSchemaCompatibility(found)
+                                .isCompatibleAsIs())
+                .isTrue();
+    }
+
     @Test
     void aLengthThatCannotBeIsRefused() throws IOException {
         DataOutputSerializer out = new DataOutputSerializer(16);
@@ -171,5 +201,45 @@ class SerializersTest {
                                         new DataInputDeserializer(new byte[0]),
                                         getClass().getClassLoader()))
                 .hasMessageContaining("layout 2");
+    }
+
+    @Test
+    void stateOfAnOlderLayoutIsReadAndWrittenAnew() throws IOException {
+        TypeSerializerSnapshot<float[]> layout = new Layouts();
+        for (int written = 2; written <= 4; written++) {
+            Layouts old = new Layouts();
+            old.readSnapshot(
+                    written, new DataInputDeserializer(new byte[0]), getClass().getClassLoader());
+            assertThat(old.restored()).isEqualTo(written);
+            var compatibility = layout.resolveSchemaCompatibility(old);
+            assertThat(compatibility.isCompatibleAsIs()).isEqualTo(written == 4);
+            assertThat(compatibility.isCompatibleAfterMigration()).isEqualTo(written < 4);
+        }
+        for (int written : new int[] {1, 5}) {
+            assertThatThrownBy(
+                            () ->
+                                    layout.readSnapshot(
+                                            written,
+                                            new DataInputDeserializer(new byte[0]),
+                                            getClass().getClassLoader()))
+                    .hasMessageContaining("this build reads layouts 2 to 4");
+        }
+    }
+
+    /** Of a serializer that reads three layouts. */
+    public static final class Layouts extends RecordSerializer.Snapshot<float[]> {
+        /** Called by Flink. */
+        public Layouts() {
+            super(2, 4);
+        }
+
+        private int restored() {
+            return layout();
+        }
+
+        @Override
+        public TypeSerializer<float[]> restoreSerializer() {
+            return new VectorSerializer();
+        }
     }
 }

@@ -1,0 +1,237 @@
+package io.vstream.flink.search;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.route.QueryCopy;
+import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.VectorBatch;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import org.apache.flink.streaming.runtime.tasks.StreamTaskActionExecutor;
+import org.apache.flink.streaming.runtime.tasks.mailbox.MailboxExecutorImpl;
+import org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor;
+import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A partition that gets more queries than it can answer, on a real engine. */
+@Timeout(120)
+class AnsweringTest {
+
+    private static final int DIMENSION = 64;
+    private static final int ROWS = 6_000;
+    private static final int BATCH = 500;
+    private static final int K = 10;
+    private static final int IN_FLIGHT = 16;
+    private static final long SEED = 20260711;
+
+    private final MailboxExecutorImpl executor =
+            new MailboxExecutorImpl(
+                    new TaskMailboxImpl(),
+                    0,
+                    StreamTaskActionExecutor.IMMEDIATE,
+                    new MailboxProcessor(controller -> {}));
+    private final NativeEngine engine =
+            NativeEngine.create(
+                    """
+                    {"dimension": 64, "metric": "l2", "index": "cluster", "seed": 3,
+                     "encoder": {"kind": "id"}}
+                    """);
+    private final VectorBatch writes = new VectorBatch(DIMENSION, BATCH);
+    private final Random random = new Random(SEED);
+    private final List<float[]> rows = new ArrayList<>();
+    private final Map<Long, PartialAnswer> answers = new HashMap<>();
+    private Answering answering;
+
+    @AfterEach
+    void close() throws Exception {
+        answering.close();
+        engine.close();
+    }
+
+    /**
+     * A query that reads every row once held the only thread, the queries behind it filled all
+     * places, and then the task waited: nothing was written any more.
+     */
+    @Test
+    void writesGoOnAndEveryQueryIsAnswered() throws Exception {
+        open(true, 60_000);
+        CountDownLatch busy = new CountDownLatch(1);
+        answering.beside().begin(new Held(false, busy));
+        answering.beside().begin(new Held(true, busy));
+        int asked = 0;
+        while (rows.size() < ROWS) {
+            write();
+            // Two in three read every row.
+            for (int query = 0; query < 9; query++) {
+                ask(asked, asked++ % 3 == 0 ? 0 : BufferLayout.EFFORT_EXACT, false);
+            }
+        }
+        assertThat(live()).isEqualTo(ROWS);
+        // All but those that have a place, of which the held ones have two.
+        assertThat(answers).hasSize(asked - 2 * IN_FLIGHT + 2);
+        assertThat(answers.values()).allMatch(PartialAnswer::shed);
+        busy.countDown();
+        answering.drain();
+        assertThat(answers).hasSize(asked);
+        assertThat(answers.values().stream().filter(answer -> !answer.shed()))
+                .hasSize(2 * IN_FLIGHT - 2)
+                .allMatch(answer -> answer.rows().size() == K);
+        // There is room again, and an exact query finds what is nearest.
+        ask(asked, BufferLayout.EFFORT_EXACT, false);
+        answering.drain();
+        PartialAnswer last = answers.get((long) asked);
+        assertThat(last.rows().ids()).as("seed %d", SEED).isEqualTo(nearest(query(asked)));
+    }
+
+    @Test
+    void auditsTakeNoPlaceOfQueries() throws Exception {
+        open(true, 60_000);
+        CountDownLatch busy = new CountDownLatch(1);
+        write();
+        answering.beside().begin(new Held(true, busy));
+        for (int audit = 0; audit < 40; audit++) {
+            ask(audit, 0, true);
+        }
+        assertThat(answers.values()).hasSize(40 - IN_FLIGHT + 1).allMatch(PartialAnswer::shed);
+        for (int query = 100; query < 100 + IN_FLIGHT; query++) {
+            ask(query, 0, false);
+        }
+        busy.countDown();
+        answering.drain();
+        assertThat(answers).hasSize(40 + IN_FLIGHT);
+        for (long query = 100; query < 100 + IN_FLIGHT; query++) {
+            assertThat(answers.get(query).shed()).isFalse();
+        }
+    }
+
+    @Test
+    void whereTheTaskMayWaitNothingIsShed() throws Exception {
+        open(false, 60_000);
+        write();
+        for (int query = 0; query < 200; query++) {
+            ask(query, query % 2 == 0 ? 0 : BufferLayout.EFFORT_EXACT, false);
+        }
+        answering.drain();
+        assertThat(answers.values()).hasSize(200).noneMatch(PartialAnswer::shed);
+    }
+
+    @Test
+    void aQueryPastItsDeadlineIsAnsweredWithoutASearch() throws Exception {
+        open(true, 1_000);
+        CountDownLatch never = new CountDownLatch(1);
+        write();
+        answering.beside().begin(new Held(false, never));
+        ask(1, 0, false);
+        answering.drain();
+        assertThat(answers.get(1L).shed()).isTrue();
+        assertThat(answers.get(1L).rows().size()).isZero();
+        never.countDown();
+    }
+
+    private void open(boolean shed, long deadlineMillis) {
+        answering =
+                new Answering(
+                        new Question.Desk(engine, DIMENSION, 0),
+                        new Searching(1, IN_FLIGHT, shed, deadlineMillis),
+                        executor,
+                        "test",
+                        new Answering.Writes(this::apply, () -> Frontier.NONE),
+                        found -> {
+                            if (found != Held.NOTHING) {
+                                PartialAnswer answer = found.answer();
+                                assertThat(answers.put(answer.ticket().number(), answer)).isNull();
+                            }
+                        });
+    }
+
+    /** A search that takes as long as the test wants. */
+    private record Held(boolean exact, CountDownLatch go)
+            implements Searches.Search<Question.Found> {
+
+        private static final Question.Found NOTHING = new Question.Found(null, 0, 0, 0, 0);
+
+        @Override
+        public Question.Found run() throws Exception {
+            go.await();
+            return NOTHING;
+        }
+
+        @Override
+        public Question.Found shed() {
+            return NOTHING;
+        }
+
+        @Override
+        public void close() {}
+    }
+
+    private void write() {
+        for (int i = 0; i < BATCH; i++) {
+            float[] vector = vector(random);
+            writes.upsert(rows.size(), 1, 0, 0, vector);
+            rows.add(vector);
+        }
+        apply();
+    }
+
+    private void apply() {
+        if (!writes.isEmpty()) {
+            engine.write(writes.buffer(), writes.count());
+            writes.clear();
+        }
+    }
+
+    private int live() throws Exception {
+        String stats = engine.statsJson();
+        String live = stats.replaceAll(".*\"live-rows\":(\\d+).*", "$1");
+        return Integer.parseInt(live);
+    }
+
+    private void ask(long number, int effort, boolean audit) throws Exception {
+        Ticket ticket = new Ticket(number, number, K, effort, 0, true);
+        if (audit) {
+            ticket = ticket.asAudit();
+        }
+        answering.ask(new QueryCopy(ticket, 0, true, 1, 0, -1, query(number), null));
+    }
+
+    private static float[] query(long number) {
+        return vector(new Random(SEED + number));
+    }
+
+    private static float[] vector(Random random) {
+        float[] vector = new float[DIMENSION];
+        for (int i = 0; i < DIMENSION; i++) {
+            vector[i] = (float) random.nextGaussian();
+        }
+        return vector;
+    }
+
+    private long[] nearest(float[] query) {
+        List<Long> ids = new ArrayList<>();
+        for (long id = 0; id < rows.size(); id++) {
+            ids.add(id);
+        }
+        ids.sort(
+                java.util.Comparator.comparingDouble(
+                        id -> distance(query, rows.get(id.intValue()))));
+        return ids.subList(0, K).stream().mapToLong(Long::longValue).toArray();
+    }
+
+    private static double distance(float[] a, float[] b) {
+        double sum = 0;
+        for (int i = 0; i < DIMENSION; i++) {
+            sum += (a[i] - b[i]) * (double) (a[i] - b[i]);
+        }
+        return sum;
+    }
+}
