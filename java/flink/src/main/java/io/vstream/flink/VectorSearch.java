@@ -40,9 +40,11 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *
  * <p>An answer comes from the rows that were applied when its query arrived; between the two
  * streams there is no other order. The watermark of an answer, if the stream of vectors has
- * watermarks, says how far that stream was. Checkpoints must be aligned; everything else about them
- * is up to the environment. While some subtasks of a bounded source have ended and others have not,
- * none completes: Flink cannot keep union state of a step that has ended in part.
+ * watermarks, says how far that stream was. Checkpoints must be aligned and exactly once, and each
+ * file must stay a file of its own; everything else about them is up to the environment, whose
+ * settings stay as they are. A program with several searches gives each a name. While some subtasks
+ * of a bounded source have ended and others have not, no checkpoint completes: Flink cannot keep
+ * union state of a step that has ended in part.
  */
 public final class VectorSearch {
 

@@ -152,7 +152,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         if (settings.on()) {
             later(settings.intervalMillis(), this::look);
             polling = true;
-            later(settings.reportMillis(), this::poll);
+            later(ASK_MILLIS, this::poll);
         }
     }
 

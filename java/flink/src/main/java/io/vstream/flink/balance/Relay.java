@@ -219,6 +219,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
     @Override
     public void resetToCheckpoint(long checkpoint, byte[] state) {
-        // No state to go back to.
+        // No state to go back to, and what is known is of another attempt.
+        forget();
     }
 }
