@@ -21,7 +21,7 @@ mod snapshot;
 mod words;
 
 #[cfg(feature = "defects")]
-pub use defect::{set_defect, Defect};
+pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::RecallEstimate;

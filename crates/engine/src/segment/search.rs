@@ -20,6 +20,7 @@ use super::format::RowBlock;
 use super::rank::{Ranked, RotatedQuery};
 use super::read::{Segment, BLOCKS_AHEAD};
 use super::rows::Numbers;
+use crate::defect::{self, Defect};
 use crate::error::Error;
 
 /// Leaves whose codes are asked for together.
@@ -381,7 +382,9 @@ impl Best<'_> {
             mask &= mask - 1;
             let estimate = estimates[lane as usize];
             // The last block of a leaf has lanes without a row.
-            if lane < from.rows && of.is_visible(from.first_row + lane) {
+            let is_found =
+                || of.is_visible(from.first_row + lane) || defect::active(Defect::DeadFound);
+            if lane < from.rows && is_found() {
                 let Scanned { rank, block, .. } = from;
                 self.candidates.push(Candidate { estimate, rank, block, lane });
             }
