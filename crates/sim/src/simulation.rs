@@ -14,8 +14,9 @@ const TURNS: usize = 24;
 /// Writes of a batch while every id is written once, and at most afterwards.
 const LOAD_WRITES: usize = 100;
 const TURN_WRITES: usize = 60;
-/// Steps of input and output up to which a call may fail.
-const CALLS: usize = 120;
+/// Calls after which one fails at the latest: there are far fewer writes than reads.
+const WRITE_CALLS: usize = 16;
+const ALL_CALLS: usize = 200;
 /// Exact and approximate queries after every turn.
 const QUERIES: (usize, usize) = (1, 4);
 /// While every id is written once, one step in this many is crashed.
@@ -105,7 +106,7 @@ impl Player {
     }
 
     fn turn(&mut self, random: &mut SplitMix) -> Result<(), Violation> {
-        if random.below(4) == 0 {
+        if random.below(2) == 0 {
             self.draw_fault(random);
         }
         self.write(1 + random.below(TURN_WRITES))?;
@@ -208,7 +209,8 @@ impl Player {
         self.disk.kill(|| drop(engine));
         if random.below(3) == 0 {
             let failed = self.disk.failed();
-            let failing = Failing { reads: true, ..failing(random) };
+            let calls = random.below(ALL_CALLS) as u32;
+            let failing = Failing { reads: true, calls, ..failing(random) };
             self.disk.set_faults(Faults { failing: Some(failing), ..Faults::default() });
             let opened = check::open(&self.disk);
             if let (Err(error), true) = (&opened, self.disk.failed() == failed) {
@@ -249,9 +251,10 @@ impl Player {
 
 /// A call that fails soon, once or for good.
 fn failing(random: &mut SplitMix) -> Failing {
+    let reads = random.below(3) == 0;
     Failing {
-        calls: random.below(CALLS) as u32,
-        reads: random.below(2) == 0,
+        calls: random.below(if reads { ALL_CALLS } else { WRITE_CALLS }) as u32,
+        reads,
         is_full: random.below(2) == 0,
         stays: random.below(3) == 0,
     }
