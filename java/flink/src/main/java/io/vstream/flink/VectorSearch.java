@@ -10,6 +10,7 @@ import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeSettings;
 import java.time.Duration;
 import java.util.Objects;
@@ -39,9 +40,11 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *
  * <p>An answer comes from the rows that were applied when its query arrived; between the two
  * streams there is no other order. The watermark of an answer, if the stream of vectors has
- * watermarks, says how far that stream was. Checkpoints must be aligned; everything else about them
- * is up to the environment. While some subtasks of a bounded source have ended and others have not,
- * none completes: Flink cannot keep union state of a step that has ended in part.
+ * watermarks, says how far that stream was. Checkpoints must be aligned and exactly once, and each
+ * file must stay a file of its own; everything else about them is up to the environment, whose
+ * settings stay as they are. A program with several searches gives each a name. While some subtasks
+ * of a bounded source have ended and others have not, no checkpoint completes: Flink cannot keep
+ * union state of a step that has ended in part.
  */
 public final class VectorSearch {
 
@@ -60,6 +63,8 @@ public final class VectorSearch {
         Configuration settings = VStreamJob.flinkSettings();
         // A program may have watermarks of its own.
         settings.removeConfig(PipelineOptions.AUTO_WATERMARK_INTERVAL);
+        // The steps of a search have their own.
+        settings.removeConfig(PipelineOptions.MAX_PARALLELISM);
         return settings;
     }
 
@@ -80,15 +85,20 @@ public final class VectorSearch {
      * Begins with a collection in all its settings.
      *
      * @param settings the section {@code collection} of a job file, as JSON
-     * @throws IllegalArgumentException with a sentence for everything that cannot be used
+     * @throws IllegalArgumentException with a sentence for everything that cannot be used; on a
+     *     platform without a native library the job fails with it when it starts
      */
     public static Builder collection(String settings) {
         return new Builder(normalized(settings));
     }
 
+    /**
+     * The settings in full, checked. Where there is no native library, they stay as they are, and
+     * the tasks check them when they start.
+     */
     private static String normalized(String collection) {
         try {
-            return NativeSettings.normalize(collection);
+            return NativeLibrary.available() ? NativeSettings.normalize(collection) : collection;
         } catch (EngineException e) {
             throw new IllegalArgumentException(e.getMessage(), e);
         }
@@ -97,8 +107,9 @@ public final class VectorSearch {
     private static ObjectNode tree(String collection) {
         try {
             return (ObjectNode) JSON.readTree(collection);
-        } catch (JsonProcessingException e) {
-            throw new IllegalStateException("The native side writes JSON.", e);
+        } catch (JsonProcessingException | ClassCastException e) {
+            throw new IllegalArgumentException(
+                    "The settings of the collection are no JSON object: " + e.getMessage(), e);
         }
     }
 
@@ -115,7 +126,10 @@ public final class VectorSearch {
     /** Collects what a search needs; see {@link VectorSearch}. */
     public static final class Builder {
 
+        private static final String NAME = "[a-z][a-z0-9-]{0,39}";
+
         private String collection;
+        private String name = "";
         private DataStream<VectorChange> vectors;
         private DataStream<VectorQuery> queries;
         private int k = 10;
@@ -126,6 +140,24 @@ public final class VectorSearch {
 
         private Builder(String collection) {
             this.collection = collection;
+        }
+
+        /**
+         * Tells this search from others in the same program; the uids of its steps begin with it. A
+         * savepoint is restored under the name that it was taken with. None if not set.
+         *
+         * @param search 1 to 40 small letters, digits and hyphens, a letter first
+         */
+        public Builder name(String search) {
+            if (!search.matches(NAME)) {
+                throw new IllegalArgumentException(
+                        "name: '"
+                                + search
+                                + "' is no name of a search. Give a small letter and then small"
+                                + " letters, digits and hyphens, 40 in all at most.");
+            }
+            name = search;
+            return this;
         }
 
         /** The rows: upserts and deletes. */
@@ -207,7 +239,8 @@ public final class VectorSearch {
          * Adds the search to the dataflow of its streams.
          *
          * @throws IllegalStateException if a stream is missing
-         * @throws IllegalArgumentException if the environment allows unaligned checkpoints
+         * @throws IllegalArgumentException if the environment's checkpoints are unaligned, at least
+         *     once or merged into shared files, or if it runs in batch mode
          */
         public VectorSearch build() {
             if (vectors == null || queries == null) {
@@ -217,16 +250,8 @@ public final class VectorSearch {
             }
             StreamExecutionEnvironment env = vectors.getExecutionEnvironment();
             JobSettings job = settings(partitions > 0 ? partitions : env.getParallelism());
-            int parallelism = env.getParallelism();
-            long bufferMillis = env.getBufferTimeout();
-            try {
-                return new VectorSearch(
-                        VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k))));
-            } finally {
-                // The search has its own; what the program adds later keeps the program's.
-                env.setParallelism(parallelism);
-                env.setBufferTimeout(bufferMillis);
-            }
+            return new VectorSearch(
+                    VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k)), name));
         }
 
         private DataStream<Incoming> changes() {
@@ -243,8 +268,8 @@ public final class VectorSearch {
                             })
                     .returns(Incoming.TYPE)
                     .setParallelism(vectors.getParallelism())
-                    .name("changes")
-                    .uid("changes");
+                    .name(step("changes"))
+                    .uid(step("changes"));
         }
 
         private DataStream<Incoming> questions(int usualK) {
@@ -262,8 +287,12 @@ public final class VectorSearch {
                             })
                     .returns(Incoming.TYPE)
                     .setParallelism(queries.getParallelism())
-                    .name("questions")
-                    .uid("questions");
+                    .name(step("questions"))
+                    .uid(step("questions"));
+        }
+
+        private String step(String usual) {
+            return name.isEmpty() ? usual : name + "-" + usual;
         }
 
         JobSettings settings(int parallelism) {

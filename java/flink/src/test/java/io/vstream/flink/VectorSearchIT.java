@@ -6,13 +6,21 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.merge.Answer;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.configuration.SchedulerExecutionMode;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.util.CloseableIterator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** A program with a search in it, run where it is started. */
 class VectorSearchIT {
@@ -95,17 +103,67 @@ class VectorSearchIT {
         assertThatThrownBy(() -> builder.codeMemory(-1))
                 .hasMessageContaining("code-memory: -1 is not a size");
         assertThatThrownBy(() -> builder.partitions(0)).hasMessageContaining("partitions: 0");
-        Configuration unaligned = VectorSearch.flinkSettings();
-        unaligned.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
-        unaligned.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
-        StreamExecutionEnvironment other =
-                StreamExecutionEnvironment.getExecutionEnvironment(unaligned);
         assertThatThrownBy(
                         () ->
-                                builder.vectors(other.fromData(VectorChange.delete(1)))
-                                        .queries(other.fromData(VectorQuery.of(1, 1, 2)))
-                                        .build())
-                .hasMessageContaining("aligned checkpoints");
+                                VectorSearch.collection(768, Metric.L2)
+                                        .trainingSample(699_051)
+                                        .settings(2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("Give 699050 at most");
+    }
+
+    /** What would lose or repeat rows without a word. */
+    @ParameterizedTest
+    @CsvSource({
+        "execution.checkpointing.unaligned.enabled, true, aligned checkpoints",
+        "execution.checkpointing.mode, AT_LEAST_ONCE, exactly-once checkpoints",
+        "execution.runtime-mode, BATCH, batch mode",
+        "execution.runtime-mode, AUTOMATIC, batch mode",
+        "execution.checkpointing.file-merging.enabled, true, merged into one"
+    })
+    void refusesSettingsOfTheEnvironmentThatWouldBreakIt(String key, String value, String message) {
+        Configuration flink = VectorSearch.flinkSettings();
+        flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
+        flink.setString(key, value);
+        StreamExecutionEnvironment other =
+                StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        VectorSearch.Builder builder =
+                VectorSearch.collection(2, Metric.COSINE)
+                        .vectors(other.fromData(VectorChange.delete(1)))
+                        .queries(other.fromData(VectorQuery.of(1, 1, 2)));
+        assertThatThrownBy(builder::build)
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining(message);
+    }
+
+    /** Else reactive mode would start as many of them as there are slots. */
+    @Test
+    void reactiveModeStartsOneControlTask() {
+        Configuration flink = VectorSearch.flinkSettings();
+        flink.set(JobManagerOptions.SCHEDULER_MODE, SchedulerExecutionMode.REACTIVE);
+        Map<String, Integer> reactive = maxima(flink);
+        assertThat(reactive).containsEntry("train", 1).containsEntry("balance", 1);
+        assertThat(reactive).containsEntry("place", 128).containsEntry("search", 128);
+        // What savepoints hold: Flink refuses those with another maximum.
+        assertThat(maxima(VectorSearch.flinkSettings()))
+                .containsEntry("train", 128)
+                .containsEntry("balance", 128);
+    }
+
+    private static Map<String, Integer> maxima(Configuration flink) {
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        env.setParallelism(2);
+        VectorSearch.collection(64, Metric.L2)
+                .vectors(env.fromData(VectorChange.delete(1)))
+                .queries(env.fromData(VectorQuery.of(1, new float[64])))
+                .build()
+                .results()
+                .sinkTo(new DiscardingSink<>());
+        Map<String, Integer> maxima = new HashMap<>();
+        for (StreamNode node : env.getStreamGraph().getStreamNodes()) {
+            maxima.put(node.getOperatorName(), node.getMaxParallelism());
+        }
+        return maxima;
     }
 
     /** The same question over and over, until somebody has heard enough. */

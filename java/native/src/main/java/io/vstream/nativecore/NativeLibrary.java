@@ -48,6 +48,22 @@ public final class NativeLibrary {
         loaded = true;
     }
 
+    /**
+     * True if this jar has a library for this platform. A program that only submits a job may run
+     * on a platform that has none.
+     */
+    public static boolean available() {
+        try {
+            String folder = platform(System.getProperty("os.name"), arch());
+            return NativeLibrary.class
+                            .getClassLoader()
+                            .getResource("native/" + folder + "/" + FILE_NAME)
+                    != null;
+        } catch (EngineException e) {
+            return false;
+        }
+    }
+
     /** Folder name of an operating system and architecture, as the build names them. */
     static String platform(String osName, String arch) {
         String os = osName.toLowerCase(Locale.ROOT);

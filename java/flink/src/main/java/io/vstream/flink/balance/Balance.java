@@ -5,9 +5,10 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.RouteEvent;
-import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -22,8 +23,6 @@ import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
-import org.apache.flink.runtime.operators.coordination.OperatorEvent;
-import org.apache.flink.runtime.operators.coordination.OperatorEventHandler;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -37,15 +36,16 @@ import org.apache.flink.util.SerializedValue;
  * The control task, one: leads the job from each template to the next, step by step.
  *
  * <p>A command goes in the stream to every place task and every router, whose marks carry it to
- * every partition. When all partitions have reported that they have done a step, the next one is
- * commanded. Templates come from the trainer, once, and then from plans over the reported loads
- * and, as rows come and go, from samples of what lives.
+ * every partition. Partitions report to the JobManager, which this task asks. When all of them have
+ * reported that they have done a step, the next one is commanded. Templates come from the trainer,
+ * once, and then from plans over the reported loads and, as rows come and go, from samples of what
+ * lives.
  *
  * <p>Its state is the step and the two templates. After a restore it begins a new run and repeats
  * its command, going back from "adopt" to "switch", since sealed files belong to a run.
  */
 public final class Balance extends AbstractStreamOperator<RouteEvent>
-        implements OneInputStreamOperator<RouteEvent, RouteEvent>, OperatorEventHandler {
+        implements OneInputStreamOperator<RouteEvent, RouteEvent> {
 
     private static final long serialVersionUID = 1L;
     private static final int HEADER_BYTES = 16;
@@ -57,8 +57,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private static final double LESSON = 0.1;
 
     private final BalanceSettings settings;
-    private final String collection;
-    private final int partitions;
+    private final transient MailboxExecutor mailbox;
+    private final transient Planner planner;
 
     private transient ListState<byte[]> state;
     private transient long run;
@@ -75,6 +75,11 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private transient List<Long> took;
     private transient boolean resumed;
     private transient boolean ending;
+    private transient OwnThread beside;
+    private transient boolean planning;
+    private transient boolean polling;
+    private transient boolean asking;
+    private transient long idleDueNanos;
     private transient Level epochLevel;
     private transient Level stepLevel;
     private transient Level cells;
@@ -84,12 +89,11 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     Balance(
             StreamOperatorParameters<RouteEvent> parameters,
             BalanceSettings settings,
-            String collection,
-            int partitions) {
+            String collection) {
         super(parameters);
         this.settings = settings;
-        this.collection = collection;
-        this.partitions = partitions;
+        this.mailbox = parameters.getMailboxExecutor();
+        this.planner = new Planner(settings, collection);
     }
 
     @Override
@@ -131,12 +135,14 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     @Override
     public void open() throws Exception {
         super.open();
+        checkAlone();
         // Chance, since nothing that survives a failure may be needed to tell two runs apart.
         run = ThreadLocalRandom.current().nextLong() | 1;
-        reached = new long[partitions];
+        reached = new long[0];
         took = new ArrayList<>();
-        loads = new Loads(partitions);
-        samples = new Samples(partitions);
+        loads = new Loads(0);
+        samples = new Samples(0);
+        beside = new OwnThread("vstream-plan", mailbox);
         moves = moves();
         files =
                 settings.folder() == null
@@ -145,6 +151,19 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         later(0, this::resume);
         if (settings.on()) {
             later(settings.intervalMillis(), this::look);
+            polling = true;
+            later(ASK_MILLIS, this::poll);
+        }
+    }
+
+    private void checkAlone() {
+        int tasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        if (tasks != 1) {
+            throw new IllegalStateException(
+                    "The job started "
+                            + tasks
+                            + " control tasks and must have one. Leave the parallelism of the step"
+                            + " 'balance' at 1.");
         }
     }
 
@@ -163,21 +182,32 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         begin(event.epoch(), event.template());
     }
 
-    @Override
-    public void handleOperatorEvent(OperatorEvent event) {
-        Report report = (Report) event;
-        if (report.partition() >= partitions) {
-            return;
+    /** Takes what the JobManager knows of the partitions; earlier runs do not count. */
+    private void hear(List<Report> reports) {
+        List<Report> ofThisRun = reports.stream().filter(one -> one.run() == run).toList();
+        // Loads first: the end of a hand-over, which may follow, makes them old.
+        for (Report report : ofThisRun) {
+            expect(report.partitions());
+            if (report.hasLoads()) {
+                loads.take(report);
+            }
+            if (report.drawn() != null) {
+                samples.take(report.partition(), report.drawn());
+            }
         }
-        if (report.hasLoads()) {
-            loads.take(report);
-        }
-        if (report.drawn() != null) {
-            samples.take(report.partition(), report.drawn());
-        }
-        if (report.run() == run) {
+        for (Report report : ofThisRun) {
             reached[report.partition()] = Math.max(reached[report.partition()], report.position());
-            advance();
+        }
+        advance();
+    }
+
+    /** Only partitions know how many they are in this attempt of the job. */
+    private void expect(int partitions) {
+        if (reached.length != partitions) {
+            reached = new long[partitions];
+            Arrays.fill(reached, -1);
+            loads = new Loads(partitions);
+            samples = new Samples(partitions);
         }
     }
 
@@ -186,7 +216,6 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     public void finish() throws Exception {
         ending = true;
         resume();
-        // Reports are mail of the task, which an operator's own executor would leave lying.
         MailboxExecutor all =
                 getContainingTask()
                         .getMailboxExecutorFactory()
@@ -202,19 +231,55 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         super.finish();
     }
 
-    private void ask() throws Exception {
-        CompletableFuture<CoordinationResponse> answer =
-                getContainingTask()
-                        .getEnvironment()
-                        .getOperatorCoordinatorEventGateway()
-                        .sendRequestToCoordinator(
-                                getOperatorID(), new SerializedValue<>(new Relay.Question()));
+    private CompletableFuture<CoordinationResponse> question() {
         try {
-            for (Report report : Relay.reached(answer.get(ANSWER_MILLIS, TimeUnit.MILLISECONDS))) {
-                handleOperatorEvent(report);
-            }
+            return getContainingTask()
+                    .getEnvironment()
+                    .getOperatorCoordinatorEventGateway()
+                    .sendRequestToCoordinator(
+                            getOperatorID(), new SerializedValue<>(new Relay.Question()));
+        } catch (IOException e) {
+            throw new UncheckedIOException("A question cannot be written.", e);
+        }
+    }
+
+    private void ask() throws Exception {
+        try {
+            hear(question().get(ANSWER_MILLIS, TimeUnit.MILLISECONDS));
         } catch (ExecutionException | TimeoutException e) {
             LOG.debug("The JobManager does not say how far the partitions are", e);
+        }
+    }
+
+    private void hear(CoordinationResponse answer) throws Exception {
+        hear(Relay.reports(answer, getUserCodeClassloader()));
+    }
+
+    /** Asks how far the partitions are: often in a hand-over, now and then if loads matter. */
+    private void poll() {
+        boolean due = step != Step.DONE || System.nanoTime() - idleDueNanos >= 0;
+        if (due && !asking && !ending) {
+            idleDueNanos =
+                    System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.reportMillis());
+            asking = true;
+            question()
+                    .whenComplete(
+                            (answer, failure) ->
+                                    mailbox.execute(() -> answered(answer, failure), "reports"));
+        }
+        if (step != Step.DONE || settings.on()) {
+            later(ASK_MILLIS, this::poll);
+        } else {
+            polling = false;
+        }
+    }
+
+    private void answered(CoordinationResponse answer, Throwable failure) throws Exception {
+        asking = false;
+        if (failure == null) {
+            hear(answer);
+        } else {
+            LOG.debug("The JobManager does not say how far the partitions are", failure);
         }
     }
 
@@ -222,6 +287,9 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     public void close() throws Exception {
         if (files != null) {
             files.close();
+        }
+        if (beside != null) {
+            beside.close();
         }
         super.close();
     }
@@ -255,7 +323,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     }
 
     private void advance() {
-        if (step == Step.DONE) {
+        if (step == Step.DONE || reached.length == 0) {
             return;
         }
         long position = Mark.position(epoch, step);
@@ -282,52 +350,46 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         byte[] template = step == Step.ANNOUNCE ? newer : NONE;
         output.collect(
                 new StreamRecord<>(new RouteEvent(run, epoch, step, template, moves.bytes())));
+        if (!polling && step != Step.DONE) {
+            polling = true;
+            later(ASK_MILLIS, this::poll);
+        }
     }
 
-    /** Looks at the loads and begins a hand-over if a better template is to be had. */
+    /** Looks at the loads and has a better template looked for, beside the task. */
     private void look() {
-        if (step == Step.DONE && !ending && newer.length > 0 && loads.complete()) {
+        boolean rest = step == Step.DONE && !ending && !planning && newer.length > 0;
+        if (rest && reached.length > 0 && loads.complete()) {
             loads.look(System.nanoTime());
-            try (NativeRouter router = NativeRouter.fromBytes(newer)) {
-                cells.set(router.cells());
-                byte[] better = router.cells() == 0 ? NONE : plan(router);
-                if (better.length > 0) {
-                    plans.inc();
-                    begin(epoch + 1, better);
-                }
-            } catch (EngineException e) {
-                // A template of an older version, which stays as it is.
-                LOG.warn("The template cannot be changed: {}", e.getMessage());
+            boolean learn = samples.complete() && loads.changed() >= LESSON;
+            if (learn) {
+                loads.learned();
             }
+            Planner.Situation now =
+                    new Planner.Situation(
+                            newer,
+                            reached.length,
+                            loads.sum(),
+                            learn ? samples.rows() : null,
+                            learn ? samples.share() : 0);
+            long since = epoch;
+            planning = true;
+            beside.run(() -> planner.plan(now), plan -> planned(plan, since));
         }
         later(settings.intervalMillis(), this::look);
     }
 
-    /** A template for the loads as they are; learned anew if many rows have changed. */
-    private byte[] plan(NativeRouter router) {
-        if (samples.complete() && loads.changed() >= LESSON) {
-            loads.learned();
-            long began = System.nanoTime();
-            try {
-                byte[] learned =
-                        router.renew(
-                                collection,
-                                loads.sum(),
-                                samples.rows(),
-                                samples.share(),
-                                partitions,
-                                settings.limits());
-                lessons.inc();
-                LOG.info(
-                        "A template was learned in {} ms.",
-                        TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
-                return learned;
-            } catch (EngineException e) {
-                // Too few rows as yet: what is known stays known.
-                LOG.info("Nothing was learned: {}", e.getMessage());
-            }
+    private void planned(Planner.Plan plan, long since) {
+        planning = false;
+        cells.set(plan.cells());
+        if (plan.learned()) {
+            lessons.inc();
         }
-        return router.rebalance(loads.sum(), partitions, settings.limits());
+        // The stream may have ended, or another template have come from the trainer.
+        if (plan.template().length > 0 && !ending && step == Step.DONE && epoch == since) {
+            plans.inc();
+            begin(epoch + 1, plan.template());
+        }
     }
 
     private MovedRanges moves() {

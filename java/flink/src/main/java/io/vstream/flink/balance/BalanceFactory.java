@@ -18,37 +18,34 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEve
 
     private final BalanceSettings settings;
     private final String collection;
-    private final int partitions;
+    private final String search;
 
     /**
      * @param settings of the plans
      * @param collection normalised settings as JSON
-     * @param partitions parallelism of search
+     * @param search name of the search, unique in its program
      */
-    public BalanceFactory(BalanceSettings settings, String collection, int partitions) {
+    public BalanceFactory(BalanceSettings settings, String collection, String search) {
         this.settings = settings;
         this.collection = collection;
-        this.partitions = partitions;
+        this.search = search;
     }
 
     @Override
     @SuppressWarnings("unchecked") // The signature of Flink's interface.
     public <T extends StreamOperator<RouteEvent>> T createStreamOperator(
             StreamOperatorParameters<RouteEvent> parameters) {
-        OperatorID operator = parameters.getStreamConfig().getOperatorID();
-        Balance balance = new Balance(parameters, settings, collection, partitions);
-        parameters.getOperatorEventDispatcher().registerEventHandler(operator, balance);
-        return (T) balance;
+        return (T) new Balance(parameters, settings, collection);
     }
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return new Relay.Maker(operator, true);
+        return new Relay.Maker(operator, search, true);
     }
 
-    /** The relay that hears the partitions. */
-    public static OperatorCoordinator.Provider hearing(OperatorID operator) {
-        return new Relay.Maker(operator, false);
+    /** The relay that hears the partitions of a search. */
+    public static OperatorCoordinator.Provider hearing(OperatorID operator, String search) {
+        return new Relay.Maker(operator, search, false);
     }
 
     @Override

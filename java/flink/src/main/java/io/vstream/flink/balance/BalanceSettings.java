@@ -20,6 +20,8 @@ public record BalanceSettings(String policy, long intervalMillis, double trigger
     /** Share of all load that one plan may move. */
     private static final double MOVED_MAX = 0.5;
 
+    private static final long REPORT_MILLIS_MAX = 1_000;
+
     /** True if ranges change hands at all. */
     public boolean on() {
         return !policy.equals("none");
@@ -28,6 +30,11 @@ public record BalanceSettings(String policy, long intervalMillis, double trigger
     /** The same with a folder. */
     public BalanceSettings in(String shared) {
         return new BalanceSettings(policy, intervalMillis, trigger, shared);
+    }
+
+    /** Between two reports of a partition, and between two questions about them, at the most. */
+    public long reportMillis() {
+        return Math.min(REPORT_MILLIS_MAX, intervalMillis / 2);
     }
 
     NativeRouter.Limits limits() {

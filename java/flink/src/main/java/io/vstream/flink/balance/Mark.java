@@ -29,6 +29,11 @@ public record Mark(long run, long epoch, Step step, int task, MovedRanges moves)
         return epoch * Byte.SIZE + step.ordinal();
     }
 
+    /** Step of a position. */
+    public static Step step(long position) {
+        return Step.of((int) (position % Byte.SIZE));
+    }
+
     /** Writes all fields. */
     public void write(DataOutputView out) throws IOException {
         out.writeLong(run);

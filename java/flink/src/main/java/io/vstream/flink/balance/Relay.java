@@ -3,11 +3,11 @@ package io.vstream.flink.balance;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
-import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
@@ -17,32 +17,39 @@ import org.apache.flink.runtime.operators.coordination.CoordinatorStore;
 import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.runtime.operators.coordination.OperatorEvent;
 import org.apache.flink.streaming.api.operators.collect.CollectCoordinationResponse;
+import org.apache.flink.util.InstantiationUtil;
 
 /**
- * Passes reports of the partitions to the control task, in the JobManager.
+ * Keeps the newest report of every partition for the control task, in the JobManager.
  *
  * <p>A coordinator belongs to one operator, so there are two: the one of search hears, the one of
- * the control task knows where to send. They meet in the job's coordinator store. Neither has
- * state: what is lost is repeated, and what is old is told by its run. Commands do not go this way:
- * place tasks and routers must obey them at one point of their streams, in one order with
- * checkpoints, which events to several operators cannot promise.
+ * the control task is asked. They meet in the job's coordinator store, under the name of their
+ * search. Neither has state: what is lost is repeated, and what is old is told by its run. Commands
+ * do not go this way: place tasks and routers must obey them at one point of their streams, in one
+ * order with checkpoints.
  *
- * <p>Between the beginning of a checkpoint and its barrier at the control task Flink holds reports
- * back. When the stream has ended, that barrier may not be reached before the reports are: so the
- * control task can also ask how far the partitions are, which nothing holds back. No partition is
- * past a checkpoint that the control task, which stands before all of them, has not taken.
+ * <p>Both ways are questions, because Flink fails a task whose operator event is lost, and holds
+ * events back while a checkpoint is on its way. A question is answered or not, and then it is asked
+ * again. The control task may hear of a partition at any time, since no partition is past a
+ * checkpoint that the control task, which stands before all of them, has not taken.
  */
 final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
-    private static final String CONTROL = "vstream-control";
-    private static final String REACHED = "vstream-reached";
+    /** Loads in one answer: far below 10 MB, Flink's limit. The rest waits for the next one. */
+    private static final int LOAD_BYTES_MAX = 4 << 20;
+
     private static final byte[] NO_STATE = new byte[0];
+    private static final CoordinationResponse HEARD =
+            new CollectCoordinationResponse("", 0, List.of());
 
     private final CoordinatorStore meeting;
+    private final String key;
     private final boolean control;
+    private long sampled;
 
-    private Relay(CoordinatorStore meeting, boolean control) {
+    private Relay(CoordinatorStore meeting, String search, boolean control) {
         this.meeting = meeting;
+        this.key = "vstream-reports-" + search;
         this.control = control;
     }
 
@@ -50,9 +57,10 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
      * Makes a relay where the JobManager wants one.
      *
      * @param operator that it belongs to
+     * @param search name of the search, unique in its program
      * @param control true at the control task, false at search
      */
-    record Maker(OperatorID operator, boolean control) implements Provider {
+    record Maker(OperatorID operator, String search, boolean control) implements Provider {
         private static final long serialVersionUID = 1L;
 
         @Override
@@ -62,79 +70,130 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
         @Override
         public OperatorCoordinator create(Context context) {
-            return new Relay(context.getCoordinatorStore(), control);
+            return new Relay(context.getCoordinatorStore(), search, control);
         }
     }
 
-    /** Asks how far the partitions are; see {@link #reached}. */
+    /** Asks for the newest report of each partition; see {@link #reports}. */
     record Question() implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
     }
 
-    /** What an answer to {@link Question} says: the newest report of each partition, no loads. */
-    static List<Report> reached(CoordinationResponse answer) throws IOException {
-        return ((CollectCoordinationResponse) answer)
-                .<long[]>getResults(LongPrimitiveArraySerializer.INSTANCE).stream()
-                        .map(one -> Report.of((int) one[0], one[1], one[2]))
-                        .toList();
+    /**
+     * Asks for a part of the sample.
+     *
+     * @param vectors that are wanted
+     * @param most that all subtasks together may have in this attempt of the job
+     */
+    record Part(int vectors, long most) implements CoordinationRequest {
+        private static final long serialVersionUID = 1L;
     }
 
-    /** A class of Flink's carries the answer: ours are unknown where it is received. */
+    /** Reads the answer to a {@link Part}. */
+    static int granted(CoordinationResponse answer) {
+        return (int) ((CollectCoordinationResponse) answer).getLastCheckpointedOffset();
+    }
+
+    /** Reads the answer to a {@link Question}; loads are told once. */
+    static List<Report> reports(CoordinationResponse answer, ClassLoader classes)
+            throws IOException, ClassNotFoundException {
+        List<Report> reports = new ArrayList<>();
+        for (byte[] one :
+                ((CollectCoordinationResponse) answer)
+                        .<byte[]>getResults(BytePrimitiveArraySerializer.INSTANCE)) {
+            reports.add(InstantiationUtil.deserializeObject(one, classes));
+        }
+        return reports;
+    }
+
     @Override
     public CompletableFuture<CoordinationResponse> handleCoordinationRequest(
-            CoordinationRequest question) {
+            CoordinationRequest request) {
+        if (request instanceof Report report) {
+            meeting.compute(key, (name, old) -> with(old, report));
+            return CompletableFuture.completedFuture(HEARD);
+        }
+        if (request instanceof Part part) {
+            long granted = Math.min(part.vectors, Math.max(0, part.most - sampled));
+            sampled += granted;
+            return CompletableFuture.completedFuture(
+                    new CollectCoordinationResponse("", granted, List.of()));
+        }
         List<byte[]> answer = new ArrayList<>();
-        if (meeting.get(REACHED) instanceof Map<?, ?> reached) {
-            for (Object one : reached.values()) {
-                DataOutputSerializer bytes = new DataOutputSerializer(4 * Long.BYTES);
-                try {
-                    LongPrimitiveArraySerializer.INSTANCE.serialize((long[]) one, bytes);
-                } catch (IOException e) {
-                    throw new UncheckedIOException(e);
-                }
-                answer.add(bytes.getCopyOfBuffer());
+        meeting.compute(key, (name, old) -> tell(old, answer));
+        // A class of Flink's carries the answer: ours are unknown where it is received.
+        return CompletableFuture.completedFuture(new CollectCoordinationResponse("", 0, answer));
+    }
+
+    private static Object with(Object old, Report report) {
+        Map<Integer, Report> all = copy(old);
+        all.put(report.partition(), report.after(all.get(report.partition())));
+        return all;
+    }
+
+    /** Adds all reports to the answer, and keeps them less the loads that it holds. */
+    private static Object tell(Object old, List<byte[]> answer) {
+        Map<Integer, Report> all = copy(old);
+        long loadBytes = 0;
+        for (Map.Entry<Integer, Report> one : all.entrySet()) {
+            byte[] whole = bytes(one.getValue());
+            if (!one.getValue().hasLoads()) {
+                answer.add(whole);
+            } else if (loadBytes == 0 || loadBytes + whole.length <= LOAD_BYTES_MAX) {
+                loadBytes += whole.length;
+                answer.add(whole);
+                one.setValue(one.getValue().bare());
+            } else {
+                answer.add(bytes(one.getValue().bare()));
             }
         }
-        return CompletableFuture.completedFuture(new CollectCoordinationResponse("", 0, answer));
+        return all;
+    }
+
+    private static Map<Integer, Report> copy(Object old) {
+        Map<Integer, Report> all = new TreeMap<>();
+        if (old instanceof Map<?, ?> reports) {
+            reports.values().forEach(one -> all.put(((Report) one).partition(), (Report) one));
+        }
+        return all;
+    }
+
+    private static byte[] bytes(Report report) {
+        try {
+            DataOutputSerializer bytes = new DataOutputSerializer(Long.SIZE);
+            BytePrimitiveArraySerializer.INSTANCE.serialize(
+                    InstantiationUtil.serializeObject(report), bytes);
+            return bytes.getCopyOfBuffer();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Override
     public void handleEventFromOperator(int subtask, int attempt, OperatorEvent event) {
-        if (event instanceof Report report) {
-            long[] one = {report.partition(), report.run(), report.position()};
-            meeting.compute(REACHED, (key, old) -> with((Map<?, ?>) old, one));
-        }
-        if (meeting.get(CONTROL) instanceof SubtaskGateway gateway) {
-            gateway.sendEvent(event);
-        }
-    }
-
-    private static Map<Object, Object> with(Map<?, ?> old, long[] one) {
-        Map<Object, Object> all = old == null ? new HashMap<>() : new HashMap<>(old);
-        all.put(one[0], one);
-        return all;
+        throw new IllegalStateException("Partitions report by questions, not by events.");
     }
 
     @Override
     public void executionAttemptReady(int subtask, int attempt, SubtaskGateway gateway) {
-        if (control) {
-            meeting.compute(CONTROL, (key, old) -> gateway);
-        }
+        // Nothing is ever sent to a task.
     }
 
     @Override
     public void executionAttemptFailed(int subtask, int attempt, Throwable reason) {
-        leave();
+        forget();
     }
 
     @Override
     public void subtaskReset(int subtask, long checkpoint) {
-        leave();
+        forget();
     }
 
-    private void leave() {
+    /** Reports of an earlier attempt may speak of other partitions, and its sample may be lost. */
+    private void forget() {
+        sampled = 0;
         if (control) {
-            meeting.compute(CONTROL, (key, old) -> null);
+            meeting.compute(key, (name, old) -> null);
         }
     }
 
@@ -150,7 +209,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
     @Override
     public void close() {
-        leave();
+        forget();
     }
 
     @Override
@@ -160,6 +219,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
     @Override
     public void resetToCheckpoint(long checkpoint, byte[] state) {
-        // No state to go back to.
+        // No state to go back to, and what is known is of another attempt.
+        forget();
     }
 }

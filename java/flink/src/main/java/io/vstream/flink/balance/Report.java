@@ -3,13 +3,15 @@ package io.vstream.flink.balance;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
-import org.apache.flink.runtime.operators.coordination.OperatorEvent;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 
 /**
  * What a partition tells the control task: how far it is in a hand-over, and what its cells cost.
- * It is repeated, so one that is lost does no harm.
+ * It is repeated, and it is sent as a question: one that is lost does no harm. A lost event would
+ * fail the task.
  *
  * @param partition that speaks
+ * @param partitions in all, in this attempt of the job
  * @param run in which it got its commands; 0 before the first
  * @param position whose work it has done, see {@link Mark#position}
  * @param buckets that hold rows or cost time, ascending; null if loads were not looked at
@@ -19,13 +21,14 @@ import org.apache.flink.runtime.operators.coordination.OperatorEvent;
  */
 public record Report(
         int partition,
+        int partitions,
         long run,
         long position,
         short[] buckets,
         int[] rows,
         int[] micros,
         Drawn drawn)
-        implements OperatorEvent {
+        implements CoordinationRequest {
 
     private static final long serialVersionUID = 1L;
     private static final int LOAD_BYTES = 8;
@@ -33,8 +36,8 @@ public record Report(
     private static final long NANOS_PER_MICRO = 1_000;
 
     /** A report without loads. */
-    public static Report of(int partition, long run, long position) {
-        return new Report(partition, run, position, null, null, null, null);
+    public static Report of(int partition, int partitions, long run, long position) {
+        return new Report(partition, partitions, run, position, null, null, null, null);
     }
 
     /**
@@ -76,12 +79,29 @@ public record Report(
         }
         return new Report(
                 partition,
+                partitions,
                 run,
                 position,
                 Arrays.copyOf(used, count),
                 Arrays.copyOf(held, count),
                 Arrays.copyOf(cost, count),
                 some);
+    }
+
+    /** The same report less its loads. */
+    Report bare() {
+        return of(partition, partitions, run, position);
+    }
+
+    /** This report, with the loads of an earlier one if no step has ended in between. */
+    Report after(Report earlier) {
+        boolean keep =
+                earlier != null
+                        && !hasLoads()
+                        && earlier.hasLoads()
+                        && earlier.run == run
+                        && earlier.position == position;
+        return keep ? earlier : this;
     }
 
     /** True if it says what cells cost. */

@@ -3,17 +3,25 @@ package io.vstream.flink.ingest;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
 import java.io.IOException;
+import java.lang.reflect.Type;
+import java.util.Map;
+import org.apache.flink.api.common.typeinfo.TypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInfoFactory;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 import org.apache.flink.util.OutputTag;
 
 /**
- * A record that was refused; it goes to a side output and the job keeps running.
+ * A record that was refused; it goes to a side output and the job keeps running. It may be kept in
+ * the state of any operator.
  *
  * @param reason why
  * @param text what was refused and what to change, at most a few hundred characters
  */
+@TypeInfo(BadRecord.Types.class)
 public record BadRecord(Reason reason, String text) {
 
     /** Why a record was refused. The name in lower case is its name in metrics. */
@@ -63,8 +71,23 @@ public record BadRecord(Reason reason, String text) {
         }
     }
 
+    /** Finds {@link #TYPE}; called by Flink. */
+    public static final class Types extends TypeInfoFactory<BadRecord> {
+        @Override
+        public TypeInformation<BadRecord> createTypeInfo(
+                Type type, Map<String, TypeInformation<?>> parameters) {
+            return TYPE;
+        }
+    }
+
+    /** Layout 1: the number of the reason in {@link Reason}, which only grows, and the text. */
     private static final class BadRecordSerializer extends RecordSerializer<BadRecord> {
         private static final long serialVersionUID = 1L;
+
+        @Override
+        public boolean isImmutableType() {
+            return true;
+        }
 
         @Override
         public TypeSerializer<BadRecord> duplicate() {
@@ -90,6 +113,24 @@ public record BadRecord(Reason reason, String text) {
         @Override
         public BadRecord deserialize(DataInputView source) throws IOException {
             return new BadRecord(Reason.ALL[source.readByte()], source.readUTF());
+        }
+
+        @Override
+        public TypeSerializerSnapshot<BadRecord> snapshotConfiguration() {
+            return new Layout();
+        }
+    }
+
+    /** Layout of the bytes. */
+    public static final class Layout extends RecordSerializer.Snapshot<BadRecord> {
+        /** Called by Flink. */
+        public Layout() {
+            super(1);
+        }
+
+        @Override
+        public TypeSerializer<BadRecord> restoreSerializer() {
+            return new BadRecordSerializer();
         }
     }
 }

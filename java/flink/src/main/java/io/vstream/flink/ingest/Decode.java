@@ -1,5 +1,6 @@
 package io.vstream.flink.ingest;
 
+import io.vstream.flink.balance.SampleGrants;
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Meters;
@@ -27,8 +28,8 @@ import org.slf4j.LoggerFactory;
  * fails the job.
  *
  * <p>The sample is taken here and not in place, though place would know when to stop: place needs
- * the template that comes of it, and a dataflow has no cycles. Each subtask sends up to a whole
- * sample, since a subtask may see few records; the trainer ignores what it does not need.
+ * the template that comes of it, and a dataflow has no cycles. Subtasks share the sample part by
+ * part, since each may see few records: see {@link SampleGrants}.
  */
 public final class Decode extends ProcessFunction<Incoming, VectorRecord>
         implements CheckpointedFunction {
@@ -63,6 +64,8 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
     private transient long queries;
     private transient long sampled;
     private transient ListState<long[]> state;
+    private transient SampleGrants grants;
+    private transient int granted;
 
     /**
      * @param rules what the collection accepts
@@ -114,7 +117,8 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
     }
 
     @Override
-    public void processElement(Incoming record, Context context, Collector<VectorRecord> out) {
+    public void processElement(Incoming record, Context context, Collector<VectorRecord> out)
+            throws Exception {
         Reason reason = null;
         switch (record.kind) {
             case MARK -> {
@@ -140,6 +144,22 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
         }
     }
 
+    /** Uses these grants; before the first record. */
+    void share(SampleGrants sample) {
+        grants = sample;
+    }
+
+    private boolean mayTake() throws InterruptedException {
+        if (granted == 0) {
+            granted = grants.more();
+        }
+        if (granted == 0) {
+            return false;
+        }
+        granted--;
+        return true;
+    }
+
     private Reason query(Incoming record, Context context) {
         Reason reason = VectorRules.refuseQuery(record.k, record.effort);
         if (reason == null) {
@@ -160,7 +180,8 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
         return reason;
     }
 
-    private Reason vector(Incoming record, Context context, Collector<VectorRecord> out) {
+    private Reason vector(Incoming record, Context context, Collector<VectorRecord> out)
+            throws InterruptedException {
         if (record.kind == Incoming.Kind.DELETE) {
             reused.delete(record.id);
         } else {
@@ -169,7 +190,7 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
                 return reason;
             }
             reused.upsert(record.id, record.vector);
-            if (sampled < sampleSize) {
+            if (sampled < sampleSize && mayTake()) {
                 sampled++;
                 context.output(SAMPLE, record.vector);
                 sampledNow.inc();

@@ -4,6 +4,7 @@ import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.ShardKeys;
 import java.util.Arrays;
 import org.apache.flink.api.common.state.ListState;
@@ -37,18 +38,19 @@ public final class MarkOffsets extends AbstractStreamOperator<Incoming>
     /** How old a frontier may be beyond the way through the job. */
     public static final long EVERY_MILLIS = 100;
 
-    private final int places;
+    private final PartitionCount placeCount;
 
+    private transient int places;
     private transient long[] offsets;
     private transient boolean scheduled;
     private transient ListState<long[]> state;
     private transient StreamRecord<Incoming> record;
 
     /**
-     * @param places parallelism of place
+     * @param placeCount tells the parallelism of place in this attempt
      */
-    public MarkOffsets(int places) {
-        this.places = places;
+    public MarkOffsets(PartitionCount placeCount) {
+        this.placeCount = placeCount;
     }
 
     @Override
@@ -75,6 +77,7 @@ public final class MarkOffsets extends AbstractStreamOperator<Incoming>
     @Override
     public void open() throws Exception {
         super.open();
+        places = placeCount.count(getContainingTask());
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         Level since = meters.level(Names.MEASURED_SINCE);

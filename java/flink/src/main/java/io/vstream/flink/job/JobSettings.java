@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
+import io.vstream.flink.place.Trainer;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -139,6 +140,16 @@ public record JobSettings(
         return vectors.kind == Input.Kind.KAFKA;
     }
 
+    /** True if the collection's encoder is one that is trained, without asking the native side. */
+    boolean trained() {
+        try {
+            JsonNode encoder = JSON.readTree(collection).path("encoder");
+            return !encoder.path("kind").asText("cells").equals("id");
+        } catch (JsonProcessingException e) {
+            throw new IllegalStateException("The settings were read before.", e);
+        }
+    }
+
     /**
      * Reads a normalised job.
      *
@@ -154,12 +165,13 @@ public record JobSettings(
         }
         JsonNode collection = need(job, "collection");
         boolean queries = present(job.path("queries"));
+        int dimension = need(collection, "dimension").asInt();
         return new JobSettings(
                 job.path("name").asText("vstream"),
                 need(job, "parallelism").asInt(),
                 collection.toString(),
                 new VectorRules(
-                        need(collection, "dimension").asInt(),
+                        dimension,
                         need(collection, "metric").asText().equals("cosine"),
                         Element.of(collection.path("element").asText("f32"))),
                 collection.path("seed").asLong(42),
@@ -167,7 +179,7 @@ public record JobSettings(
                 queries ? input(job.path("queries"), true) : null,
                 workload(job.path("workload"), queries),
                 results(job.path("results")),
-                job.path("training-sample").asInt(20_000),
+                trainingSample(job.path("training-sample").asInt(20_000), dimension),
                 job.path("merge-deadline").asLong(5_000),
                 job.path("audit-share").asDouble(0),
                 rebalance(job.path("rebalance")),
@@ -196,6 +208,21 @@ public record JobSettings(
                 input.path("k").asInt(10),
                 input.path("time-to-live").asLong(0),
                 kafka ? KafkaInput.fromJson(input, queries) : null);
+    }
+
+    private static int trainingSample(int vectors, int dimension) {
+        int most = Trainer.sampleMax(dimension);
+        if (vectors > most) {
+            throw new IllegalArgumentException(
+                    "training-sample: "
+                            + vectors
+                            + " vectors of "
+                            + dimension
+                            + " elements do not fit into the 2 GiB that a sample may have. Give "
+                            + most
+                            + " at most.");
+        }
+        return vectors;
     }
 
     private static Results results(JsonNode results) {

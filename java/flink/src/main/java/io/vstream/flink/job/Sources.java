@@ -4,6 +4,7 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.kafka.BrokerCheck;
 import io.vstream.flink.kafka.Topics;
+import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.source.DatasetFile;
 import io.vstream.flink.source.GeneratorScript;
 import io.vstream.flink.source.LineScript;
@@ -82,7 +83,10 @@ public final class Sources {
                 Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic")
                         .setParallelism(job.parallelism());
         DataStream<Incoming> vectors =
-                records.transform("mark-offsets", Incoming.TYPE, new MarkOffsets(job.parallelism()))
+                records.transform(
+                                "mark-offsets",
+                                Incoming.TYPE,
+                                new MarkOffsets(PartitionCount.OF_CHANNELS))
                         .setParallelism(records.getParallelism())
                         .uid("mark-offsets");
         if (job.queries() == null) {

@@ -4,6 +4,7 @@ import io.vstream.flink.balance.BalanceFactory;
 import io.vstream.flink.balance.BalanceSettings;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.DecodeOperator;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
@@ -13,6 +14,7 @@ import io.vstream.flink.merge.Merge;
 import io.vstream.flink.place.Place;
 import io.vstream.flink.place.Trainer;
 import io.vstream.flink.place.Write;
+import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.QueryRouter;
 import io.vstream.flink.route.RouteEvent;
@@ -23,16 +25,22 @@ import io.vstream.flink.search.SearchSettings;
 import io.vstream.flink.sink.AnswerConsole;
 import io.vstream.flink.sink.AnswerFile;
 import io.vstream.flink.sink.Measure;
+import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeRouter;
+import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.PipelineOptions;
+import org.apache.flink.configuration.SchedulerExecutionMode;
+import org.apache.flink.core.execution.CheckpointingMode;
+import org.apache.flink.core.fs.Path;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
-import org.apache.flink.streaming.api.operators.ProcessOperator;
 
 /**
  * The dataflow of a job.
@@ -47,7 +55,11 @@ import org.apache.flink.streaming.api.operators.ProcessOperator;
  * queries ----> decode -> (number) -+-------> route -------+
  * </pre>
  *
- * Every operator has a fixed uid: the names of the state in a checkpoint.
+ * Every operator has a fixed uid: the names of the state in a checkpoint. The uids of a search that
+ * has a name begin with it, so that one program may hold several searches.
+ *
+ * <p>Place, route and search may each run at any parallelism, and at another one after a restart:
+ * each counts the channels to the others. The steps train and balance have one subtask.
  */
 public final class VStreamJob {
 
@@ -57,15 +69,14 @@ public final class VStreamJob {
     /** Records of the query path leave at once. */
     private static final long QUERY_BUFFER_MILLIS = 0;
 
-    /** How often a partition says how far it is and what its cells cost, at the least. */
-    private static final long REPORT_MILLIS_MAX = 1_000;
-
     private final JobSettings job;
     private final StreamExecutionEnvironment env;
+    private final String search;
 
-    private VStreamJob(StreamExecutionEnvironment env, JobSettings job) {
+    private VStreamJob(StreamExecutionEnvironment env, JobSettings job, String search) {
         this.env = env;
         this.job = job;
+        this.search = search;
     }
 
     /**
@@ -91,29 +102,78 @@ public final class VStreamJob {
 
     /** True if the encoder must see a sample before rows can be placed. */
     public static boolean needsTraining(JobSettings job) {
+        if (!NativeLibrary.available()) {
+            return job.trained();
+        }
         try (NativeRouter router = NativeRouter.unplaced(job.collection())) {
             return !router.placed();
         }
     }
 
     /**
-     * Adds the dataflow between sources and sinks.
+     * Adds the dataflow between sources and sinks of a job that holds nothing else.
      *
      * @param env made with {@link #flinkSettings}
      * @param streams the input
-     * @throws IllegalArgumentException if {@code env} allows unaligned checkpoints
+     * @throws IllegalArgumentException if {@code env} has a setting that would break the search
      */
     public static Outputs add(
             StreamExecutionEnvironment env, JobSettings job, Sources.Streams streams) {
+        return add(env, job, streams, "");
+    }
+
+    /**
+     * Adds the dataflow of one search. The settings of {@code env} stay as they are.
+     *
+     * @param streams the input
+     * @param search name of the search, unique in its program; may be empty
+     * @throws IllegalArgumentException if {@code env} has a setting that would break the search
+     */
+    public static Outputs add(
+            StreamExecutionEnvironment env,
+            JobSettings job,
+            Sources.Streams streams,
+            String search) {
+        refuseWhatBreaks(env);
+        VStreamJob made = new VStreamJob(env, job, search);
+        if (env.getTransformations().stream()
+                .anyMatch(step -> made.name("search").equals(step.getUid()))) {
+            throw new IllegalArgumentException(
+                    "The program already has a search with the name '"
+                            + search
+                            + "'. Give each search a name of its own: name(...).");
+        }
+        return made.dataflow(streams);
+    }
+
+    private static void refuseWhatBreaks(StreamExecutionEnvironment env) {
         if (env.getCheckpointConfig().isUnalignedCheckpointsEnabled()) {
             throw new IllegalArgumentException(
                     "VStream needs aligned checkpoints: the marks that say where rows are must not"
                             + " overtake them. Set execution.checkpointing.unaligned to false.");
         }
-        env.setMaxParallelism(ShardKeys.SHARDS);
-        env.setParallelism(job.parallelism());
-        env.setBufferTimeout(INGEST_BUFFER_MILLIS);
-        return new VStreamJob(env, job).dataflow(streams);
+        if (env.getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
+                != RuntimeExecutionMode.STREAMING) {
+            throw new IllegalArgumentException(
+                    "VStream answers queries while rows come, which batch mode cannot do: it runs"
+                            + " one step after the other. Set execution.runtime-mode to"
+                            + " STREAMING.");
+        }
+        if (env.getCheckpointConfig().isCheckpointingEnabled()
+                && env.getCheckpointConfig().getCheckpointingConsistencyMode()
+                        == CheckpointingMode.AT_LEAST_ONCE) {
+            throw new IllegalArgumentException(
+                    "VStream needs exactly-once checkpoints: a write that is in a checkpoint and"
+                            + " comes again after a restore would not find the row where the"
+                            + " checkpoint says it is. Set execution.checkpointing.mode to"
+                            + " EXACTLY_ONCE; a sink may still deliver at least once.");
+        }
+        if (env.getConfiguration().get(CheckpointingOptions.FILE_MERGING_ENABLED)) {
+            throw new IllegalArgumentException(
+                    "VStream names each file of its state in later checkpoints, and several files"
+                            + " merged into one would be counted as one. Set"
+                            + " execution.checkpointing.file-merging.enabled to false.");
+        }
     }
 
     /** Adds the sink that the settings ask for. */
@@ -130,7 +190,11 @@ public final class VStreamJob {
                             .name("console")
                             .uid("console");
             case "kafka" -> Topics.sink(answers, job.results().kafka());
-            default -> answers.sinkTo(new DiscardingSink<>()).name("blackhole").uid("blackhole");
+            default ->
+                    answers.sinkTo(new DiscardingSink<>())
+                            .setParallelism(answers.getParallelism())
+                            .name("blackhole")
+                            .uid("blackhole");
         }
     }
 
@@ -154,37 +218,64 @@ public final class VStreamJob {
         int sample = needsTraining(job) ? job.trainingSample() : 0;
         int k = job.queries() == null ? 1 : job.queries().k();
         return incoming.transform(
-                        uid,
+                        name(uid),
                         VectorRecord.TYPE,
-                        new ProcessOperator<>(new Decode(job.rules(), sample, k)))
+                        new DecodeOperator(
+                                new Decode(job.rules(), sample, k), sample, name("balance")))
                 .setParallelism(incoming.getParallelism())
-                .uid(uid);
+                .setBufferTimeout(INGEST_BUFFER_MILLIS)
+                .uid(name(uid));
     }
 
     private DataStream<RouteEvent> train(SingleOutputStreamOperator<VectorRecord> decoded) {
         // Its own task: training takes seconds, and decode's vectors are reused.
-        return decoded.getSideOutput(Decode.SAMPLE)
-                .transform(
-                        "train",
-                        RouteEvent.TYPE,
-                        new Trainer(
-                                job.collection(), job.rules().dimension(), job.trainingSample()))
-                .setParallelism(1)
+        return alone(
+                        decoded.getSideOutput(Decode.SAMPLE)
+                                .transform(
+                                        name("train"),
+                                        RouteEvent.TYPE,
+                                        new Trainer(
+                                                job.collection(),
+                                                job.rules().dimension(),
+                                                job.trainingSample())))
                 .disableChaining()
-                .uid("train");
+                .setBufferTimeout(INGEST_BUFFER_MILLIS)
+                .uid(name("train"));
     }
 
     private DataStream<RouteEvent> balance(DataStream<RouteEvent> templates) {
         // Its own task, too, so that it hears reports while the encoder is trained.
-        return templates
-                .transform(
-                        "balance",
-                        RouteEvent.TYPE,
-                        new BalanceFactory(rebalance(), job.collection(), job.parallelism()))
-                .setParallelism(1)
+        return alone(
+                        templates.transform(
+                                name("balance"),
+                                RouteEvent.TYPE,
+                                new BalanceFactory(rebalance(), job.collection(), search)))
                 .disableChaining()
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                .uid("balance");
+                .uid(name("balance"));
+    }
+
+    /** Name and uid of a step; without a name of the search they are what they always were. */
+    private String name(String step) {
+        return search.isEmpty() ? step : search + "-" + step;
+    }
+
+    /** Shards are key groups, so the maximum parallelism of what is sent by shard is fixed. */
+    private <T> SingleOutputStreamOperator<T> spread(SingleOutputStreamOperator<T> step) {
+        return step.setParallelism(job.parallelism()).setMaxParallelism(ShardKeys.SHARDS);
+    }
+
+    /**
+     * One subtask. Reactive mode starts as many as there are slots unless the maximum forbids it.
+     * Elsewhere the maximum stays what savepoints hold: Flink refuses those with another one.
+     */
+    private <T> SingleOutputStreamOperator<T> alone(SingleOutputStreamOperator<T> step) {
+        boolean reactive =
+                env.getConfiguration().get(JobManagerOptions.SCHEDULER_MODE)
+                        == SchedulerExecutionMode.REACTIVE;
+        return reactive
+                ? step.forceNonParallel()
+                : step.setParallelism(1).setMaxParallelism(ShardKeys.SHARDS);
     }
 
     /** Rows change partition only where there is a folder that all machines see. */
@@ -193,7 +284,12 @@ public final class VStreamJob {
                 env.getConfiguration()
                         .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
                         .orElse(null);
-        BalanceSettings settings = job.rebalance().in(checkpoints);
+        // A name of its own, since each search sweeps its folder.
+        String folder =
+                checkpoints == null || search.isEmpty()
+                        ? checkpoints
+                        : new Path(checkpoints, search).toString();
+        BalanceSettings settings = job.rebalance().in(folder);
         if (settings.on() && checkpoints == null) {
             throw new IllegalArgumentException(
                     "Rows that change partition go through the checkpoint folder, and there is"
@@ -204,18 +300,20 @@ public final class VStreamJob {
 
     private SingleOutputStreamOperator<Write> place(
             DataStream<VectorRecord> decoded, DataStream<RouteEvent> templates) {
-        return decoded.keyBy(record -> record.id, Types.LONG)
-                .connect(templates.broadcast())
-                .transform(
-                        "place",
-                        Write.TYPE,
-                        new Place(
-                                job.collection(),
-                                job.rules().dimension(),
-                                job.parallelism(),
-                                job.vectors().timeToLiveMillis(),
-                                job.faults()))
-                .uid("place");
+        return spread(
+                        decoded.keyBy(record -> record.id, Types.LONG)
+                                .connect(templates.broadcast())
+                                .transform(
+                                        name("place"),
+                                        Write.TYPE,
+                                        new Place(
+                                                job.collection(),
+                                                job.rules().dimension(),
+                                                PartitionCount.OF_CHANNELS,
+                                                job.vectors().timeToLiveMillis(),
+                                                job.faults())))
+                .setBufferTimeout(INGEST_BUFFER_MILLIS)
+                .uid(name("place"));
     }
 
     private DataStream<QueryCopy> route(
@@ -227,21 +325,22 @@ public final class VStreamJob {
                         .returns(QueryRecord.TYPE)
                         .setParallelism(decoded.getParallelism())
                         .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                        .name("queries")
-                        .uid("queries");
-        return queries.rebalance()
-                .connect(events.broadcast())
-                .transform(
-                        "route",
-                        QueryCopy.TYPE,
-                        new QueryRouter(
-                                job.collection(),
-                                job.rules().dimension(),
-                                job.parallelism(),
-                                job.auditShare(),
-                                job.rebalance().on()))
+                        .name(name("queries"))
+                        .uid(name("queries"));
+        return spread(
+                        queries.rebalance()
+                                .connect(events.broadcast())
+                                .transform(
+                                        name("route"),
+                                        QueryCopy.TYPE,
+                                        new QueryRouter(
+                                                job.collection(),
+                                                job.rules().dimension(),
+                                                PartitionCount.OF_CHANNELS,
+                                                job.auditShare(),
+                                                job.rebalance().on())))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                .uid("route");
+                .uid(name("route"));
     }
 
     private DataStream<PartialAnswer> search(
@@ -253,25 +352,34 @@ public final class VStreamJob {
                         job.stateFolder(),
                         job.snapshotFolder(),
                         rebalance().folder(),
-                        Math.min(REPORT_MILLIS_MAX, rebalance().intervalMillis() / 2),
+                        rebalance().reportMillis(),
                         rebalance().on(),
                         job.searchThreads(),
                         job.searchesInFlight(),
                         job.faults());
-        return ShardKeys.deal(writes, write -> write.shard)
-                .connect(ShardKeys.deal(copies, QueryCopy::shard))
-                .transform("search", PartialAnswer.TYPE, new SearchFactory(settings))
+        return spread(
+                        ShardKeys.deal(writes, write -> write.shard)
+                                .connect(ShardKeys.deal(copies, QueryCopy::shard))
+                                .transform(
+                                        name("search"),
+                                        PartialAnswer.TYPE,
+                                        new SearchFactory(settings, search)))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                .uid("search");
+                .uid(name("search"));
     }
 
     private DataStream<Answer> merge(DataStream<PartialAnswer> partials) {
-        return partials.keyBy(partial -> partial.ticket().number(), Types.LONG)
-                .transform("merge", Answer.TYPE, new Merge(job.mergeDeadlineMillis(), job.faults()))
+        SingleOutputStreamOperator<Answer> answers =
+                spread(
+                                partials.keyBy(partial -> partial.ticket().number(), Types.LONG)
+                                        .transform(
+                                                name("merge"),
+                                                Answer.TYPE,
+                                                new Merge(job.mergeDeadlineMillis(), job.faults())))
+                        .setBufferTimeout(QUERY_BUFFER_MILLIS)
+                        .uid(name("merge"));
+        return spread(answers.transform(name("measure"), Answer.TYPE, new Measure()))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                .uid("merge")
-                .transform("measure", Answer.TYPE, new Measure())
-                .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                .uid("measure");
+                .uid(name("measure"));
     }
 }

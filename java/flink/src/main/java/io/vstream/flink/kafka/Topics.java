@@ -89,7 +89,10 @@ public final class Topics {
         } else {
             sink.setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE);
         }
-        answers.sinkTo(sink.build()).name("kafka").uid("kafka");
+        answers.sinkTo(sink.build())
+                .setParallelism(answers.getParallelism())
+                .name("kafka")
+                .uid("kafka");
     }
 
     private static OffsetsInitializer start(KafkaInput.Start start) {

@@ -5,12 +5,19 @@ import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
 import java.io.IOException;
+import java.lang.reflect.Type;
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.flink.api.common.typeinfo.TypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInfoFactory;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * The answer to a query.
+ * The answer to a query. It may be kept in the state of any operator. The arrays are never changed.
  *
  * @param ticket of the query
  * @param ids of the nearest live records, unsigned, nearest first, ties by id; at most k, each once
@@ -19,6 +26,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param partial true if a partition did not answer in time
  * @param frontier how much of the vector stream all partitions that answered had applied
  */
+@TypeInfo(Answer.Types.class)
 public record Answer(
         Ticket ticket,
         long[] ids,
@@ -33,6 +41,33 @@ public record Answer(
     public static final RecordType<Answer> TYPE =
             RecordType.of(Answer.class, AnswerSerializer::new);
 
+    /** Two answers are equal if all they say is. */
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Answer that
+                && ticket.equals(that.ticket)
+                && Arrays.equals(ids, that.ids)
+                && Arrays.equals(distances, that.distances)
+                && fanOut == that.fanOut
+                && partial == that.partial
+                && frontier.equals(that.frontier);
+    }
+
+    @Override
+    public int hashCode() {
+        return 31 * ticket.hashCode() + Arrays.hashCode(ids);
+    }
+
+    /** Finds {@link #TYPE}; called by Flink. */
+    public static final class Types extends TypeInfoFactory<Answer> {
+        @Override
+        public TypeInformation<Answer> createTypeInfo(
+                Type type, Map<String, TypeInformation<?>> parameters) {
+            return TYPE;
+        }
+    }
+
+    /** Layout 1: the fields in order, arrays with their length first. */
     private static final class AnswerSerializer extends RecordSerializer<Answer> {
         private static final long serialVersionUID = 1L;
 
@@ -93,6 +128,24 @@ public record Answer(
                     source.readUnsignedShort(),
                     source.readBoolean(),
                     Frontier.read(source));
+        }
+
+        @Override
+        public TypeSerializerSnapshot<Answer> snapshotConfiguration() {
+            return new Layout();
+        }
+    }
+
+    /** Layout of the bytes. */
+    public static final class Layout extends RecordSerializer.Snapshot<Answer> {
+        /** Called by Flink. */
+        public Layout() {
+            super(1);
+        }
+
+        @Override
+        public TypeSerializer<Answer> restoreSerializer() {
+            return new AnswerSerializer();
         }
     }
 }

@@ -6,26 +6,26 @@ import java.util.Arrays;
 final class Deadlines {
 
     private long[] numbers = new long[1024];
-    private long[] millis = new long[1024];
+    private long[] ticks = new long[1024];
     private int head;
     private int size;
 
     /**
      * Adds a query; times may run a little out of order, then a query only waits for the others.
      */
-    void add(long number, long atMillis) {
+    void add(long number, long atTick) {
         if (size == numbers.length) {
             grow();
         }
         int at = head + size & numbers.length - 1;
         numbers[at] = number;
-        millis[at] = atMillis;
+        ticks[at] = atTick;
         size++;
     }
 
     /** True if the first query's time has come. */
-    boolean due(long nowMillis) {
-        return size > 0 && millis[head] <= nowMillis;
+    boolean due(long nowTick) {
+        return size > 0 && ticks[head] <= nowTick;
     }
 
     /** Takes the first query. */
@@ -39,7 +39,7 @@ final class Deadlines {
     private void grow() {
         int old = numbers.length;
         numbers = unrolled(numbers, old);
-        millis = unrolled(millis, old);
+        ticks = unrolled(ticks, old);
         head = 0;
     }
 

@@ -12,7 +12,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** What merge knows about one query: the keyed state of merge. */
+/** What merge knows about one query: on the heap, and in checkpoints its keyed state. */
 final class Gathering {
 
     private static final int WORDS = 2;
@@ -20,7 +20,6 @@ final class Gathering {
 
     private final Ticket ticket;
     private final int expected;
-    private final long routedMillis;
     private final long[] seen = new long[WORDS];
     private final List<Neighbors> rows = new ArrayList<>(4);
     private final List<Neighbors> exact = new ArrayList<>(0);
@@ -30,12 +29,10 @@ final class Gathering {
     /**
      * @param ticket of the query
      * @param expected partial answers in all
-     * @param routedMillis when the query was routed
      */
-    Gathering(Ticket ticket, int expected, long routedMillis) {
+    Gathering(Ticket ticket, int expected) {
         this.ticket = ticket;
         this.expected = expected;
-        this.routedMillis = routedMillis;
     }
 
     Ticket ticket() {
@@ -44,10 +41,6 @@ final class Gathering {
 
     int expected() {
         return expected;
-    }
-
-    long routedMillis() {
-        return routedMillis;
     }
 
     /** Rows of the partitions that answered before the deadline. */
@@ -106,13 +99,13 @@ final class Gathering {
 
         @Override
         public Gathering createInstance() {
-            return new Gathering(new Ticket(0, 0, 1, 0, 0, false), 1, 0);
+            return new Gathering(new Ticket(0, 0, 1, 0, 0, false), 1);
         }
 
         /** Shares the rows, which nobody changes. */
         @Override
         public Gathering copy(Gathering from) {
-            Gathering to = new Gathering(from.ticket, from.expected, from.routedMillis);
+            Gathering to = new Gathering(from.ticket, from.expected);
             System.arraycopy(from.seen, 0, to.seen, 0, WORDS);
             to.rows.addAll(from.rows);
             to.exact.addAll(from.exact);
@@ -125,7 +118,8 @@ final class Gathering {
         public void serialize(Gathering gathering, DataOutputView target) throws IOException {
             gathering.ticket.write(target);
             target.writeShort(gathering.expected);
-            target.writeLong(gathering.routedMillis);
+            // Layout 2 has a time here, which nobody reads.
+            target.writeLong(0);
             for (long word : gathering.seen) {
                 target.writeLong(word);
             }
@@ -138,9 +132,8 @@ final class Gathering {
 
         @Override
         public Gathering deserialize(DataInputView source) throws IOException {
-            Gathering gathering =
-                    new Gathering(
-                            Ticket.read(source), source.readUnsignedShort(), source.readLong());
+            Gathering gathering = new Gathering(Ticket.read(source), source.readUnsignedShort());
+            source.readLong();
             for (int i = 0; i < WORDS; i++) {
                 gathering.seen[i] = source.readLong();
             }

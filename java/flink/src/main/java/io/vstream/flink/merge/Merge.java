@@ -8,8 +8,11 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.state.Totals;
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
@@ -25,17 +28,20 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *
  * <ol>
  *   <li>A query that went to one partition is answered at once and leaves no state.
- *   <li>Otherwise the partial answers are gathered until all are in, or until the deadline after
- *       routing; then the answer says {@code partial}.
- *   <li>After a partial answer the number is remembered until the last straggler came or {@link
- *       #KEEP_MILLIS} have passed, so that no query is answered twice. What comes later still is
- *       told by the time of its routing and dropped.
+ *   <li>Otherwise the partial answers are gathered until all are in, or until the deadline, which
+ *       runs from the arrival of the first one here; then the answer says {@code partial}. No clock
+ *       of another machine is asked, and no query goes without an answer.
+ *   <li>After a partial answer the number is remembered until the last straggler came, so that no
+ *       query is answered twice. It comes: no channel loses a record, and a restore repeats it.
  * </ol>
  *
  * <p>There are no timers per query: one tick per {@link #TICK_MILLIS} looks at the front of a queue
- * of deadlines, and of a second one of numbers to forget. The queues are rebuilt from the state
- * after a restore. Aligned barriers drain the queries that were routed before them, so a checkpoint
- * holds gatherings only where a partition's answer is missing.
+ * of deadlines. Deadlines are counted in ticks, so a clock that is set back holds up nobody.
+ *
+ * <p>Gatherings are on the heap, and in keyed state only in checkpoints. These hold next to none:
+ * aligned barriers drain the queries that were routed before them, so a gathering is there only
+ * where a partition's answer is missing. As such an answer comes no more, the number is forgotten
+ * {@link #KEEP_MILLIS} after its deadline.
  */
 public final class Merge extends AbstractStreamOperator<Answer>
         implements OneInputStreamOperator<PartialAnswer, Answer> {
@@ -45,7 +51,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
     /** How often deadlines are looked at. */
     static final long TICK_MILLIS = 100;
 
-    /** How long after its deadline a query's number is remembered. */
+    /** How long after its deadline a restored query's number is remembered. */
     static final long KEEP_MILLIS = 60_000;
 
     /** Equal to the audited k-th distance within rounding: as good an answer. */
@@ -61,6 +67,14 @@ public final class Merge extends AbstractStreamOperator<Answer>
     private final EnumSet<Fault> faults;
 
     private transient ValueState<Gathering> state;
+
+    /** Queries that wait for partitions, by number. */
+    private transient Map<Long, Gathering> gatherings;
+
+    /** Numbers whose gathering is in the keyed state. */
+    private transient List<Long> stored;
+
+    private transient long ticks;
     private transient Deadlines deadlines;
     private transient Deadlines memories;
     private transient Ranking ranking;
@@ -69,7 +83,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
     private transient Totals totals;
 
     /**
-     * @param deadlineMillis how long after routing a query waits for partial answers
+     * @param deadlineMillis how long a query waits for partial answers after the first one
      * @param faults defects for tests
      */
     public Merge(long deadlineMillis, EnumSet<Fault> faults) {
@@ -105,8 +119,14 @@ public final class Merge extends AbstractStreamOperator<Answer>
         // All wait a whole deadline from now on: the outage was not theirs.
         try (Stream<Long> numbers =
                 this.<Long>getKeyedStateBackend().getKeys(STATE, VoidNamespace.INSTANCE)) {
-            long now = now();
-            numbers.toList().forEach(number -> deadlines.add(number, now + deadlineMillis));
+            stored = new ArrayList<>(numbers.toList());
+        }
+        gatherings = new HashMap<>();
+        for (long number : stored) {
+            setCurrentKey(number);
+            gatherings.put(number, state.value());
+            deadlines.add(number, after(deadlineMillis));
+            memories.add(number, after(deadlineMillis + KEEP_MILLIS));
         }
         tickLater();
     }
@@ -115,6 +135,15 @@ public final class Merge extends AbstractStreamOperator<Answer>
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
         totals.snapshot();
+        for (long number : stored) {
+            setCurrentKey(number);
+            state.clear();
+        }
+        stored = new ArrayList<>(gatherings.keySet());
+        for (long number : stored) {
+            setCurrentKey(number);
+            state.update(gatherings.get(number));
+        }
     }
 
     @Override
@@ -124,19 +153,17 @@ public final class Merge extends AbstractStreamOperator<Answer>
             answer(part.ticket(), List.of(part.rows()), 1, false, part.frontier());
             return;
         }
-        Gathering gathering = state.value();
+        long number = part.ticket().number();
+        Gathering gathering = gatherings.get(number);
         if (gathering == null) {
-            if (part.routedMillis() + deadlineMillis + KEEP_MILLIS <= now()) {
-                totals.get(EXPIRED).inc();
-                return;
-            }
-            gathering = new Gathering(part.ticket(), part.expected(), part.routedMillis());
-            deadlines.add(part.ticket().number(), part.routedMillis() + deadlineMillis);
+            gathering = new Gathering(part.ticket(), part.expected());
+            gatherings.put(number, gathering);
+            deadlines.add(number, after(deadlineMillis));
         }
         take(part, gathering);
     }
 
-    /** Audits, their recall in millionths, and expired partial answers; for tests. */
+    /** Audits, their recall in millionths, and stragglers; for tests. */
     long[] totals() {
         return new long[] {
             totals.get(AUDITS).getCount(),
@@ -145,7 +172,10 @@ public final class Merge extends AbstractStreamOperator<Answer>
         };
     }
 
-    private void take(PartialAnswer part, Gathering gathering) throws Exception {
+    private void take(PartialAnswer part, Gathering gathering) {
+        if (gathering.answered()) {
+            totals.get(EXPIRED).inc();
+        }
         if (gathering.see(part.partition()) && !gathering.answered()) {
             boolean lost = faults.contains(Fault.MERGE_LOSES_PARTIAL) && part.partition() % 2 == 1;
             if (!lost) {
@@ -156,14 +186,12 @@ public final class Merge extends AbstractStreamOperator<Answer>
                 gathering.exact().add(part.exact());
             }
         }
-        if (!gathering.complete()) {
-            state.update(gathering);
-            return;
+        if (gathering.complete()) {
+            if (!gathering.answered()) {
+                finish(gathering, false);
+            }
+            gatherings.remove(part.ticket().number());
         }
-        if (!gathering.answered()) {
-            finish(gathering, false);
-        }
-        state.clear();
     }
 
     private void finish(Gathering gathering, boolean partial) {
@@ -219,33 +247,28 @@ public final class Merge extends AbstractStreamOperator<Answer>
     }
 
     private void tickLater() {
-        getProcessingTimeService().registerTimer(now() + TICK_MILLIS, time -> tick());
+        long now = getProcessingTimeService().getCurrentProcessingTime();
+        getProcessingTimeService().registerTimer(now + TICK_MILLIS, time -> tick());
     }
 
-    private void tick() throws Exception {
-        long now = now();
-        while (deadlines.due(now)) {
-            long number = deadlines.take();
-            setCurrentKey(number);
-            Gathering gathering = state.value();
-            // Most queries were answered long ago and have no state.
+    /** The first tick after so many milliseconds, when part of the present one may be over. */
+    private long after(long millis) {
+        return ticks + 1 + (millis + TICK_MILLIS - 1) / TICK_MILLIS;
+    }
+
+    private void tick() {
+        ticks++;
+        while (deadlines.due(ticks)) {
+            Gathering gathering = gatherings.get(deadlines.take());
+            // Most queries were answered long ago and are not there any more.
             if (gathering != null && !gathering.answered()) {
                 finish(gathering, true);
                 gathering.markAnswered();
-                state.update(gathering);
-            }
-            if (gathering != null) {
-                memories.add(number, now + KEEP_MILLIS);
             }
         }
-        while (memories.due(now)) {
-            setCurrentKey(memories.take());
-            state.clear();
+        while (memories.due(ticks)) {
+            gatherings.remove(memories.take());
         }
         tickLater();
-    }
-
-    private long now() {
-        return getProcessingTimeService().getCurrentProcessingTime();
     }
 }

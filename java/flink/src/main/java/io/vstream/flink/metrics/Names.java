@@ -157,7 +157,7 @@ public final class Names {
     /** Sum over the audits of the recall, in millionths. */
     public static final String RECALL_MICROS = "recallMicros";
 
-    /** Partial answers that came after their query was forgotten. */
+    /** Partial answers that came after their query was answered in part. */
     public static final String EXPIRED = "expiredPartials";
 
     // Answers.

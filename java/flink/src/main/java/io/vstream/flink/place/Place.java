@@ -10,6 +10,7 @@ import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.state.Totals;
@@ -53,6 +54,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       given after a checkpoint are given again after a restore from it, to the same index state.
  *   <li><b>A partition holds at most one copy of an id</b>: the engine replaces by id. Within a
  *       partition a move is one upsert; between partitions it is an upsert there and a delete here.
+ *       Both have one version, so they must never meet in one partition: how many partitions there
+ *       are is read off the channels to search, and not off the program.
  *   <li><b>Every unplaced row is placed later.</b> While the template is only the first one, by id,
  *       the vector of each live row is held in keyed state beside its location. When the control
  *       task says "switch", all held rows are sent to their places within one call; the old copies
@@ -94,10 +97,11 @@ public final class Place extends AbstractStreamOperator<Write>
 
     private final String collection;
     private final int dimension;
-    private final int partitions;
+    private final PartitionCount partitionCount;
     private final long lifeMillis;
     private final EnumSet<Fault> faults;
 
+    private transient int partitions;
     private transient ValueState<Location> location;
     private transient ValueStateDescriptor<float[]> heldDescriptor;
     private transient ValueState<float[]> held;
@@ -126,19 +130,19 @@ public final class Place extends AbstractStreamOperator<Write>
     /**
      * @param collection normalised settings as JSON
      * @param dimension elements of every vector
-     * @param partitions parallelism of search
+     * @param partitionCount tells the parallelism of search in this attempt
      * @param lifeMillis event time that a row lives for, 0 for ever
      * @param faults defects for tests
      */
     public Place(
             String collection,
             int dimension,
-            int partitions,
+            PartitionCount partitionCount,
             long lifeMillis,
             EnumSet<Fault> faults) {
         this.collection = collection;
         this.dimension = dimension;
-        this.partitions = partitions;
+        this.partitionCount = partitionCount;
         this.lifeMillis = lifeMillis;
         this.faults = faults;
     }
@@ -216,6 +220,7 @@ public final class Place extends AbstractStreamOperator<Write>
     @Override
     public void open() throws Exception {
         super.open();
+        partitions = partitionCount.count(getContainingTask());
         write = new Write();
         offsets = Frontier.NONE.offsets();
         record = new StreamRecord<>(write);

@@ -1,5 +1,6 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.balance.OwnThread;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
@@ -11,6 +12,7 @@ import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
@@ -25,8 +27,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * everyone. One task.
  *
  * <p>The sample is part of its state, so a restart before the training goes on collecting; after
- * the training only the epoch is kept. Training takes seconds and runs in the task: meanwhile the
- * rest of the job goes on with unplaced rows, and a checkpoint waits for it.
+ * the training only the epoch is kept. Training takes seconds and runs beside the task: meanwhile
+ * the job goes on with unplaced rows, and a checkpoint that is taken then holds the whole sample,
+ * to be trained on again after a restore.
  */
 public final class Trainer extends AbstractStreamOperator<RouteEvent>
         implements OneInputStreamOperator<float[], RouteEvent> {
@@ -44,6 +47,9 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
     private transient ListState<Long> epochState;
     private transient List<float[]> sample;
     private transient long trained;
+    private transient OwnThread beside;
+    private transient boolean training;
+    private transient long takenMeanwhile;
     private transient Count taken;
     private transient Level epoch;
 
@@ -56,6 +62,11 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
         this.collection = collection;
         this.dimension = dimension;
         this.sampleSize = sampleSize;
+    }
+
+    /** The largest sample of that dimension: it crosses to the native side in one buffer. */
+    public static int sampleMax(int dimension) {
+        return (Integer.MAX_VALUE - Long.BYTES) / (dimension * Float.BYTES);
     }
 
     @Override
@@ -90,6 +101,11 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
     @Override
     public void open() throws Exception {
         super.open();
+        checkAlone();
+        beside = new OwnThread("vstream-train", mailbox());
+        if (trained == 0 && sample.size() >= sampleSize) {
+            train();
+        }
         if (trained > 0) {
             // A checkpoint of an older version has no control task that knows of it.
             long now = getProcessingTimeService().getCurrentProcessingTime();
@@ -101,33 +117,83 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
 
     @Override
     public void processElement(StreamRecord<float[]> element) {
-        if (trained == 0) {
+        if (trained == 0 && !training) {
             // Every record is a new object: it came over the network or was copied for us.
             sample.add(element.getValue());
             if (sample.size() >= sampleSize) {
                 train();
             }
         }
-        taken.inc();
+        if (training) {
+            takenMeanwhile++;
+        } else {
+            taken.inc();
+        }
     }
 
     private void train() {
-        int rowFloats = dimension;
-        ByteBuffer rows =
-                BufferLayout.allocate(
-                        Math.multiplyExact(sample.size(), rowFloats * Float.BYTES) + Long.BYTES);
+        training = true;
+        List<float[]> rows = List.copyOf(sample);
+        beside.run(() -> template(rows), this::trained);
+    }
+
+    private byte[] template(List<float[]> vectors) {
+        int bytes = vectors.size() * dimension * Float.BYTES;
+        ByteBuffer rows = BufferLayout.allocate(bytes + Long.BYTES);
         int at = 0;
-        for (float[] vector : sample) {
-            rows.asFloatBuffer().put(at, vector, 0, rowFloats);
-            at += rowFloats;
+        for (float[] vector : vectors) {
+            rows.asFloatBuffer().put(at, vector, 0, dimension);
+            at += dimension;
         }
         try (NativeRouter router =
-                NativeRouter.train(collection, rows, sample.size(), FIRST_EPOCH)) {
-            output.collect(
-                    new StreamRecord<>(RouteEvent.template(router.epoch(), router.toBytes())));
+                NativeRouter.train(collection, rows, vectors.size(), FIRST_EPOCH)) {
+            return router.toBytes();
         }
+    }
+
+    private void trained(byte[] template) {
+        output.collect(new StreamRecord<>(RouteEvent.template(FIRST_EPOCH, template)));
         trained = FIRST_EPOCH;
         sample.clear();
+        training = false;
         epoch.set(trained);
+        // After the epoch: the quiet check reads these in this order.
+        taken.inc(takenMeanwhile);
+        takenMeanwhile = 0;
+    }
+
+    /** The stream has ended: the template is for what comes after a restore. */
+    @Override
+    public void finish() throws Exception {
+        MailboxExecutor mailbox = mailbox();
+        while (training) {
+            mailbox.yield();
+        }
+        super.finish();
+    }
+
+    @Override
+    public void close() throws Exception {
+        if (beside != null) {
+            beside.close();
+        }
+        super.close();
+    }
+
+    private MailboxExecutor mailbox() {
+        return getContainingTask()
+                .getMailboxExecutorFactory()
+                .createExecutor(getOperatorConfig().getChainIndex());
+    }
+
+    private void checkAlone() {
+        int tasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        if (tasks != 1) {
+            throw new IllegalStateException(
+                    "The job started "
+                            + tasks
+                            + " trainers and must have one. Leave the parallelism of the step"
+                            + " 'train' at 1.");
+        }
     }
 }

@@ -53,10 +53,11 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
 
     private final String collection;
     private final int dimension;
-    private final int partitions;
+    private final PartitionCount partitionCount;
     private final double auditShare;
     private final boolean counted;
 
+    private transient int partitions;
     private transient BroadcastState<Integer, byte[]> template;
     private transient NativeRouter router;
     private transient NativeRouter next;
@@ -71,15 +72,19 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     /**
      * @param collection normalised settings as JSON
      * @param dimension elements of every query
-     * @param partitions parallelism of search
+     * @param partitionCount tells the parallelism of search in this attempt
      * @param auditShare share of the queries to audit, 0 to 1
      * @param counted whether the cost of queries is to be counted by cell
      */
     public QueryRouter(
-            String collection, int dimension, int partitions, double auditShare, boolean counted) {
+            String collection,
+            int dimension,
+            PartitionCount partitionCount,
+            double auditShare,
+            boolean counted) {
         this.collection = collection;
         this.dimension = dimension;
-        this.partitions = partitions;
+        this.partitionCount = partitionCount;
         this.auditShare = auditShare;
         this.counted = counted;
     }
@@ -99,6 +104,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     @Override
     public void open() throws Exception {
         super.open();
+        partitions = partitionCount.count(getContainingTask());
         query = BufferLayout.allocate(BufferLayout.vectorBytes(dimension));
         visits = BufferLayout.allocate(partitions * BufferLayout.PARTITION_BYTES);
         placement =

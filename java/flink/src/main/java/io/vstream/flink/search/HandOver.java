@@ -117,24 +117,31 @@ final class HandOver implements AutoCloseable {
         this.partition = part.partition;
         this.partitions = part.partitions;
         this.firstAttempt = part.attempt == 0;
-        this.places = new long[partitions];
-        this.routers = new long[partitions];
+        this.places = new long[part.places];
+        this.routers = new long[part.routers];
         this.adopted = meters.get(0);
         this.released = meters.get(1);
     }
 
     /**
-     * Which partition of how many, in which attempt of its task.
+     * Which partition of how many, in which attempt of its task, and who sends to it.
      *
      * @param partition number
      * @param partitions in all
      * @param attempt 0 for the first
+     * @param places subtasks of place
+     * @param routers subtasks of route
      */
-    record Part(int partition, int partitions, int attempt) {}
+    record Part(int partition, int partitions, int attempt, int places, int routers) {}
 
     /** What there is to report, without loads. */
     Report report() {
-        return Report.of(partition, run, done);
+        return Report.of(partition, partitions, run, done);
+    }
+
+    /** True if no hand-over is under way, or none that this partition knows of. */
+    boolean resting() {
+        return run == 0 || done >= 0 && Mark.step(done) == Step.DONE;
     }
 
     /** Takes the mark of a place task or of a router. */

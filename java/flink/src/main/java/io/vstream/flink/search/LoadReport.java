@@ -12,7 +12,8 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 
 /**
- * Tells the control task, now and then, how far the partition is and what its cells cost.
+ * Tells the control task, now and then, how far the partition is and what its cells cost. Where
+ * cells have no costs that matter, it speaks during hand-overs alone.
  *
  * <p>Upserts are counted by the engine. Rows are counted by walking over all of them in another
  * thread, at most a hundredth of the time. The cost of a search counts for the cell that the query
@@ -83,7 +84,9 @@ final class LoadReport {
 
     private void report() {
         if (!settings.loads() || System.nanoTime() - dueNanos < 0) {
-            control.accept(handOver.report());
+            if (settings.loads() || !handOver.resting()) {
+                control.accept(handOver.report());
+            }
             aside.later(settings.reportMillis(), this::report);
             return;
         }

@@ -1,11 +1,11 @@
 package io.vstream.flink.search;
 
 import io.vstream.flink.balance.BalanceFactory;
+import io.vstream.flink.balance.Reporter;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
-import org.apache.flink.runtime.operators.coordination.OperatorEventGateway;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.CoordinatedOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
@@ -20,12 +20,15 @@ public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAn
     private static final long serialVersionUID = 1L;
 
     private final SearchSettings settings;
+    private final String search;
 
     /**
      * @param settings of every partition
+     * @param search name of the search, unique in its program
      */
-    public SearchFactory(SearchSettings settings) {
+    public SearchFactory(SearchSettings settings, String search) {
         this.settings = settings;
+        this.search = search;
     }
 
     @Override
@@ -33,14 +36,19 @@ public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAn
     public <T extends StreamOperator<PartialAnswer>> T createStreamOperator(
             StreamOperatorParameters<PartialAnswer> parameters) {
         OperatorID operator = parameters.getStreamConfig().getOperatorID();
-        OperatorEventGateway control =
-                parameters.getOperatorEventDispatcher().getOperatorEventGateway(operator);
+        Reporter control =
+                new Reporter(
+                        parameters
+                                .getContainingTask()
+                                .getEnvironment()
+                                .getOperatorCoordinatorEventGateway(),
+                        operator);
         return (T) new SearchOperator(parameters, settings, control);
     }
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return BalanceFactory.hearing(operator);
+        return BalanceFactory.hearing(operator, search);
     }
 
     @Override

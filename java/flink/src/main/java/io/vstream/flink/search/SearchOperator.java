@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.balance.Reporter;
 import io.vstream.flink.balance.Shared;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
@@ -8,6 +9,7 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.place.Write;
+import io.vstream.flink.route.Channels;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.VectorBatch;
@@ -21,7 +23,6 @@ import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerializer;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
-import org.apache.flink.runtime.operators.coordination.OperatorEventGateway;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
@@ -73,7 +74,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     /** What the operator needs to know; see {@link SearchOperator}. */
     private final SearchSettings settings;
 
-    private final transient OperatorEventGateway control;
+    private final transient Reporter control;
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
@@ -104,7 +105,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     SearchOperator(
             StreamOperatorParameters<PartialAnswer> parameters,
             SearchSettings settings,
-            OperatorEventGateway control) {
+            Reporter control) {
         super(parameters);
         this.settings = settings;
         this.control = control;
@@ -114,17 +115,17 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        int places = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+        int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
         behindState =
                 context.getOperatorStateStore()
                         .getUnionListState(
                                 new ListStateDescriptor<>(
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
-        behind = new Applied(places, restoredFrontier());
+        behind = new Applied(Channels.into(getContainingTask(), 1), restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         KeyGroupRange shards =
                 KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                        ShardKeys.SHARDS, places, partition);
+                        ShardKeys.SHARDS, partitions, partition);
         state = new PartitionState(settings, shards, partition, parentFolder());
         state.restore(
                 getContainingTask()
@@ -182,12 +183,14 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         handOver =
                 new HandOver(
                         aside,
-                        control::sendEventToCoordinator,
+                        control::send,
                         settings,
                         new HandOver.Part(
                                 partition,
                                 task.getNumberOfParallelSubtasks(),
-                                task.getAttemptNumber()),
+                                task.getAttemptNumber(),
+                                Channels.into(getContainingTask(), 1),
+                                Channels.into(getContainingTask(), 2)),
                         state.folder(),
                         shared == null ? null : new Shared(shared),
                         moved);
@@ -195,7 +198,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                 new LoadReport(
                         aside,
                         handOver,
-                        control::sendEventToCoordinator,
+                        control::send,
                         settings,
                         task.getNumberOfParallelSubtasks());
         loads.begin(applied, writeNanos);

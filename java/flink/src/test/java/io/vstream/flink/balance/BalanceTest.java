@@ -13,6 +13,7 @@ import org.apache.flink.runtime.operators.coordination.CoordinatorStore;
 import org.apache.flink.runtime.operators.coordination.CoordinatorStoreImpl;
 import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorContext;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -33,6 +34,7 @@ class BalanceTest {
     private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> task;
     private int questions;
     private int unanswered;
+    private boolean silent;
 
     @Test
     void asksHowFarPartitionsAreWhenTheStreamHasEnded() throws Exception {
@@ -60,20 +62,19 @@ class BalanceTest {
         RouteEvent now = last();
         for (int partition = 0; partition < PARTITIONS; partition++) {
             long done = Mark.position(now.epoch(), Step.SETTLE);
-            search.handleEventFromOperator(0, 0, Report.of(partition, now.run() + 2, done));
+            search.handleCoordinationRequest(Report.of(partition, PARTITIONS, now.run() + 2, done));
         }
-        for (Report report : Relay.reached(control.handleCoordinationRequest(null).get())) {
-            ((Balance) task.getOneInputOperator()).handleOperatorEvent(report);
-        }
+        silent = true;
+        polls(3);
         assertThat(steps()).containsExactly(Step.ANNOUNCE);
+        silent = false;
         task.close();
     }
 
     private void begin() throws Exception {
         task =
                 new OneInputStreamOperatorTestHarness<>(
-                        new BalanceFactory(
-                                new BalanceSettings("none", 1_000, 1.1, null), "{}", PARTITIONS),
+                        new BalanceFactory(new BalanceSettings("none", 1_000, 1.1, null), "{}", ""),
                         RouteEvent.TYPE.createSerializer(null),
                         new AskedEnvironment(this::answer));
         task.setup(RouteEvent.TYPE.createSerializer(null));
@@ -85,6 +86,9 @@ class BalanceTest {
     private CompletableFuture<CoordinationResponse> answer(CoordinationRequest question) {
         assertThat(question).isEqualTo(new Relay.Question());
         questions++;
+        if (silent) {
+            return control.handleCoordinationRequest(question);
+        }
         if (unanswered > 0) {
             unanswered--;
             return CompletableFuture.failedFuture(new TimeoutException("too busy"));
@@ -92,9 +96,19 @@ class BalanceTest {
         RouteEvent now = last();
         for (int partition = 0; partition < PARTITIONS; partition++) {
             long position = Mark.position(now.epoch(), now.step());
-            search.handleEventFromOperator(0, 0, Report.of(partition, now.run(), position));
+            search.handleCoordinationRequest(Report.of(partition, PARTITIONS, now.run(), position));
         }
         return control.handleCoordinationRequest(question);
+    }
+
+    /** Lets so many times pass at which the task asks. */
+    private void polls(int times) throws Exception {
+        for (int i = 0; i < times; i++) {
+            task.setProcessingTime(task.getProcessingTime() + 20);
+            while (task.getTaskMailbox().hasMail()) {
+                task.getTaskMailbox().take(TaskMailbox.MIN_PRIORITY).run();
+            }
+        }
     }
 
     private RouteEvent last() {
@@ -109,7 +123,7 @@ class BalanceTest {
     private Relay relay(boolean ofControl) {
         OperatorID operator = new OperatorID();
         return (Relay)
-                new Relay.Maker(operator, ofControl)
+                new Relay.Maker(operator, "", ofControl)
                         .create(
                                 new MockOperatorCoordinatorContext(operator, 1) {
                                     @Override

@@ -221,6 +221,7 @@ class DriftTest {
             loads.take(
                     new Report(
                             partition,
+                            PARTITIONS,
                             1,
                             0,
                             Arrays.copyOf(buckets, count),

@@ -60,7 +60,7 @@ class LoadsTest {
         byte[] loads = counts(3, 300, 9, 100);
         long[] nanos = new long[MovedRanges.BUCKETS];
         nanos[3] = 50_000;
-        Report report = Report.of(0, 1, 1).with(loads, loads, 0, nanos, 4_000_000, null);
+        Report report = Report.of(0, 2, 1, 1).with(loads, loads, 0, nanos, 4_000_000, null);
         assertThat(report.buckets()).containsExactly((short) 3, (short) 9);
         assertThat(report.rows()).containsExactly(300, 100);
         assertThat(report.micros()).containsExactly(3_050, 1_000);
@@ -99,6 +99,7 @@ class LoadsTest {
     private static Report report(int partition, int bucket, int rows, int micros) {
         return new Report(
                 partition,
+                2,
                 1,
                 1,
                 new short[] {(short) bucket},

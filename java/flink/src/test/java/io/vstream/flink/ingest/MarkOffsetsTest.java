@@ -60,7 +60,8 @@ class MarkOffsetsTest {
 
     private static OneInputStreamOperatorTestHarness<Incoming, Incoming> harness(
             OperatorSubtaskState restored) throws Exception {
-        var harness = new OneInputStreamOperatorTestHarness<>(new MarkOffsets(PLACES), 1, 1, 0);
+        var harness =
+                new OneInputStreamOperatorTestHarness<>(new MarkOffsets(task -> PLACES), 1, 1, 0);
         harness.setup(Incoming.TYPE.createSerializer(null));
         if (restored != null) {
             harness.initializeState(restored);

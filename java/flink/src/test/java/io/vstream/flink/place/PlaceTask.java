@@ -44,7 +44,7 @@ final class PlaceTask implements AutoCloseable {
                         new Place(
                                 collection,
                                 DIMENSION,
-                                parallelism,
+                                task -> parallelism,
                                 lifeMillis,
                                 EnumSet.noneOf(Fault.class)),
                         record -> record.id,

@@ -34,7 +34,8 @@ class QueryRouterTest {
     private void open(double auditShare, OperatorSubtaskState state) throws Exception {
         harness =
                 new TwoInputStreamOperatorTestHarness<>(
-                        new QueryRouter(COLLECTION, DIMENSION, PARTITIONS, auditShare, true));
+                        new QueryRouter(
+                                COLLECTION, DIMENSION, task -> PARTITIONS, auditShare, true));
         harness.setup(QueryCopy.TYPE.createSerializer(null));
         if (state != null) {
             harness.initializeState(state);

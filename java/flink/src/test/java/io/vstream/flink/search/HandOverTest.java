@@ -98,6 +98,24 @@ class HandOverTest {
         assertThat(next.rows()).isEmpty();
     }
 
+    /** A partition whose reports nobody waits for must not speak to the JobManager. */
+    @Test
+    void aPartitionRestsBeforeAndAfterHandOversAlone() throws Exception {
+        assertThat(old.part.resting()).isTrue();
+        marks(Step.ANNOUNCE, 0);
+        assertThat(old.part.resting()).isFalse();
+        marks(Step.ANNOUNCE, 1);
+        run();
+        for (Step step : List.of(Step.SWITCH, Step.ADOPT, Step.SETTLE)) {
+            say(step);
+            assertThat(old.part.resting()).as("%s", step).isFalse();
+            assertThat(next.part.resting()).as("%s", step).isFalse();
+        }
+        say(Step.DONE);
+        assertThat(old.part.resting()).isTrue();
+        assertThat(next.part.resting()).isTrue();
+    }
+
     /** As if the task ended while the other thread was busy: nobody is left to take the rows. */
     @Test
     void rowsThatNobodyTakesAreLetGo() throws Exception {
@@ -182,7 +200,7 @@ class HandOverTest {
                             this,
                             reports::add,
                             settings(),
-                            new HandOver.Part(number, PARTITIONS, 0),
+                            new HandOver.Part(number, PARTITIONS, 0, PARTITIONS, PARTITIONS),
                             home,
                             new Shared(folder.resolve("shared").toUri().toString()),
                             List.of(adopted, released));

@@ -21,6 +21,7 @@ import io.vstream.nativecore.MovedRanges;
 import java.io.IOException;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.serialization.SerializerConfigImpl;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
@@ -142,6 +143,35 @@ class SerializersTest {
         assertThat(in.available()).isZero();
         assertThat(again.getCopyOfBuffer()).isEqualTo(out.getCopyOfBuffer());
         assertThat(serializer.duplicate()).isEqualTo(serializer);
+    }
+
+    /** Windows, joins and asynchronous calls on answers keep them in the state of the program. */
+    static Stream<Arguments> results() {
+        return records()
+                .filter(one -> one.get()[0] == Answer.TYPE || one.get()[0] == BadRecord.TYPE);
+    }
+
+    @ParameterizedTest
+    @MethodSource("results")
+    <T> void resultsCanBeInState(RecordType<T> type, T record) throws IOException {
+        assertThat(TypeInformation.of(type.getTypeClass())).isEqualTo(type);
+        TypeSerializer<T> serializer = type.createSerializer(new SerializerConfigImpl());
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        TypeSerializerSnapshot.writeVersionedSnapshot(out, serializer.snapshotConfiguration());
+        serializer.serialize(record, out);
+
+        DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+        TypeSerializerSnapshot<T> found =
+                TypeSerializerSnapshot.readVersionedSnapshot(in, getClass().getClassLoader());
+        T restored = found.restoreSerializer().deserialize(in);
+        assertThat(restored).isEqualTo(record).hasSameHashCodeAs(record);
+        assertThat(serializer.copy(restored)).isEqualTo(record);
+        assertThat(
+                        serializer
+                                .snapshotConfiguration()
+                                .resolveSchemaCompatibility(found)
+                                .isCompatibleAsIs())
+                .isTrue();
     }
 
     @Test

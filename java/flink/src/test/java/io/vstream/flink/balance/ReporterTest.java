@@ -1,0 +1,136 @@
+package io.vstream.flink.balance;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.jobgraph.tasks.TaskOperatorEventGateway;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.runtime.operators.coordination.CoordinatorStore;
+import org.apache.flink.runtime.operators.coordination.CoordinatorStoreImpl;
+import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorContext;
+import org.apache.flink.runtime.operators.coordination.OperatorEvent;
+import org.apache.flink.util.SerializedValue;
+import org.junit.jupiter.api.Test;
+
+/** Reports on their way to the control task, through a JobManager that loses some. */
+class ReporterTest {
+
+    private static final int PARTITIONS = 100;
+    private static final int VECTOR_BYTES = 80_000;
+
+    private final OperatorID operator = new OperatorID();
+    private final CoordinatorStore meeting = new CoordinatorStoreImpl();
+    private final Relay search = relay(false);
+    private final Relay control = relay(true);
+    private final List<Report> sent = new ArrayList<>();
+    private CompletableFuture<CoordinationResponse> answer = new CompletableFuture<>();
+
+    @Test
+    void aReportThatIsLostHarmsNobodyAndIsRepeated() {
+        Reporter reporter = new Reporter(new Gateway(), operator);
+        Report report = Report.of(3, 4, 7, 9);
+        answer = CompletableFuture.failedFuture(new TimeoutException("too busy"));
+        reporter.send(report);
+        reporter.send(report);
+        assertThat(sent).containsExactly(report, report);
+    }
+
+    @Test
+    void whatSaysNothingNewWaitsForTheAnswer() {
+        Reporter reporter = new Reporter(new Gateway(), operator);
+        reporter.send(Report.of(3, 4, 7, 9));
+        reporter.send(Report.of(3, 4, 7, 9));
+        assertThat(sent).hasSize(1);
+        reporter.send(Report.of(3, 4, 7, 10));
+        assertThat(sent).hasSize(2);
+        answer.complete(null);
+        reporter.send(Report.of(3, 4, 7, 10));
+        assertThat(sent).hasSize(3);
+    }
+
+    @Test
+    void loadsAreToldOnceAndNotAfterAStep() throws Exception {
+        search.handleCoordinationRequest(loaded(0, 9));
+        search.handleCoordinationRequest(Report.of(0, 2, 7, 9));
+        search.handleCoordinationRequest(loaded(1, 9));
+        search.handleCoordinationRequest(Report.of(1, 2, 7, 10));
+        List<Report> first = ask();
+        assertThat(first).extracting(Report::hasLoads).containsExactly(true, false);
+        assertThat(first).extracting(Report::position).containsExactly(9L, 10L);
+        assertThat(ask()).extracting(Report::hasLoads).containsExactly(false, false);
+    }
+
+    /** Flink's limit for an answer is 10 MB; positions of all partitions are in each of them. */
+    @Test
+    void anAnswerIsNeverTooLong() throws Exception {
+        for (int partition = 0; partition < PARTITIONS; partition++) {
+            search.handleCoordinationRequest(loaded(partition, 9));
+        }
+        int loads = 0;
+        for (int question = 0; question < 3; question++) {
+            CoordinationResponse whole =
+                    control.handleCoordinationRequest(new Relay.Question()).get();
+            assertThat(new SerializedValue<>(whole).getByteArray().length).isLessThan(5 << 20);
+            List<Report> reports = Relay.reports(whole, getClass().getClassLoader());
+            assertThat(reports).hasSize(PARTITIONS).allMatch(one -> one.position() == 9);
+            loads += (int) reports.stream().filter(Report::hasLoads).count();
+        }
+        assertThat(loads).isEqualTo(PARTITIONS);
+    }
+
+    private static Report loaded(int partition, long position) {
+        Drawn rows = new Drawn(0.5, 1, new byte[VECTOR_BYTES]);
+        return new Report(
+                partition,
+                PARTITIONS,
+                7,
+                position,
+                new short[] {1},
+                new int[] {5},
+                new int[] {6},
+                rows);
+    }
+
+    private List<Report> ask() throws Exception {
+        return Relay.reports(
+                control.handleCoordinationRequest(new Relay.Question()).get(),
+                getClass().getClassLoader());
+    }
+
+    private Relay relay(boolean ofControl) {
+        return (Relay)
+                new Relay.Maker(operator, "texts", ofControl)
+                        .create(
+                                new MockOperatorCoordinatorContext(operator, 1) {
+                                    @Override
+                                    public CoordinatorStore getCoordinatorStore() {
+                                        return meeting;
+                                    }
+                                });
+    }
+
+    private final class Gateway implements TaskOperatorEventGateway {
+
+        @Override
+        public void sendOperatorEventToCoordinator(
+                OperatorID to, SerializedValue<OperatorEvent> event) {
+            throw new IllegalStateException("An event that is lost fails the task.");
+        }
+
+        @Override
+        public CompletableFuture<CoordinationResponse> sendRequestToCoordinator(
+                OperatorID to, SerializedValue<CoordinationRequest> request) {
+            try {
+                sent.add((Report) request.deserializeValue(getClass().getClassLoader()));
+            } catch (Exception e) {
+                throw new IllegalStateException(e);
+            }
+            return answer;
+        }
+    }
+}
