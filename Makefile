@@ -53,10 +53,11 @@ RECALL ?=
 WRITE_ROWS ?= 100000,1000000
 DIMENSION ?= 128
 
-# Of chaos: random events for so long, drawn from SEED; FLINK_HOME=data/flink for a stock Flink.
+# Of chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
 chaos: RATE = 2000
+chaos: SCHEDULER = default
 CHAOS := $(CURDIR)/run/chaos
 
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \
@@ -181,6 +182,7 @@ chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare e
 	rm -f $(CHAOS)/result.json
 	$(JAVA) -q integration-test -Dvstream.cluster.only=true -Dvstream.chaos.minutes=$(MINUTES) \
 		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
+		-Dvstream.chaos.scheduler=$(SCHEDULER) \
 		-Dvstream.chaos.result=$(CHAOS)/result.json; \
 		status=$$?; cat $(CHAOS)/result.json; exit $$status
 

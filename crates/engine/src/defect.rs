@@ -34,12 +34,18 @@ pub enum Defect {
     MergeForgetsMarks,
     /// Rows that die while they are flushed live again in their segment.
     FrozenDeathsForgotten,
+    /// A group is acknowledged when it is handed to the log, which keeps it until the next one.
+    GroupKeptBack,
+    /// Codes in a segment stand one row beside their own.
+    CodesMisplaced,
+    /// Approximate search in a segment finds rows that are gone.
+    DeadFound,
 }
 
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 15] = [
+    pub const ALL: [Defect; 18] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
@@ -55,32 +61,60 @@ impl Defect {
         Defect::MarksNotPersisted,
         Defect::MergeForgetsMarks,
         Defect::FrozenDeathsForgotten,
+        Defect::GroupKeptBack,
+        Defect::CodesMisplaced,
+        Defect::DeadFound,
     ];
+
+    /// Those that a death of the process alone shows: what it had written, the operating system
+    /// writes.
+    pub const SHOWN_BY_KILLS: [Defect; 6] = [
+        Defect::LastGroupSkipped,
+        Defect::DeletesNotLogged,
+        Defect::GroupKeptBack,
+        Defect::LogsRemovedEarly,
+        Defect::ManifestBeforeBase,
+        Defect::MarksNotPersisted,
+    ];
+
+    /// The defect of a name, as `Debug` writes it.
+    pub fn from_name(name: &str) -> Option<Defect> {
+        Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name)
+    }
 }
 
 #[cfg(feature = "defects")]
 mod switch {
     use super::Defect;
     use std::cell::Cell;
+    use std::sync::OnceLock;
 
     thread_local! {
         static ACTIVE: Cell<Option<Defect>> = const { Cell::new(None) };
     }
+
+    static EVERYWHERE: OnceLock<Defect> = OnceLock::new();
 
     /// Gives this thread's engines a defect, or none.
     pub fn set_defect(defect: Option<Defect>) {
         ACTIVE.set(defect);
     }
 
+    /// Gives the engines of all threads a defect, for as long as the process lives. The first one
+    /// stays.
+    pub fn set_defect_everywhere(defect: Defect) {
+        let _ = EVERYWHERE.set(defect);
+    }
+
     pub(crate) fn active(defect: Defect) -> bool {
-        ACTIVE.get() == Some(defect)
+        ACTIVE.get() == Some(defect) || EVERYWHERE.get() == Some(&defect)
     }
 }
 
 #[cfg(feature = "defects")]
 pub(crate) use switch::active;
 #[cfg(feature = "defects")]
-pub use switch::set_defect;
+pub use switch::{set_defect, set_defect_everywhere};
 
 #[cfg(not(feature = "defects"))]
 pub(crate) const fn active(_defect: Defect) -> bool {

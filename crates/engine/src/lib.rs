@@ -23,7 +23,7 @@ mod words;
 
 pub use accept::{check_row, NORM_MAX};
 #[cfg(feature = "defects")]
-pub use defect::{set_defect, Defect};
+pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use engine::{Engine, Row, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::{Evidence, RecallEstimate};

@@ -1,15 +1,20 @@
-//! Opens what a crash left and compares it with the oracle.
+//! Opens what a crash left and compares it with the oracle: rows, then answers.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-use vstream_engine::{DeleteOrder, Durability, Element, Engine, Error, ErrorKind};
-use vstream_engine::{IndexKind, Journaling, Metric, Settings};
+use vstream_engine::{Durability, Engine, Error, ErrorKind, Journaling};
 use vstream_store::{FileStore, Syncing};
 
-use crate::crash::{Promise, Walk};
+use crate::answers::{self, Recall};
+use crate::crash::{fingerprint, Promise, Seen, Walk};
 use crate::disk::{Content, Disk};
-use crate::script::{apply, rows_of, Rows, Script, Unsound, DIMENSION, FEW_IDS};
+use crate::script::{adjust, settings, Script};
+
+/// Exact and approximate queries of every state that is opened.
+const QUERIES: (usize, usize) = (1, 2);
+/// Writes to a state that is written to.
+const WRITES: u64 = 3;
 
 /// How a promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,8 +27,12 @@ pub enum Breach {
     Duplicate,
     /// Changed bytes were not noticed.
     Undetected,
+    /// Approximate answers miss more of the nearest rows than the target allows.
+    Blind,
     /// It does not open, or panics.
     Refused,
+    /// A query was not answered.
+    Unread,
 }
 
 /// A broken promise.
@@ -42,15 +51,13 @@ impl Violation {
     }
 }
 
-impl From<Unsound> for Violation {
-    fn from(unsound: Unsound) -> Violation {
-        match unsound {
-            Unsound::Twice(id) => {
-                Violation::new(Breach::Duplicate, format!("row {id} is there twice"))
-            }
-            Unsound::Unreadable(error) => Violation::new(Breach::Lost, error),
-        }
-    }
+/// Runs `work`; a panic is a violation too.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Violation::new(Breach::Refused, format!("panic: {text}")))
+    })
 }
 
 /// The store over a simulated disk.
@@ -58,22 +65,10 @@ pub fn store(disk: &Disk) -> FileStore {
     FileStore::new(Arc::new(disk.clone()), Syncing::Full)
 }
 
-/// Settings of the collection of a seed: every other one keeps its rows in segments, and its
-/// checkpoints are flushes. Of those, every other one merges neighbours in age.
-pub fn settings(seed: u64) -> Settings {
-    let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
-    let memory = seed.is_multiple_of(2).then_some(64 << 10);
-    let deletes = match seed.is_multiple_of(4) {
-        true => DeleteOrder::OldestFirst,
-        false => DeleteOrder::Any,
-    };
-    Settings { index: IndexKind::Flat, recall_guard: false, memory, deletes, ..settings }
-}
-
 /// Opens the collection of a disk without threads.
 pub fn open(disk: &Disk) -> Result<Engine, Error> {
     Engine::open_in_store(store(disk), &mut |settings, journaling| {
-        settings.recall_guard = false;
+        adjust(settings);
         journaling.background = false;
     })
 }
@@ -83,33 +78,49 @@ pub fn lsn_of(engine: &Engine) -> u64 {
     engine.stats().journal.map_or(0, |journal| journal.lsn)
 }
 
-/// Compares an engine with what must be there, after some write of `promise`; returns which.
-pub fn compare(engine: &Engine, promise: &Promise, models: &[Rows]) -> Result<u64, Violation> {
+/// Compares the rows of an engine with what must be there, after some write of `promise`; returns
+/// which.
+pub fn compare(engine: &Engine, promise: &Promise, script: &Script) -> Result<u64, Violation> {
     let lsn = lsn_of(engine);
-    if lsn < *promise.lsn.start() {
-        let what = format!("ends at write {lsn}, {} was promised", promise.lsn.start());
-        return Err(Violation::new(Breach::Lost, what));
+    promise.judge(lsn)?;
+    match unlike(engine, script, lsn) {
+        Ok(None) => Ok(lsn),
+        Ok(Some(violation)) => Err(violation),
+        Err(error) => Err(Violation::new(Breach::Lost, error.to_string())),
     }
-    if lsn > *promise.lsn.end() {
-        let what = format!("ends at write {lsn}, {} was the last one", promise.lsn.end());
-        return Err(Violation::new(Breach::Ghost, what));
-    }
-    let found = rows_of(engine).map_err(Violation::from)?;
-    same(&models[lsn as usize], &found, lsn)?;
-    Ok(lsn)
 }
 
-/// Compares rows that were found after write `lsn` with those that must be there.
-pub fn same(expected: &Rows, found: &Rows, lsn: u64) -> Result<(), Violation> {
-    if let Some(id) = expected.keys().find(|id| !found.contains_key(id)) {
-        return Err(Violation::new(Breach::Lost, format!("row {id} is gone after write {lsn}")));
-    }
-    if let Some((id, row)) = found.iter().find(|(id, row)| expected.get(id) != Some(row)) {
-        let what = format!("row {id} is {row:?} after write {lsn}");
-        return Err(Violation::new(Breach::Ghost, what));
-    }
-    Ok(())
+/// In what the rows of an engine are not those after `lsn` writes, if they are not.
+///
+/// Errors: the engine's own, if they cannot be read.
+pub fn unlike(engine: &Engine, script: &Script, lsn: u64) -> Result<Option<Violation>, Error> {
+    let mut expected = script.rows_after(lsn);
+    let mut wrong = None;
+    engine.pin().for_each_row(&mut |row| {
+        let expected = expected.get_mut(row.id as usize);
+        let is_right = expected.as_ref().is_some_and(|expected| {
+            **expected == row.version && script.stored(row.version) == row.vector
+        });
+        if is_right {
+            *expected.expect("an id of the script") = FOUND;
+        } else if wrong.is_none() {
+            let breach = match expected {
+                Some(&mut FOUND) => Breach::Duplicate,
+                _ => Breach::Ghost,
+            };
+            let what = format!("row {} of write {} after write {lsn}", row.id, row.version);
+            wrong = Some(Violation::new(breach, what));
+        }
+    })?;
+    let missing = expected.iter().position(|&row| row != 0 && row != FOUND);
+    Ok(wrong.or_else(|| {
+        let what = format!("row {} is gone after write {lsn}", missing?);
+        Some(Violation::new(Breach::Lost, what))
+    }))
 }
+
+/// Instead of the write of a row that was found.
+const FOUND: u64 = u64::MAX;
 
 /// How closely a state is looked at, beyond being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,81 +133,118 @@ pub enum Depth {
     Recovery,
 }
 
-/// Opens `content` and compares; a panic is a violation too. Returns the states that were opened.
-pub fn check(
-    content: &Content,
-    promise: &Promise,
-    models: &[Rows],
-    seed: u64,
-    depth: Depth,
-) -> Result<u64, Violation> {
-    let checked = || check_inside(content, promise, models, seed, depth);
-    catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Violation::new(Breach::Refused, format!("panic: {text}")))
-    })
+/// States that were opened, and what approximate queries found there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checked {
+    /// Distinct contents of disks.
+    pub states: u64,
+    /// Rows of their answers.
+    pub recall: Recall,
 }
 
-fn check_inside(
-    content: &Content,
-    promise: &Promise,
-    models: &[Rows],
-    seed: u64,
-    depth: Depth,
-) -> Result<u64, Violation> {
-    let disk = Disk::holding(content, seed);
-    let mut engine = match open(&disk) {
-        Ok(engine) => engine,
-        Err(error) if !promise.made && error.is_not_made() => return made_again(&disk),
-        Err(error) => {
-            let what = format!("does not open, promised {:?}: {error}", promise.lsn);
-            return Err(Violation::new(Breach::Refused, what));
-        }
-    };
-    let lsn = compare(&engine, promise, models)?;
-    let mut states = 1;
-    if depth == Depth::Recovery {
-        let exactly = Promise { made: true, lsn: lsn..=lsn };
-        let mut walk = Walk::new(content, exactly.clone(), seed);
-        for event in disk.trace() {
-            walk.step(&event);
-            for state in walk.states() {
-                states += check(&state, &exactly, models, seed, Depth::Open)?;
-            }
+impl Checked {
+    /// Adds what was checked elsewhere.
+    pub fn add(&mut self, other: Checked) {
+        self.states += other.states;
+        self.recall.add(other.recall);
+    }
+}
+
+/// What the states of a seed are compared with.
+#[derive(Clone, Copy)]
+pub struct Oracle<'a> {
+    /// The seed.
+    pub seed: u64,
+    /// Its writes.
+    pub script: &'a Script,
+    /// States that need not be opened again.
+    pub seen: &'a Seen,
+}
+
+impl Oracle<'_> {
+    /// Opens `content` and compares; a panic is a violation too. What was opened before need not be
+    /// again: only the promise may have grown.
+    pub fn check(
+        &self,
+        content: &Content,
+        promise: &Promise,
+        choose: impl Fn(u64) -> Depth,
+    ) -> Result<Checked, Violation> {
+        let fingerprint = fingerprint(content);
+        match self.seen.find(fingerprint) {
+            Some(Some(lsn)) => promise.judge(lsn).map(|()| Checked::default()),
+            Some(None) if !promise.made => Ok(Checked::default()),
+            Some(None) => Err(Violation::new(Breach::Lost, "there is no collection any more")),
+            None => guarded(|| self.open(content, promise, choose(fingerprint))),
         }
     }
-    if depth != Depth::Open {
-        let mut script = Script::after(seed, FEW_IDS, lsn);
-        for _ in 0..3 {
-            let write = script.step();
-            let done = apply(&mut engine, write).and_then(|()| engine.flush());
+
+    fn open(
+        &self,
+        content: &Content,
+        promise: &Promise,
+        depth: Depth,
+    ) -> Result<Checked, Violation> {
+        let Oracle { seed, script, seen } = *self;
+        let disk = Disk::holding(content, seed);
+        let engine = match open(&disk) {
+            Ok(engine) => engine,
+            Err(error) if !promise.made && error.is_not_made() => {
+                seen.note(fingerprint(content), None);
+                return made_again(&disk);
+            }
+            Err(error) => {
+                let what = format!("does not open, promised {:?}: {error}", promise.lsn);
+                return Err(Violation::new(Breach::Refused, what));
+            }
+        };
+        let lsn = compare(&engine, promise, script)?;
+        seen.note(fingerprint(content), Some(lsn));
+        let mut checked =
+            Checked { states: 1, recall: answers::ask(&engine, script, lsn, QUERIES)? };
+        let exactly = Promise { made: true, lsn: lsn..=lsn };
+        if depth == Depth::Recovery {
+            let mut walk = Walk::new(content, exactly.clone(), seed);
+            for event in disk.trace() {
+                walk.step(&event);
+                for state in walk.states() {
+                    checked.add(self.check(&state, &exactly, |_| Depth::Open)?);
+                }
+            }
+        }
+        match depth {
+            Depth::Open => disk.kill(|| drop(engine)),
+            Depth::Write | Depth::Recovery => self.write(&disk, engine, lsn)?,
+        }
+        Ok(checked)
+    }
+
+    /// Writes to what was opened, and opens it again.
+    fn write(&self, disk: &Disk, mut engine: Engine, lsn: u64) -> Result<(), Violation> {
+        for next in lsn + 1..=lsn + WRITES {
+            let done = self.script.apply(&mut engine, next).and_then(|()| engine.flush());
             done.map_err(|e| Violation::new(Breach::Refused, format!("no more writes: {e}")))?;
         }
         disk.kill(|| drop(engine));
-        let again = open(&disk).map_err(|error| {
-            let what = format!("does not open after recovery and 3 writes: {error}");
+        let again = open(disk).map_err(|error| {
+            let what = format!("does not open after recovery and {WRITES} writes: {error}");
             Violation::new(Breach::Refused, what)
         })?;
-        let exactly = Promise { made: true, lsn: lsn + 3..=lsn + 3 };
-        let mut longer = models[..=lsn as usize].to_vec();
-        longer.resize(lsn as usize + 3, Rows::new());
-        longer.push(script.rows().clone());
-        compare(&again, &exactly, &longer)?;
+        let lsn = lsn + WRITES;
+        compare(&again, &Promise { made: true, lsn: lsn..=lsn }, self.script)?;
+        answers::ask(&again, self.script, lsn, QUERIES)?;
         disk.kill(|| drop(again));
-        states += 1;
-    } else {
-        disk.kill(|| drop(engine));
+        Ok(())
     }
-    Ok(states)
 }
 
 /// A crash while a collection was made leaves a place where one can be made.
-fn made_again(disk: &Disk) -> Result<u64, Violation> {
+fn made_again(disk: &Disk) -> Result<Checked, Violation> {
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
     let made = Engine::create_in_store(store(disk), settings(1), journaling, 1);
-    made.map(|_| 1).map_err(|error| {
+    let checked = Checked { states: 1, ..Checked::default() };
+    made.map(|_| checked).map_err(|error| {
         Violation::new(Breach::Refused, format!("cannot be made after a crash: {error}"))
     })
 }

@@ -7,9 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vstream_vector::SplitMix;
+use xxhash_rust::xxh3::Xxh3;
 
+use crate::check::{Breach, Violation};
 use crate::disk::{Content, Event, Inode};
 
 /// Pending steps up to which every subset of them is a state.
@@ -28,7 +31,7 @@ pub struct Promise {
 
 #[derive(Clone)]
 enum Change {
-    Write(Inode, u64, Vec<u8>),
+    Write(Inode, u64, Arc<[u8]>),
     Cut(Inode, u64),
     /// Names that go, a name that comes.
     Names(Vec<String>, Option<(String, Inode)>),
@@ -46,7 +49,7 @@ enum Kept {
 /// Walks along a trace.
 pub struct Walk {
     names: BTreeMap<String, Inode>,
-    contents: HashMap<Inode, Vec<u8>>,
+    contents: HashMap<Inode, Arc<Vec<u8>>>,
     pending: Vec<Change>,
     /// Names as the running process sees them.
     seen: BTreeMap<String, Inode>,
@@ -67,7 +70,7 @@ impl Walk {
     pub fn step(&mut self, event: &Event) -> bool {
         match event {
             Event::Create(name, inode) => {
-                self.contents.insert(*inode, Vec::new());
+                self.contents.insert(*inode, Arc::default());
                 self.seen.insert(name.clone(), *inode);
                 self.pending.push(Change::Names(vec![], Some((name.clone(), *inode))));
             }
@@ -152,25 +155,76 @@ impl Walk {
     }
 
     fn state(&self, kept: &[Kept]) -> Content {
-        let (mut names, mut contents) = (self.names.clone(), self.contents.clone());
+        let mut names = self.names.clone();
+        let mut changed: HashMap<Inode, Arc<Vec<u8>>> = HashMap::new();
         for (change, kept) in self.pending.iter().zip(kept) {
-            keep(&mut names, &mut contents, change, *kept);
+            if let Change::Write(inode, ..) | Change::Cut(inode, _) = change {
+                let before = || self.contents.get(inode).cloned().unwrap_or_default();
+                changed.entry(*inode).or_insert_with(before);
+            }
+            keep(&mut names, &mut changed, change, *kept);
         }
-        let content = |inode| contents.get(&inode).cloned().unwrap_or_default();
+        let content = |inode: Inode| {
+            let content = changed.get(&inode).or_else(|| self.contents.get(&inode));
+            content.cloned().unwrap_or_default()
+        };
         names.into_iter().map(|(name, inode)| (name, content(inode))).collect()
     }
 }
 
+/// Contents of disks that were opened, by their hash: how many writes each of them had, if there
+/// was a collection.
+#[derive(Default)]
+pub struct Seen(Mutex<HashMap<u64, Option<u64>>>);
+
+impl Seen {
+    /// What a content was found to hold, if it was opened.
+    pub fn find(&self, fingerprint: u64) -> Option<Option<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&fingerprint).copied()
+    }
+
+    /// Notes what a content was found to hold.
+    pub fn note(&self, fingerprint: u64, lsn: Option<u64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(fingerprint, lsn);
+    }
+}
+
+impl Promise {
+    /// Errors: a collection that ends after write `lsn` breaks it.
+    pub fn judge(&self, lsn: u64) -> Result<(), Violation> {
+        if lsn < *self.lsn.start() {
+            let what = format!("ends at write {lsn}, {} was promised", self.lsn.start());
+            return Err(Violation::new(Breach::Lost, what));
+        }
+        if lsn > *self.lsn.end() {
+            let what = format!("ends at write {lsn}, {} was the last one", self.lsn.end());
+            return Err(Violation::new(Breach::Ghost, what));
+        }
+        Ok(())
+    }
+}
+
+/// The hash of what a disk holds.
+pub fn fingerprint(content: &Content) -> u64 {
+    let mut hash = Xxh3::new();
+    for (name, bytes) in content {
+        hash.update(name.as_bytes());
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
+    hash.digest()
+}
+
 fn keep(
     names: &mut BTreeMap<String, Inode>,
-    contents: &mut HashMap<Inode, Vec<u8>>,
+    contents: &mut HashMap<Inode, Arc<Vec<u8>>>,
     change: &Change,
     kept: Kept,
 ) {
     match change {
         _ if kept == Kept::None => {}
         Change::Write(inode, offset, bytes) => {
-            let content = contents.entry(*inode).or_default();
+            let content = Arc::make_mut(contents.entry(*inode).or_default());
             let part = if let Kept::Part(part) = kept { part } else { bytes.len() };
             let (start, end) = (*offset as usize, *offset as usize + part);
             if content.len() < end {
@@ -179,7 +233,7 @@ fn keep(
             content[start..end].copy_from_slice(&bytes[..part]);
         }
         Change::Cut(inode, bytes) => {
-            contents.entry(*inode).or_default().truncate(*bytes as usize);
+            Arc::make_mut(contents.entry(*inode).or_default()).truncate(*bytes as usize);
         }
         Change::Names(gone, come) => {
             names.retain(|name, _| !gone.contains(name));

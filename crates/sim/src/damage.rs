@@ -1,21 +1,29 @@
 //! Changed bytes at rest: every change must be noticed, and none may reach an answer.
 
+use std::sync::Arc;
+
 use vstream_engine::{verify_store, Durability, Engine, Journaling};
 use vstream_vector::SplitMix;
 
-use crate::check::{self, open, store, Breach, Violation};
+use crate::answers;
+use crate::check::{lsn_of, open, store, unlike, Breach, Violation};
 use crate::disk::{Content, Disk};
-use crate::script::{apply, rows_of, Rows, Script, Unsound};
+use crate::script::{settings, Script};
 
-/// Ids and writes of the collection that is damaged: about 12 kB of base image and 25 kB of log.
-const IDS: usize = 400;
-const WRITES: u64 = 1_000;
+/// Ids and writes of the collection that is damaged: some segments with codes and marks, or a base
+/// image, and a log.
+const IDS: usize = 600;
+const WRITES: u64 = 900;
+/// One flip in this many is also opened.
+const OPENED_ONE_IN: u64 = 16;
+/// Exact and approximate queries of what opens in spite of a change.
+const QUERIES: (usize, usize) = (2, 4);
 
-/// A collection at rest, closed, with a base image and a log after it.
+/// A collection at rest, closed, with segments or a base image, and a log after them.
 pub struct AtRest {
     /// Its files.
     pub content: Content,
-    rows: Rows,
+    script: Script,
     /// The same files of another collection.
     foreign: Content,
     /// The files before it was closed.
@@ -30,24 +38,25 @@ fn made(seed: u64) -> Result<AtRest, Violation> {
     let disk = Disk::holding(&Content::new(), seed);
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-    let engine = Engine::create_in_store(store(&disk), check::settings(seed), journaling, seed);
+    let engine = Engine::create_in_store(store(&disk), settings(seed), journaling, seed);
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);
+    script.extend_to(WRITES);
     let mut committed = [0; 2];
-    for write in 0..WRITES {
-        apply(&mut engine, script.step()).map_err(failed)?;
+    for write in 1..=WRITES {
+        script.apply(&mut engine, write).map_err(failed)?;
         if write % 7 == 0 {
             engine.commit().map_err(failed)?;
-            committed = [committed[1], script.lsn()];
+            committed = [committed[1], write];
         }
-        if write == WRITES / 3 {
+        if write == WRITES * 2 / 3 {
             engine.checkpoint().map_err(failed)?;
         }
     }
     let unclosed = disk.content();
     engine.close().map_err(failed)?;
-    let (content, rows) = (disk.content(), script.rows().clone());
-    Ok(AtRest { content, rows, foreign: Content::new(), unclosed, sure: committed[0] })
+    let content = disk.content();
+    Ok(AtRest { content, script, foreign: Content::new(), unclosed, sure: committed[0] })
 }
 
 impl AtRest {
@@ -58,7 +67,7 @@ impl AtRest {
 
     /// Flips single bits, `count` of them, evenly over all bytes and bits; returns how many.
     ///
-    /// Every one in 16 is also opened: it must be refused, or give the right rows.
+    /// Some are also opened: that must fail, or give the right rows and answers.
     pub fn flip_bits(&self, start: u64, count: u64) -> Result<u64, Violation> {
         let disk = Disk::holding(&self.content, 0);
         let bits: u64 = self.content.values().map(|bytes| bytes.len() as u64 * 8).sum();
@@ -76,7 +85,7 @@ impl AtRest {
             };
             let at = bit as usize / 8;
             disk.poke(name, at, &[bytes[at] ^ (1 << (bit % 8))]);
-            self.judge(&disk, turn % 16 == 0, &format!("bit {bit} of {name}"))?;
+            self.judge(&disk, turn % OPENED_ONE_IN == 0, &format!("bit {bit} of {name}"))?;
             disk.poke(name, at, &bytes[at..=at]);
         }
         Ok(count)
@@ -91,11 +100,11 @@ impl AtRest {
             let logs = content.iter_mut().filter(|(name, _)| name.starts_with("log-"));
             let (name, bytes) = logs.last().expect("a log");
             let bit = random.below(bytes.len() * 8);
-            bytes[bit / 8] ^= 1 << (bit % 8);
+            Arc::make_mut(bytes)[bit / 8] ^= 1 << (bit % 8);
             let what = format!("bit {bit} of {name}, not closed");
             if let Ok(engine) = open(&Disk::holding(&content, 0)) {
-                if check::lsn_of(&engine) < self.sure {
-                    let (lsn, sure) = (check::lsn_of(&engine), self.sure);
+                if lsn_of(&engine) < self.sure {
+                    let (lsn, sure) = (lsn_of(&engine), self.sure);
                     let what = format!("{what}: it opens with {lsn} writes, {sure} were sure");
                     return Err(Violation::new(Breach::Undetected, what));
                 }
@@ -123,7 +132,8 @@ impl AtRest {
     }
 
     fn change(&self, content: &mut Content, name: &str, random: &mut SplitMix) -> &'static str {
-        let bytes = content.get_mut(name).expect("a file of it");
+        let file = content.get_mut(name).expect("a file of it");
+        let bytes = Arc::make_mut(file);
         let length = bytes.len();
         let block = (1 + random.below(512)).min(length);
         let at = random.below(length - block + 1);
@@ -159,7 +169,7 @@ impl AtRest {
             }
             _ => {
                 if let Some(foreign) = self.foreign.get(name) {
-                    *bytes = foreign.clone();
+                    *file = foreign.clone();
                 }
                 "another collection's"
             }
@@ -174,15 +184,24 @@ impl AtRest {
         if opens {
             let copy = Disk::holding(&disk.content(), 0);
             if let Ok(engine) = open(&copy) {
-                let rows = rows_of(&engine);
-                // A segment is read when its rows are asked for: an error then is as good.
-                let is_told = matches!(rows, Err(Unsound::Unreadable(_)));
-                if !is_told && rows.as_ref() != Ok(&self.rows) {
-                    let what = format!("{what}: it opens with other rows");
-                    return Err(Violation::new(Breach::Undetected, what));
-                }
+                self.compare(&engine, what)?;
             }
         }
         Ok(())
+    }
+
+    /// Errors: what opened in spite of a change has other rows, or answers otherwise. That it cannot
+    /// read them is as good: a segment is read when its rows are asked for.
+    fn compare(&self, engine: &Engine, what: &str) -> Result<(), Violation> {
+        let differs = |found: &Violation| {
+            Violation::new(Breach::Undetected, format!("{what}: it opens and {}", found.what))
+        };
+        if let Ok(Some(violation)) = unlike(engine, &self.script, WRITES) {
+            return Err(differs(&violation));
+        }
+        match answers::ask(engine, &self.script, WRITES, QUERIES) {
+            Err(violation) if violation.breach != Breach::Unread => Err(differs(&violation)),
+            _ => Ok(()),
+        }
     }
 }

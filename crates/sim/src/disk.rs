@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vstream_store::{Access, Buffer, Files, InFile, OutFile};
 use vstream_vector::SplitMix;
 
-/// Names and contents.
-pub type Content = BTreeMap<String, Vec<u8>>;
+/// Names and contents. Copies share the bytes of files until one of them changes.
+pub type Content = BTreeMap<String, Arc<Vec<u8>>>;
 /// Number of a file, whatever its name.
 pub type Inode = usize;
 
@@ -18,7 +18,7 @@ pub enum Event {
     /// A new file got a name.
     Create(String, Inode),
     /// Bytes were written at an offset.
-    Write(Inode, u64, Vec<u8>),
+    Write(Inode, u64, Arc<[u8]>),
     /// A file was cut.
     Cut(Inode, u64),
     /// A file's bytes were forced to the disk.
@@ -41,9 +41,24 @@ pub enum Event {
     Recovered(u64),
 }
 
+/// A call that fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Failing {
+    /// Calls before it.
+    pub calls: u32,
+    /// Calls that only read count, and may fail.
+    pub reads: bool,
+    /// The disk is full; otherwise EIO. A call that only reads gets EIO.
+    pub is_full: bool,
+    /// Every later call fails too, until the faults are changed.
+    pub stays: bool,
+}
+
 /// Faults to come.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
+    /// A call of any kind that fails and does nothing.
+    pub failing: Option<Failing>,
     /// Syncs until one fails, once, with EIO.
     pub sync_fails_in: Option<u32>,
     /// Bytes that still fit on the disk.
@@ -54,9 +69,11 @@ pub struct Faults {
 
 struct World {
     names: BTreeMap<String, Inode>,
-    contents: Vec<Vec<u8>>,
+    contents: Vec<Arc<Vec<u8>>>,
     trace: Vec<Event>,
     faults: Faults,
+    /// Calls that failed because of `faults.failing`.
+    failed: u64,
     /// The process is dead: what it still tries does not happen.
     dead: bool,
     random: SplitMix,
@@ -72,8 +89,8 @@ impl Disk {
         let names = content.keys().cloned().zip(0..).collect();
         let contents = content.values().cloned().collect();
         let (faults, random) = (Faults::default(), SplitMix(seed));
-        let (trace, dead) = (Vec::new(), false);
-        Disk(Arc::new(Mutex::new(World { names, contents, trace, faults, dead, random })))
+        let (trace, failed, dead) = (Vec::new(), 0, false);
+        Disk(Arc::new(Mutex::new(World { names, contents, trace, faults, failed, dead, random })))
     }
 
     /// Changes what will go wrong.
@@ -84,6 +101,11 @@ impl Disk {
     /// What will go wrong.
     pub fn faults(&self) -> Faults {
         self.world().faults.clone()
+    }
+
+    /// Calls that failed as [`Failing`] says.
+    pub fn failed(&self) -> u64 {
+        self.world().failed
     }
 
     /// Runs `end`, the end of a process that was killed: nothing of it reaches the disk. What was
@@ -99,7 +121,8 @@ impl Disk {
     pub fn poke(&self, name: &str, offset: usize, bytes: &[u8]) {
         let mut world = self.world();
         let inode = world.names[name];
-        world.contents[inode][offset..offset + bytes.len()].copy_from_slice(bytes);
+        let content = Arc::make_mut(&mut world.contents[inode]);
+        content[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Puts a mark into the trace.
@@ -125,11 +148,37 @@ impl Disk {
 }
 
 impl World {
-    fn alive(&self) -> io::Result<()> {
+    /// Before a call that changes something.
+    fn writes(&mut self) -> io::Result<()> {
         if self.dead {
             return Err(io::Error::other("the process is dead"));
         }
-        Ok(())
+        self.call(false)
+    }
+
+    /// Before a call that only reads.
+    fn reads(&mut self) -> io::Result<()> {
+        match self.faults.failing {
+            Some(Failing { reads: true, .. }) => self.call(true),
+            _ => Ok(()),
+        }
+    }
+
+    fn call(&mut self, is_read: bool) -> io::Result<()> {
+        let Some(failing) = &mut self.faults.failing else { return Ok(()) };
+        if failing.calls > 0 {
+            failing.calls -= 1;
+            return Ok(());
+        }
+        let Failing { is_full, stays, .. } = *failing;
+        self.failed += 1;
+        if !stays {
+            self.faults.failing = None;
+        }
+        match is_full && !is_read {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Err(io::Error::other("EIO of the simulation")),
+        }
     }
 
     fn inode(&self, name: &str) -> io::Result<Inode> {
@@ -152,25 +201,29 @@ impl World {
 impl Files for Disk {
     fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
         let mut world = self.world();
-        world.alive()?;
+        world.writes()?;
         let inode = world.contents.len();
-        world.contents.push(Vec::new());
+        world.contents.push(Arc::default());
         world.names.insert(name.to_owned(), inode);
         world.trace.push(Event::Create(name.to_owned(), inode));
         Ok(Box::new(Open { disk: self.clone(), inode }))
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        Ok(Box::new(Open { disk: self.clone(), inode: self.world().inode(name)? }))
+        let mut world = self.world();
+        world.reads()?;
+        Ok(Box::new(Open { disk: self.clone(), inode: world.inode(name)? }))
     }
 
     fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn InFile>> {
-        Ok(Arc::new(Open { disk: self.clone(), inode: self.world().inode(name)? }))
+        let mut world = self.world();
+        world.reads()?;
+        Ok(Arc::new(Open { disk: self.clone(), inode: world.inode(name)? }))
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
         let mut world = self.world();
-        world.alive()?;
+        world.writes()?;
         if !replace && world.names.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -182,7 +235,7 @@ impl Files for Disk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut world = self.world();
-        world.alive()?;
+        world.writes()?;
         world.inode(name)?;
         world.names.remove(name);
         world.trace.push(Event::Remove(name.to_owned()));
@@ -191,13 +244,14 @@ impl Files for Disk {
 
     fn sync_names(&self) -> io::Result<()> {
         let mut world = self.world();
-        world.alive()?;
+        world.writes()?;
         world.trace.push(Event::SyncNames);
         Ok(())
     }
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        let world = self.world();
+        let mut world = self.world();
+        world.reads()?;
         let length = |inode: &Inode| world.contents[*inode].len() as u64;
         Ok(world.names.iter().map(|(name, inode)| (name.clone(), length(inode))).collect())
     }
@@ -211,7 +265,7 @@ struct Open {
 impl OutFile for Open {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut world = self.disk.world();
-        world.alive()?;
+        world.writes()?;
         let mut part = world.part(bytes.len())?;
         if let Some(room) = &mut world.faults.room {
             // A disk fills up in the middle of a write.
@@ -222,31 +276,37 @@ impl OutFile for Open {
             }
         }
         let offset = world.contents[self.inode].len() as u64;
-        world.contents[self.inode].extend_from_slice(&bytes[..part]);
-        world.trace.push(Event::Write(self.inode, offset, bytes[..part].to_vec()));
+        Arc::make_mut(&mut world.contents[self.inode]).extend_from_slice(&bytes[..part]);
+        world.trace.push(Event::Write(self.inode, offset, bytes[..part].into()));
         Ok(part)
     }
 
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut world = self.disk.world();
-        world.alive()?;
+        world.writes()?;
         let start = offset as usize;
-        world.contents[self.inode][start..start + bytes.len()].copy_from_slice(bytes);
-        world.trace.push(Event::Write(self.inode, offset, bytes.to_vec()));
+        let content = Arc::make_mut(&mut world.contents[self.inode]);
+        content[start..start + bytes.len()].copy_from_slice(bytes);
+        world.trace.push(Event::Write(self.inode, offset, bytes.into()));
         Ok(())
     }
 
     fn cut(&mut self, bytes: u64) -> io::Result<()> {
         let mut world = self.disk.world();
-        world.alive()?;
-        world.contents[self.inode].truncate(bytes as usize);
+        world.writes()?;
+        Arc::make_mut(&mut world.contents[self.inode]).truncate(bytes as usize);
         world.trace.push(Event::Cut(self.inode, bytes));
         Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
         let mut world = self.disk.world();
-        world.alive()?;
+        if let Err(error) = world.writes() {
+            if !world.dead {
+                world.trace.push(Event::SyncFailed(self.inode));
+            }
+            return Err(error);
+        }
         let fails = world.faults.sync_fails_in == Some(0);
         world.faults.sync_fails_in = match world.faults.sync_fails_in {
             Some(0) | None => None,
@@ -268,6 +328,7 @@ impl InFile for Open {
 
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
         let mut world = self.disk.world();
+        world.reads()?;
         let part = world.part(bytes)?;
         let content = &world.contents[self.inode];
         let start = (offset as usize).min(content.len());

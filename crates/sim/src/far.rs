@@ -15,23 +15,34 @@ use vstream_store::remote::{
 use vstream_store::{ErrorKind, FileStore, Store, Syncing};
 use vstream_vector::SplitMix;
 
-use crate::check::{self, compare, lsn_of, settings, Breach, Violation};
-use crate::crash::{Promise, Walk};
+use crate::answers::{self, Recall};
+use crate::check::{self, compare, guarded, lsn_of, unlike, Breach, Checked, Violation};
+use crate::crash::{fingerprint, Promise, Seen, Walk};
 use crate::disk::{Content, Disk, Event};
 use crate::network::{Network, Weather};
-use crate::script::{apply, rows_of, Rows, Script, Unsound, FEW_IDS};
+use crate::script::{adjust, settings, Script};
 
-/// Writes of the collection that is pushed, and those after it is opened again.
-const WRITES: u64 = 60;
+/// Ids of the collection that is pushed, its writes, and those after it is opened again: several
+/// segments with marks, and a log.
+const IDS: usize = 800;
+const WRITES: u64 = 1_200;
 const WRITES_AFTER: u64 = 12;
+/// Writes between two commits of it.
+const COMMIT_EVERY: u64 = 20;
+/// Of a restoring disk: one step in this many is crashed.
+const STEP_ONE_IN: usize = 3;
+/// Exact and approximate queries of every state.
+const QUERIES: (usize, usize) = (1, 2);
 /// Tries of a process that finds no answer in time: more than a fair network needs.
 const PATIENCE: usize = 50;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Travelled {
-    /// States after a crash, of pushes and of restores, that were looked at.
-    pub states: u64,
+    /// Distinct states after a crash of restores, and what approximate queries found there.
+    pub checked: Checked,
+    /// Deaths of pushes, after which the object store was looked at.
+    pub deaths: u64,
     /// Requests that met a fault.
     pub faults: u64,
     /// Bits that were flipped on the way or at rest.
@@ -57,10 +68,9 @@ fn patiently<T>(
     Err(refused(format!("{what}: no answer in {PATIENCE} tries")))
 }
 
-/// The collection of a seed, closed, and what it held after each write.
+/// The collection of a seed, closed, and what was written to it.
 struct Made {
     disk: Disk,
-    models: Vec<Rows>,
     script: Script,
 }
 
@@ -73,27 +83,35 @@ fn made(seed: u64) -> Result<Made, Violation> {
     let disk = Disk::holding(&Content::new(), seed);
     let engine = Engine::create_in_store(check::store(&disk), settings(seed), journaling(), seed);
     let mut engine = engine.map_err(failed)?;
-    let (mut script, mut models) = (Script::new(seed, FEW_IDS), vec![Rows::new()]);
-    for write in 0..WRITES {
-        apply(&mut engine, script.step()).map_err(failed)?;
-        models.push(script.rows().clone());
-        engine.commit().map_err(failed)?;
+    let mut script = Script::new(seed, IDS);
+    script.extend_to(WRITES + WRITES_AFTER);
+    for write in 1..=WRITES {
+        script.apply(&mut engine, write).map_err(failed)?;
+        if write % COMMIT_EVERY == 0 {
+            engine.commit().map_err(failed)?;
+        }
         if write == WRITES / 2 {
             engine.checkpoint().map_err(failed)?;
         }
     }
     engine.close().map_err(failed)?;
-    Ok(Made { disk, models, script })
+    Ok(Made { disk, script })
 }
 
-/// Pushes, restores and damages the collection of `seed`.
-pub fn there_and_back(seed: u64) -> Result<Travelled, Violation> {
+/// Pushes, restores and damages the collection of `seed`; states that were `seen` are passed over.
+pub fn there_and_back(seed: u64, seen: &Seen) -> Result<Travelled, Violation> {
+    guarded(|| travel(seed, seen))
+}
+
+fn travel(seed: u64, seen: &Seen) -> Result<Travelled, Violation> {
     let mut random = SplitMix(seed);
     let made = made(seed)?;
     let network = Network::new(MemoryObjects::new(), random.next());
     let mut travelled = Travelled::default();
     let contents = go(&made, &network, &mut random, &mut travelled)?;
-    come_back(&made, &network, &contents, &mut random, &mut travelled)?;
+    let beyond = Beyond { made: &made, network: &network, contents: &contents, seen };
+    beyond.come_back(&mut random, &mut travelled)?;
+    travelled.checked.recall.judge(settings(seed).recall_target)?;
     damage(&made, &network, &contents, &mut random, &mut travelled)?;
     let (faults, flips) = network.counts();
     travelled.faults = faults;
@@ -122,7 +140,7 @@ fn go(
         for number in numbers(&store).map_err(|e| refused(e.to_string()))? {
             whole(&store, number)?;
         }
-        travelled.states += 1;
+        travelled.deaths += 1;
     }
     network.set(Weather { faults_percent, ..Weather::default() });
     let store = network.store(random.next());
@@ -164,111 +182,140 @@ fn directory(
 
 fn open(store: FileStore) -> Result<Engine, vstream_engine::Error> {
     Engine::open_in_store(store, &mut |settings, journaling| {
-        settings.recall_guard = false;
+        adjust(settings);
         journaling.background = false;
     })
 }
 
-/// Restores with writes between the files, and looks at every crash on the way.
-fn come_back(
-    made: &Made,
-    network: &Network,
-    contents: &Contents,
-    random: &mut SplitMix,
-    travelled: &mut Travelled,
-) -> Result<(), Violation> {
-    let lsn = made.script.lsn();
-    network.set(Weather { faults_percent: random.below(30), ..Weather::default() });
-    let disk = Disk::holding(&Content::new(), random.next());
-    let seed = random.next();
-    let begun = patiently("begin", || directory(&disk, network, contents, seed))?;
-    let (Some(restore), store) = begun else {
-        return Err(refused("an empty disk is no collection"));
-    };
-    for _ in 0..random.below(3) {
-        patiently("fetch", || restore.fetch_next())?;
+/// A snapshot beyond a network, and what must be in it.
+struct Beyond<'a> {
+    made: &'a Made,
+    network: &'a Network,
+    contents: &'a Contents,
+    seen: &'a Seen,
+}
+
+impl Beyond<'_> {
+    /// Restores with writes between the files, and looks at every crash on the way.
+    fn come_back(&self, random: &mut SplitMix, travelled: &mut Travelled) -> Result<(), Violation> {
+        self.network.set(Weather { faults_percent: random.below(30), ..Weather::default() });
+        let disk = Disk::holding(&Content::new(), random.next());
+        let seed = random.next();
+        self.use_while_it_comes(&disk, seed, random)?;
+        self.network.set(Weather::default());
+        let first = Promise { made: true, lsn: WRITES..=WRITES };
+        let mut walk = Walk::new(&Content::new(), first, seed);
+        for event in disk.trace() {
+            if !walk.step(&event) || random.below(STEP_ONE_IN) > 0 {
+                continue;
+            }
+            let promise = walk.promise().clone();
+            for state in walk.states() {
+                travelled.checked.add(self.check(&state, &promise)?);
+            }
+        }
+        Ok(())
     }
-    let mut engine = None;
+
+    /// Opens what comes over the network, writes to it and fetches files, in turns.
+    fn use_while_it_comes(
+        &self,
+        disk: &Disk,
+        seed: u64,
+        random: &mut SplitMix,
+    ) -> Result<(), Violation> {
+        let Beyond { made, network, contents, .. } = *self;
+        let begun = patiently("begin", || directory(disk, network, contents, seed))?;
+        let (Some(restore), store) = begun else {
+            return Err(refused("an empty disk is no collection"));
+        };
+        for _ in 0..random.below(3) {
+            patiently("fetch", || restore.fetch_next())?;
+        }
+        let mut engine = open_patiently(&store)?;
+        disk.mark(Event::Recovered(WRITES));
+        compare(&engine, &Promise { made: true, lsn: WRITES..=WRITES }, &made.script)?;
+        for lsn in WRITES + 1..=WRITES + WRITES_AFTER {
+            disk.mark(Event::Issued(lsn));
+            let done = made.script.apply(&mut engine, lsn).and_then(|()| engine.commit());
+            done.map_err(|e| refused(format!("no writes while it is restored: {e}")))?;
+            disk.mark(Event::Acked(lsn));
+            match random.below(4) {
+                0 => drop(patiently("fetch", || restore.fetch_next())?),
+                1 if random.below(3) == 0 => {
+                    engine.checkpoint().map_err(|e| refused(format!("no checkpoint: {e}")))?;
+                }
+                _ => {}
+            }
+        }
+        while patiently("fetch", || restore.fetch_next())? {}
+        disk.kill(|| drop((engine, store, restore)));
+        Ok(())
+    }
+
+    fn check(&self, state: &Content, promise: &Promise) -> Result<Checked, Violation> {
+        let fingerprint = fingerprint(state);
+        match self.seen.find(fingerprint) {
+            Some(Some(lsn)) => promise.judge(lsn).map(|()| Checked::default()),
+            _ => {
+                let (lsn, recall) = self.resume(state, promise)?;
+                self.seen.note(fingerprint, Some(lsn));
+                Ok(Checked { states: 1, recall })
+            }
+        }
+    }
+
+    /// Another process goes on with what a crash left; returns how many writes it found.
+    fn resume(&self, state: &Content, promise: &Promise) -> Result<(u64, Recall), Violation> {
+        let Beyond { made, network, contents, .. } = *self;
+        let disk = Disk::holding(state, 1);
+        let names: Vec<&String> = state.keys().collect();
+        let (restore, store) = directory(&disk, network, contents, 1)
+            .map_err(|e| refused(format!("does not go on with {names:?}: {e}")))?;
+        let engine =
+            open(store).map_err(|e| refused(format!("does not open with {names:?}: {e}")))?;
+        let lsn = compare(&engine, promise, &made.script)?;
+        let recall = answers::ask(&engine, &made.script, lsn, QUERIES)?;
+        if let Some(restore) = restore {
+            while restore.fetch_next().map_err(|e| refused(format!("does not end: {e}")))? {}
+        }
+        disk.kill(|| drop(engine));
+        let engine = check::open(&disk).map_err(|e| refused(format!("does not open here: {e}")))?;
+        compare(&engine, &Promise { made: true, lsn: lsn..=lsn }, &made.script)?;
+        disk.kill(|| drop(engine));
+        Ok((lsn, recall))
+    }
+}
+
+fn open_patiently(store: &FileStore) -> Result<Engine, Violation> {
     for _ in 0..PATIENCE {
         match open(store.clone()) {
-            Ok(opened) => engine = Some(opened),
-            Err(error) if error.kind() == vstream_engine::ErrorKind::Unavailable => continue,
+            Ok(engine) => return Ok(engine),
+            Err(error) if error.kind() == vstream_engine::ErrorKind::Unavailable => {}
             Err(error) => return Err(refused(format!("does not open far away: {error}"))),
         }
-        break;
     }
-    let mut engine = engine.ok_or_else(|| refused("does not open: no answer ever"))?;
-    disk.mark(Event::Recovered(lsn));
-    let exactly = Promise { made: true, lsn: lsn..=lsn };
-    compare(&engine, &exactly, &made.models)?;
-    let (mut script, mut models) = (made.script.clone(), made.models.clone());
-    for _ in 0..WRITES_AFTER {
-        let write = script.step();
-        models.push(script.rows().clone());
-        disk.mark(Event::Issued(script.lsn()));
-        let done = apply(&mut engine, write).and_then(|()| engine.commit());
-        done.map_err(|e| refused(format!("no writes while it is restored: {e}")))?;
-        disk.mark(Event::Acked(script.lsn()));
-        match random.below(4) {
-            0 => drop(patiently("fetch", || restore.fetch_next())?),
-            1 if random.below(3) == 0 => {
-                engine.checkpoint().map_err(|e| refused(format!("no checkpoint: {e}")))?;
-            }
-            _ => {}
-        }
-    }
-    while patiently("fetch", || restore.fetch_next())? {}
-    disk.kill(|| drop((engine, store, restore)));
-    network.set(Weather::default());
-    let first = Promise { made: true, lsn: lsn..=lsn };
-    let mut walk = Walk::new(&Content::new(), first, seed);
-    for event in disk.trace() {
-        if !walk.step(&event) || random.below(3) > 0 {
-            continue;
-        }
-        let promise = walk.promise().clone();
-        for state in walk.states() {
-            travelled.states += 1;
-            resume(&state, network, contents, &promise, &models)?;
-        }
-    }
-    Ok(())
+    Err(refused("does not open: no answer ever"))
 }
 
-/// Another process goes on with what a crash left.
-fn resume(
-    state: &Content,
-    network: &Network,
-    contents: &Contents,
-    promise: &Promise,
-    models: &[Rows],
-) -> Result<(), Violation> {
-    let disk = Disk::holding(state, 1);
-    let names: Vec<&String> = state.keys().collect();
-    let (restore, store) = directory(&disk, network, contents, 1)
-        .map_err(|e| refused(format!("does not go on with {names:?}: {e}")))?;
-    let engine = open(store).map_err(|e| refused(format!("does not open with {names:?}: {e}")))?;
-    compare(&engine, promise, models)?;
-    if let Some(restore) = restore {
-        while restore.fetch_next().map_err(|e| refused(format!("does not end: {e}")))? {}
-    }
-    let lsn = lsn_of(&engine);
-    disk.kill(|| drop(engine));
-    let engine = check::open(&disk).map_err(|e| refused(format!("does not open here: {e}")))?;
-    compare(&engine, &Promise { made: true, lsn: lsn..=lsn }, models)?;
-    disk.kill(|| drop(engine));
-    Ok(())
-}
-
-/// Errors: an engine has other rows than were pushed.
+/// Errors: an engine has other rows than were pushed, or answers otherwise. That it cannot read
+/// them is as good: a segment is read when its rows are asked for.
 fn right(made: &Made, engine: &Engine, what: &str) -> Result<(), Violation> {
-    let rows = rows_of(engine);
-    // A segment is read when its rows are asked for: an error then is as good.
-    let is_told = matches!(rows, Err(Unsound::Unreadable(_)));
-    if is_told || rows.as_ref() == Ok(made.script.rows()) {
-        return Ok(());
+    let differs = |found: &Violation| {
+        Violation::new(Breach::Undetected, format!("{what}: it opens and {}", found.what))
+    };
+    match unlike(engine, &made.script, WRITES) {
+        Ok(Some(violation)) => return Err(differs(&violation)),
+        Ok(None) if lsn_of(engine) != WRITES => {
+            let what = format!("{what}: it opens with {} writes", lsn_of(engine));
+            return Err(Violation::new(Breach::Undetected, what));
+        }
+        Ok(None) | Err(_) => {}
     }
-    Err(Violation::new(Breach::Undetected, format!("{what}: it opens with other rows")))
+    match answers::ask(engine, &made.script, WRITES, QUERIES) {
+        Err(violation) if violation.breach != Breach::Unread => Err(differs(&violation)),
+        _ => Ok(()),
+    }
 }
 
 /// Flips bits on the way, then at rest.
@@ -345,7 +392,7 @@ fn flip_at_rest(
             disk.kill(|| drop(engine));
         }
         while matches!(restore.fetch_next(), Ok(true)) {}
-        if disk.content().get(&file.name) == Some(&bad) {
+        if disk.content().get(&file.name).is_some_and(|bytes| **bytes == bad) {
             return Err(Violation::new(Breach::Undetected, format!("{what}: fetched")));
         }
     }

@@ -6,19 +6,27 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use vstream_engine::{Durability, Engine, Journaling};
+use vstream_engine::{Defect, Durability, Engine, Journaling};
 use vstream_vector::SplitMix;
 
-use crate::check::{lsn_of, settings, Breach, Violation};
-use crate::script::{apply, rows_of, Script};
+use crate::answers::{self, Recall};
+use crate::check::{compare, lsn_of, Breach, Violation};
+use crate::crash::Promise;
+use crate::script::{adjust, settings, Script, Shape};
 
-const IDS: usize = 400;
-/// Small, so that a base image is under way at most kills.
+/// Small, so that a base image or a segment is under way at most kills.
 const LOG_BYTES_MAX: u64 = 20_000;
+/// Writes of a commit while every id is written once.
+const LOAD_WRITES: u64 = 200;
+/// What the child is killed by.
+const SIGKILL: i32 = 9;
+/// Exact and approximate queries after each kill.
+const QUERIES: (usize, usize) = (1, 4);
 
 /// The child: writes until it is killed. Errors: what the engine refused.
 pub fn child(dir: &Path, seed: u64) -> Result<(), vstream_engine::Error> {
@@ -26,81 +34,121 @@ pub fn child(dir: &Path, seed: u64) -> Result<(), vstream_engine::Error> {
         Journaling { durability: Durability::Sync, log_bytes_max: LOG_BYTES_MAX, background: true };
     let is_there = dir.join("COLLECTION").exists();
     let mut engine = if is_there {
-        Engine::open(dir)?
+        Engine::open_with(dir, &mut |settings, _| adjust(settings))?
     } else {
         Engine::create_in(dir, settings(seed), journaling)?
     };
-    let mut script = Script::after(seed, IDS, lsn_of(&engine));
+    let ids = Shape::of(seed).ids();
+    let (mut script, mut lsn) = (Script::new(seed, ids), lsn_of(&engine));
     let mut out = io::stdout();
     loop {
         // The parent reads whole lines; a pipe that nobody reads ends the child.
-        if writeln!(out, "{}", script.lsn()).and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "{lsn}").and_then(|()| out.flush()).is_err() {
             return Ok(());
         }
-        for _ in 0..1 + script.lsn() % 4 {
-            apply(&mut engine, script.step())?;
+        let writes = if lsn < ids as u64 { LOAD_WRITES } else { 1 + lsn % 4 };
+        script.extend_to(lsn + writes);
+        for _ in 0..writes {
+            script.apply(&mut engine, lsn + 1)?;
+            lsn += 1;
         }
         engine.commit()?;
     }
 }
 
-/// Kills `count` children of `program` (which calls [`child`] for `child DIR SEED`), one after the
-/// other, in a directory of its own below `place`. Returns how many, all of them.
-pub fn kill(program: &Path, place: &Path, seed: u64, count: u64) -> Result<u64, Violation> {
-    let failed = |what: &str, e: io::Error| Violation::new(Breach::Refused, format!("{what}: {e}"));
-    let dir = tempfile::tempdir_in(place).map_err(|e| failed("no directory", e))?;
-    let copy = tempfile::tempdir_in(place).map_err(|e| failed("no directory", e))?;
-    let mut random = SplitMix(seed);
-    let mut acked = 0;
-    for turn in 0..count {
-        let mut command = Command::new(program);
-        command.args(["child", &dir.path().display().to_string(), &seed.to_string()]);
-        let spawned = command.stdout(Stdio::piped()).spawn();
-        let mut process = spawned.map_err(|e| failed("cannot start the child", e))?;
+/// Children that are killed one after the other, in a directory of their own.
+pub struct Killer<'a> {
+    /// Which calls [`child`] for `child DIR SEED [DEFECT]`.
+    pub program: &'a Path,
+    /// Where the directory is made.
+    pub place: &'a Path,
+    /// Of the writes and the moments.
+    pub seed: u64,
+    /// What is wrong with the children, if anything.
+    pub defect: Option<Defect>,
+}
+
+/// What was killed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Killed {
+    /// Processes that this one ended with signal 9; there was no other death.
+    pub kills: u64,
+    /// Rows of approximate answers afterwards.
+    pub recall: Recall,
+}
+
+impl Killer<'_> {
+    /// Kills `count` children. Errors: a promise was broken, or a child died otherwise.
+    pub fn run(&self, count: u64) -> Result<Killed, Violation> {
+        let dir = tempfile::tempdir_in(self.place).map_err(|e| failed("no directory", &e))?;
+        let copy = tempfile::tempdir_in(self.place).map_err(|e| failed("no directory", &e))?;
+        let mut random = SplitMix(self.seed);
+        let mut script = Script::new(self.seed, Shape::of(self.seed).ids());
+        let (mut killed, mut acked) = (Killed::default(), 0);
+        for turn in 0..count {
+            acked = self.kill(dir.path(), &mut random)?.unwrap_or(acked);
+            killed.kills += 1;
+            if !dir.path().join("COLLECTION").exists() && acked == 0 {
+                continue;
+            }
+            let looks_at = if turn % 2 == 0 {
+                mirror(dir.path(), copy.path()).map_err(|e| failed("no copy", &e))?;
+                copy.path()
+            } else {
+                dir.path()
+            };
+            let seen = look(looks_at, &mut script, acked)
+                .map_err(|v| Violation::new(v.breach, format!("kill {turn}: {}", v.what)))?;
+            killed.recall.add(seen);
+        }
+        Ok(killed)
+    }
+
+    /// Starts a child and kills it at some moment; returns what it acknowledged last, if anything.
+    fn kill(&self, dir: &Path, random: &mut SplitMix) -> Result<Option<u64>, Violation> {
+        let mut command = Command::new(self.program);
+        command.args(["child", &dir.display().to_string(), &self.seed.to_string()]);
+        command.args(self.defect.map(|defect| format!("{defect:?}")));
+        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut process = spawned.map_err(|e| failed("cannot start the child", &e))?;
         let mut lines = BufReader::new(process.stdout.take().expect("a pipe"));
         let mut told = String::new();
         if random.below(4) > 0 {
             for _ in 0..random.below(20) {
                 let read = lines.read_line(&mut told);
-                read.map_err(|e| failed("the child's pipe", e))?;
+                read.map_err(|e| failed("the child's pipe", &e))?;
             }
         }
         std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
-        let killed = process.kill().and_then(|()| process.wait());
-        killed.map_err(|e| failed("cannot kill the child", e))?;
+        let ended = process.kill().and_then(|()| process.wait());
+        let ended = ended.map_err(|e| failed("cannot kill the child", &e))?;
+        if ended.signal() != Some(SIGKILL) {
+            let mut said = String::new();
+            // Best effort: how it ended is told in any case.
+            let _ = process.stderr.take().expect("a pipe").read_to_string(&mut said);
+            let what = format!("a child ended by itself with {ended}: {}", said.trim());
+            return Err(Violation::new(Breach::Refused, what));
+        }
         let read = lines.read_to_string(&mut told);
-        read.map_err(|e| failed("the child's pipe", e))?;
+        read.map_err(|e| failed("the child's pipe", &e))?;
         // What comes after the last end of line was not told whole.
         let whole = told.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        acked = whole.lines().filter_map(|line| line.parse().ok()).next_back().unwrap_or(acked);
-        if !dir.path().join("COLLECTION").exists() && acked == 0 {
-            continue;
-        }
-        let looks_at = if turn % 2 == 0 {
-            mirror(dir.path(), copy.path()).map_err(|e| failed("no copy", e))?;
-            copy.path()
-        } else {
-            dir.path()
-        };
-        look(looks_at, seed, acked)
-            .map_err(|v| Violation::new(v.breach, format!("kill {turn}: {}", v.what)))?;
+        Ok(whole.lines().filter_map(|line| line.parse().ok()).next_back())
     }
-    Ok(count)
+}
+
+fn failed(what: &str, error: &io::Error) -> Violation {
+    Violation::new(Breach::Refused, format!("{what}: {error}"))
 }
 
 /// Opens what a child left and compares it with the script.
-fn look(dir: &Path, seed: u64, acked: u64) -> Result<(), Violation> {
-    let engine = Engine::open(dir)
+fn look(dir: &Path, script: &mut Script, acked: u64) -> Result<Recall, Violation> {
+    let engine = Engine::open_with(dir, &mut |settings, _| adjust(settings))
         .map_err(|e| Violation::new(Breach::Refused, format!("does not open: {e}")))?;
     let lsn = lsn_of(&engine);
-    if lsn < acked {
-        return Err(Violation::new(Breach::Lost, format!("{acked} was acknowledged, {lsn} is")));
-    }
-    let found = rows_of(&engine).map_err(Violation::from)?;
-    if found != *Script::after(seed, IDS, lsn).rows() {
-        return Err(Violation::new(Breach::Ghost, format!("other rows after write {lsn}")));
-    }
-    Ok(())
+    script.extend_to(lsn);
+    compare(&engine, &Promise { made: true, lsn: acked..=lsn }, script)?;
+    answers::ask(&engine, script, lsn, QUERIES)
 }
 
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {

@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::{json, Value};
 
+use crate::answers::Recall;
 use crate::check::{Breach, Violation};
-use crate::damage::AtRest;
 use crate::far::Travelled;
-use crate::simulation::{crash_everywhere, Crashed};
-use vstream_engine::{set_defect, Defect};
+use crate::kill::Killed;
+use crate::simulation::Crashed;
 
 /// Totals of a run.
 #[derive(Clone, Debug, Default)]
@@ -22,10 +22,14 @@ pub struct Totals {
     pub crash_states: u64,
     /// Faults that were injected while workloads ran.
     pub faults: u64,
-    /// Processes that were killed.
+    /// Deaths of pushes, after which an object store was looked at.
+    pub deaths: u64,
+    /// Processes that were ended by signal 9.
     pub kills: u64,
     /// Changes to bytes at rest.
     pub corruptions: u64,
+    /// Rows of approximate answers.
+    pub recall: Recall,
     /// Broken promises, by kind.
     pub breaches: BTreeMap<Breach, u64>,
 }
@@ -34,15 +38,24 @@ impl Totals {
     /// Adds what a seed went through.
     pub fn add(&mut self, crashed: Crashed) {
         self.seeds += 1;
-        self.crash_states += crashed.states;
+        self.crash_states += crashed.checked.states;
+        self.recall.add(crashed.checked.recall);
         self.faults += crashed.faults;
     }
 
     /// Adds what a seed went through on its way to an object store and back.
     pub fn travel(&mut self, travelled: Travelled) {
-        self.crash_states += travelled.states;
+        self.crash_states += travelled.checked.states;
+        self.recall.add(travelled.checked.recall);
+        self.deaths += travelled.deaths;
         self.faults += travelled.faults;
         self.corruptions += travelled.flips;
+    }
+
+    /// Adds processes that were killed.
+    pub fn bury(&mut self, killed: Killed) {
+        self.kills += killed.kills;
+        self.recall.add(killed.recall);
     }
 
     /// Adds the totals of another part of the run.
@@ -50,7 +63,9 @@ impl Totals {
         self.seeds += other.seeds;
         self.crash_states += other.crash_states;
         self.faults += other.faults;
+        self.deaths += other.deaths;
         self.kills += other.kills;
+        self.recall.add(other.recall);
         self.corruptions += other.corruptions;
         for (breach, count) in &other.breaches {
             *self.breaches.entry(*breach).or_default() += count;
@@ -73,6 +88,7 @@ impl Totals {
         let count = |breach| self.breaches.get(&breach).copied().unwrap_or(0);
         json!({
             "crash_states": self.crash_states,
+            "push_deaths": self.deaths,
             "kills": self.kills,
             "corruptions": self.corruptions,
             "undetected": count(Breach::Undetected),
@@ -80,6 +96,9 @@ impl Totals {
             "ghosts": count(Breach::Ghost),
             "duplicates": count(Breach::Duplicate),
             "refused": count(Breach::Refused),
+            "blind": count(Breach::Blind),
+            "unread": count(Breach::Unread),
+            "recall": (self.recall.share() * 1e4).round() / 1e4,
             "faults": self.faults,
             "seeds": self.seeds,
             "defects_caught": format!("{}/{}", defects.0, defects.1),
@@ -97,7 +116,7 @@ impl Totals {
         let mut file = std::fs::File::options().append(true).open(path)?;
         writeln!(
             file,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {:.4} | {} | {} |",
             said("date", &["-u", "+%F %H:%M"]),
             said("git", &["rev-parse", "--short", "HEAD"]),
             first_seed,
@@ -106,26 +125,9 @@ impl Totals {
             self.faults,
             self.kills,
             self.corruptions,
+            self.recall.share(),
             line["defects_caught"].as_str().unwrap_or_default(),
             self.violations(),
         )
     }
-}
-
-/// The first seed from `first` on whose lab notices `defect`, of `seeds` seeds; and how.
-pub fn caught(defect: Defect, first: u64, seeds: u64) -> Option<(u64, Violation)> {
-    set_defect(Some(defect));
-    let found = (first..first + seeds).find_map(|seed| Some((seed, whole_lab(seed).err()?)));
-    set_defect(None);
-    found
-}
-
-/// Crashes and damage of one seed.
-fn whole_lab(seed: u64) -> Result<(), Violation> {
-    crash_everywhere(seed)?;
-    let at_rest = AtRest::new(seed)?;
-    at_rest.flip_bits(seed, 300)?;
-    at_rest.mangle(seed, 300)?;
-    at_rest.flip_unclosed(seed, 30)?;
-    Ok(())
 }

@@ -9,9 +9,11 @@
 //! partitions; it is explored, not run.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod check;
 pub mod crash;
 pub mod damage;
+pub mod defects;
 pub mod disk;
 pub mod far;
 #[cfg(test)]

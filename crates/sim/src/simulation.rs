@@ -1,18 +1,26 @@
 //! One seed: a workload on a simulated disk, crashed after every step of input and output.
 
-use std::collections::HashSet;
-
-use vstream_engine::{Durability, Engine, Journaling};
+use vstream_engine::{Durability, Engine, Error, Journaling};
 use vstream_vector::SplitMix;
-use xxhash_rust::xxh3::Xxh3;
 
-use crate::check::{self, check, compare, Breach, Depth, Violation};
-use crate::crash::{Promise, Walk};
-use crate::disk::{Content, Disk, Event, Faults};
-use crate::script::{apply, rows_of, Rows, Script, FEW_IDS};
+use crate::answers::{self, Recall};
+use crate::check::{self, compare, guarded, Breach, Checked, Depth, Oracle, Violation};
+use crate::crash::{Promise, Seen, Walk};
+use crate::disk::{Content, Disk, Event, Failing, Faults};
+use crate::script::{settings, Script, Shape};
 
-/// Steps of a workload: a batch of writes and what follows it.
+/// Steps of a workload, after every id was written once: a batch of writes and what follows it.
 const TURNS: usize = 24;
+/// Writes of a batch while every id is written once, and at most afterwards.
+const LOAD_WRITES: usize = 100;
+const TURN_WRITES: usize = 60;
+/// Calls after which one fails at the latest: there are far fewer writes than reads.
+const WRITE_CALLS: usize = 16;
+const ALL_CALLS: usize = 200;
+/// Exact and approximate queries after every turn.
+const QUERIES: (usize, usize) = (1, 4);
+/// While every id is written once, one step in this many is crashed.
+const LOAD_ONE_IN: u64 = 40;
 /// One state in this many is written to again, and one in that many crashed in its recovery.
 const WRITE_ONE_IN: u64 = 8;
 const RECOVERY_ONE_IN: u64 = 24;
@@ -21,44 +29,54 @@ const RECOVERY_ONE_IN: u64 = 24;
 pub struct Played {
     /// Everything it did to its disk.
     pub trace: Vec<Event>,
-    /// What must be there after each write, by LSN.
-    pub models: Vec<Rows>,
-    /// Steps at which a fault was injected.
+    /// Steps of the trace until every id was written once.
+    pub loaded: usize,
+    /// What was written.
+    pub script: Script,
+    /// Calls that failed, and other faults that were injected.
     pub faults: u64,
+    /// Rows of approximate answers on the way.
+    pub recall: Recall,
 }
 
 /// Plays the workload of `seed`, with its faults; compares after every restart on the way.
 pub fn play(seed: u64) -> Result<Played, Violation> {
+    guarded(|| play_inside(seed))
+}
+
+fn play_inside(seed: u64) -> Result<Played, Violation> {
     let mut random = SplitMix(seed ^ 0x5eed);
     let durability = match random.below(5) {
         0 => Durability::ASYNC,
         1 => Durability::None,
         _ => Durability::Sync,
     };
-    let log_bytes_max = 200 + random.below(2_000) as u64;
+    let log_bytes_max = 4_000 + random.below(40_000) as u64;
     let journaling = Journaling { durability, log_bytes_max, background: false };
     let disk = Disk::holding(&Content::new(), seed);
     disk.set_faults(Faults { short: random.below(3) == 0, ..Faults::default() });
-    let made =
-        Engine::create_in_store(check::store(&disk), check::settings(seed), journaling, seed);
+    let made = Engine::create_in_store(check::store(&disk), settings(seed), journaling, seed);
     let engine = made.map_err(|e| refused(&format!("cannot be made: {e}")))?;
     disk.mark(Event::Made);
-    let script = Script::new(seed, FEW_IDS);
     let mut player = Player {
         disk,
-        seed,
         engine: Some(engine),
-        models: vec![Rows::new()],
-        script,
+        script: Script::new(seed, Shape::of(seed).ids()),
+        lsn: 0,
         acked: 0,
         is_sync: durability == Durability::Sync,
         faults: 0,
+        recall: Recall::default(),
     };
+    player.load()?;
+    let loaded = player.disk.trace().len();
     for _ in 0..TURNS {
         player.turn(&mut random)?;
     }
     player.stop()?;
-    Ok(Played { trace: player.disk.trace(), models: player.models, faults: player.faults })
+    let Player { disk, mut script, faults, recall, lsn, .. } = player;
+    script.extend_to(lsn + 8);
+    Ok(Played { trace: disk.trace(), loaded, script, faults: faults + disk.failed(), recall })
 }
 
 fn refused(what: &str) -> Violation {
@@ -67,47 +85,91 @@ fn refused(what: &str) -> Violation {
 
 struct Player {
     disk: Disk,
-    seed: u64,
     engine: Option<Engine>,
-    models: Vec<Rows>,
     script: Script,
+    /// Writes so far.
+    lsn: u64,
     acked: u64,
     is_sync: bool,
     faults: u64,
+    recall: Recall,
 }
 
 impl Player {
+    /// Writes every id once.
+    fn load(&mut self) -> Result<(), Violation> {
+        while self.lsn < self.script.ids as u64 {
+            self.write(LOAD_WRITES)?;
+            self.attempt(self.is_sync, Engine::commit)?;
+        }
+        self.look()
+    }
+
     fn turn(&mut self, random: &mut SplitMix) -> Result<(), Violation> {
-        if random.below(8) == 0 {
-            self.faults += 1;
-            let mut faults = self.disk.faults();
-            match random.below(2) {
-                0 => faults.sync_fails_in = Some(random.below(5) as u32),
-                _ => faults.room = Some(random.below(700)),
-            }
-            self.disk.set_faults(faults);
+        if random.below(2) == 0 {
+            self.draw_fault(random);
         }
-        for _ in 0..1 + random.below(4) {
-            let mut next = self.script.clone();
-            let write = next.step();
-            self.disk.mark(Event::Issued(next.lsn()));
-            if apply(self.engine(), write).is_err() {
-                return self.restart();
-            }
-            self.script = next;
-            self.models.truncate(self.script.lsn() as usize);
-            self.models.push(self.script.rows().clone());
-        }
-        let found = rows_of(self.engine())?;
-        check::same(self.script.rows(), &found, self.script.lsn())?;
-        let is_sync = self.is_sync;
-        match random.below(12) {
+        self.write(1 + random.below(TURN_WRITES))?;
+        self.look()?;
+        match random.below(14) {
             0 => self.attempt(true, Engine::flush),
             1 | 2 => self.attempt(true, Engine::checkpoint),
-            3 => self.attempt(true, Engine::detach).and_then(|()| self.restart()),
-            4 => self.restart(),
-            _ => self.attempt(is_sync, Engine::commit),
+            3 => self.attempt(false, Engine::compact),
+            4 => self.attempt(true, Engine::detach).and_then(|()| self.restart(random)),
+            5 | 6 => self.restart(random),
+            _ => self.attempt(self.is_sync, Engine::commit),
         }
+    }
+
+    fn draw_fault(&mut self, random: &mut SplitMix) {
+        let mut faults = self.disk.faults();
+        match random.below(6) {
+            0 => faults.sync_fails_in = Some(random.below(5) as u32),
+            1 => faults.room = Some(random.below(9_000)),
+            _ => faults.failing = Some(failing(random)),
+        }
+        self.faults += u64::from(faults.failing.is_none());
+        self.disk.set_faults(faults);
+    }
+
+    /// Writes up to `count` rows; fewer if one fails, and the process starts anew.
+    fn write(&mut self, count: usize) -> Result<(), Violation> {
+        for _ in 0..count {
+            let next = self.lsn + 1;
+            self.script.extend_to(next);
+            self.disk.mark(Event::Issued(next));
+            let engine = self.engine.as_mut().expect("an engine between restarts");
+            if self.script.apply(engine, next).is_err() {
+                return self.reopen();
+            }
+            self.lsn = next;
+        }
+        Ok(())
+    }
+
+    /// Compares rows and answers. A disk that fails may have kept them from being read.
+    fn look(&mut self) -> Result<(), Violation> {
+        let failed = self.disk.failed();
+        match self.seen() {
+            Err(_) if self.disk.failed() > failed => {
+                self.heal();
+                self.seen()
+            }
+            seen => seen,
+        }
+    }
+
+    fn seen(&mut self) -> Result<(), Violation> {
+        let engine = self.engine.as_ref().expect("an engine between restarts");
+        compare(engine, &Promise { made: true, lsn: self.lsn..=self.lsn }, &self.script)?;
+        self.recall.add(answers::ask(engine, &self.script, self.lsn, QUERIES)?);
+        Ok(())
+    }
+
+    /// Ends the faults, but for short reads and writes.
+    fn heal(&self) {
+        let short = self.disk.faults().short;
+        self.disk.set_faults(Faults { short, ..Faults::default() });
     }
 
     fn engine(&mut self) -> &mut Engine {
@@ -119,13 +181,12 @@ impl Player {
     fn attempt(
         &mut self,
         promises: bool,
-        work: fn(&mut Engine) -> Result<(), vstream_engine::Error>,
+        work: fn(&mut Engine) -> Result<(), Error>,
     ) -> Result<(), Violation> {
         let mut done = work(self.engine());
         if done.is_err() {
-            let short = self.disk.faults().short;
             let could_resume = self.disk.faults().room == Some(0);
-            self.disk.set_faults(Faults { short, ..Faults::default() });
+            self.heal();
             done = work(self.engine());
             if let (Err(error), true) = (&done, could_resume) {
                 return Err(refused(&format!("space was freed and still: {error}")));
@@ -133,90 +194,111 @@ impl Player {
         }
         match done {
             Ok(()) if promises => {
-                self.acked = self.script.lsn();
+                self.acked = self.lsn;
                 self.disk.mark(Event::Acked(self.acked));
                 Ok(())
             }
             Ok(()) => Ok(()),
-            Err(_) => self.restart(),
+            Err(_) => self.reopen(),
         }
     }
 
+    /// Kills the process; the next one may meet a disk that fails, and then another one opens.
+    fn restart(&mut self, random: &mut SplitMix) -> Result<(), Violation> {
+        let engine = self.engine.take();
+        self.disk.kill(|| drop(engine));
+        if random.below(3) == 0 {
+            let failed = self.disk.failed();
+            let calls = random.below(ALL_CALLS) as u32;
+            let failing = Failing { reads: true, calls, ..failing(random) };
+            self.disk.set_faults(Faults { failing: Some(failing), ..Faults::default() });
+            let opened = check::open(&self.disk);
+            if let (Err(error), true) = (&opened, self.disk.failed() == failed) {
+                return Err(refused(&format!("does not open after a kill: {error}")));
+            }
+            self.disk.kill(|| drop(opened));
+        }
+        self.reopen()
+    }
+
     /// Kills the process and opens what it left in the page cache and on the disk.
-    fn restart(&mut self) -> Result<(), Violation> {
+    fn reopen(&mut self) -> Result<(), Violation> {
         let engine = self.engine.take();
         self.disk.kill(|| drop(engine));
         let engine = check::open(&self.disk)
             .map_err(|e| refused(&format!("does not open after a kill: {e}")))?;
-        let promise = Promise { made: true, lsn: self.acked..=self.script.lsn() };
-        let lsn = compare(&engine, &promise, &self.models)?;
+        let promise = Promise { made: true, lsn: self.acked..=self.lsn };
+        self.lsn = compare(&engine, &promise, &self.script)?;
+        self.recall.add(answers::ask(&engine, &self.script, self.lsn, QUERIES)?);
         self.engine = Some(engine);
-        self.script = Script::after(self.seed, FEW_IDS, lsn);
         // What was recovered was synced while it was opened.
-        self.acked = lsn;
-        self.disk.mark(Event::Recovered(lsn));
+        self.acked = self.lsn;
+        self.disk.mark(Event::Recovered(self.lsn));
         Ok(())
     }
 
     /// Ends in order.
     fn stop(&mut self) -> Result<(), Violation> {
-        self.disk.set_faults(Faults::default());
+        self.heal();
         if self.engine().detach().is_err() {
-            self.restart()?;
+            self.reopen()?;
             self.engine().detach().map_err(|e| refused(&format!("does not close: {e}")))?;
         }
-        self.disk.mark(Event::Acked(self.script.lsn()));
+        self.disk.mark(Event::Acked(self.lsn));
         Ok(())
+    }
+}
+
+/// A call that fails soon, once or for good.
+fn failing(random: &mut SplitMix) -> Failing {
+    let reads = random.below(3) == 0;
+    Failing {
+        calls: random.below(if reads { ALL_CALLS } else { WRITE_CALLS }) as u32,
+        reads,
+        is_full: random.below(2) == 0,
+        stays: random.below(3) == 0,
     }
 }
 
 /// What a seed went through.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crashed {
-    /// Distinct states that were opened and compared, those of recoveries included.
-    pub states: u64,
-    /// Of the states: steps of the traces.
+    /// States that were opened and compared, those of recoveries included.
+    pub checked: Checked,
+    /// Steps of the trace.
     pub steps: u64,
     /// Faults injected while the workload ran.
     pub faults: u64,
 }
 
-/// Plays the workload of `seed` and checks every state that a crash may leave of it.
-pub fn crash_everywhere(seed: u64) -> Result<Crashed, Violation> {
+/// Plays the workload of `seed` and checks every state that a crash may leave of it, but for those
+/// that were `seen`. Of the time in which every id is written once, some steps are crashed.
+pub fn crash_everywhere(seed: u64, seen: &Seen) -> Result<Crashed, Violation> {
     let played = play(seed)?;
     let mut crashed = Crashed { faults: played.faults, ..Crashed::default() };
+    crashed.checked.recall = played.recall;
+    let oracle = Oracle { seed, script: &played.script, seen };
     let mut walk = Walk::new(&Content::new(), Promise { made: false, lsn: 0..=0 }, seed);
-    let mut seen: HashSet<u64> = HashSet::new();
-    for event in &played.trace {
+    for (at, event) in played.trace.iter().enumerate() {
         crashed.steps += 1;
-        if !walk.step(event) {
+        let is_chosen = at >= played.loaded || (seed + at as u64).is_multiple_of(LOAD_ONE_IN);
+        if !walk.step(event) || !is_chosen {
             continue;
         }
         let promise = walk.promise().clone();
         for state in walk.states() {
-            let fingerprint = fingerprint(&state, &promise);
-            if !seen.insert(fingerprint) {
-                continue;
-            }
-            let depth = match fingerprint {
-                f if f % RECOVERY_ONE_IN == 0 => Depth::Recovery,
-                f if f % WRITE_ONE_IN == 1 => Depth::Write,
-                _ => Depth::Open,
-            };
-            crashed.states += check(&state, &promise, &played.models, seed, depth)?;
+            crashed.checked.add(oracle.check(&state, &promise, depth)?);
         }
     }
+    let target = settings(seed).recall_target;
+    crashed.checked.recall.judge(target)?;
     Ok(crashed)
 }
 
-fn fingerprint(content: &Content, promise: &Promise) -> u64 {
-    let mut hash = Xxh3::new();
-    for (name, bytes) in content {
-        hash.update(name.as_bytes());
-        hash.update(&(bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
+fn depth(fingerprint: u64) -> Depth {
+    match fingerprint {
+        f if f % RECOVERY_ONE_IN == 0 => Depth::Recovery,
+        f if f % WRITE_ONE_IN == 1 => Depth::Write,
+        _ => Depth::Open,
     }
-    hash.update(&promise.lsn.start().to_le_bytes());
-    hash.update(&promise.lsn.end().to_le_bytes());
-    hash.digest()
 }

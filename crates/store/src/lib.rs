@@ -12,6 +12,7 @@ mod buffer;
 mod cache;
 mod clock;
 pub mod codec;
+mod defect;
 mod disk;
 mod error;
 mod file_store;
@@ -26,6 +27,8 @@ mod store;
 pub use buffer::Buffer;
 pub use cache::{Cache, CacheKey, CacheStats};
 pub use clock::{Clock, SystemClock};
+#[cfg(feature = "defects")]
+pub use defect::{set_defect, Defect};
 pub use disk::Disk;
 pub use error::{Error, ErrorKind};
 pub use file_store::{FileStore, Syncing};

@@ -64,6 +64,9 @@ const SAMPLE_TRIES: usize = 64;
 /// Rows with copies that are passed over until one is taken: where all rows have copies there are no
 /// others.
 const COPIES_MAX: usize = 8;
+/// Without a guard: probes per root of the leaves, and rows refined. No promise of recall.
+const UNGUARDED_PER_ROOT: f64 = 2.5;
+const UNGUARDED_REFINE: usize = 512;
 /// Audits of rows after which the classes without queries are decided again.
 const ROWS_PER_DECISION: usize = 8;
 /// How much farther a search goes for each turnover of half of the rows since there was support for a
@@ -214,6 +217,10 @@ impl Guard {
     fn reached(&self, class: usize, now: &Moment) -> Option<Reached> {
         if now.leaves <= EXACT_LEAVES {
             return Some(Reached::EXACT);
+        }
+        if !self.on {
+            let probes = (UNGUARDED_PER_ROOT * (now.leaves as f64).sqrt()) as usize + 8;
+            return Some(Reached { probes: probes.min(now.leaves), refine: UNGUARDED_REFINE });
         }
         let decision = &self.decisions[class];
         let probes = decision.probes.load(Ordering::Relaxed);

@@ -73,13 +73,22 @@ impl LogWriter {
     /// Writes groups in order, all of them or, if the disk is full, none.
     pub(super) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
         let mut sealed = std::mem::take(&mut self.sealed);
-        sealed.clear();
+        if !defect::active(Defect::GroupKeptBack) {
+            sealed.clear();
+        }
+        let held_bytes = sealed.len();
         let mut previous = self.previous;
         for group in groups.iter_mut() {
             let offset = self.file.bytes() + sealed.len() as u64;
             previous = group.seal(self.log.place(offset), self.synced, previous, &mut sealed);
         }
-        let appended = self.file.append(&sealed);
+        let appended = if defect::active(Defect::GroupKeptBack) {
+            let appended = self.file.append(&sealed[..held_bytes]);
+            sealed.drain(..held_bytes);
+            appended
+        } else {
+            self.file.append(&sealed)
+        };
         self.sealed = sealed;
         if appended.is_err() && defect::active(Defect::FullDiskForgotten) {
             groups.clear();

@@ -20,6 +20,7 @@ use super::format::RowBlock;
 use super::rank::{Ranked, RotatedQuery};
 use super::read::{Segment, BLOCKS_AHEAD};
 use super::rows::Numbers;
+use crate::defect::{self, Defect};
 use crate::error::Error;
 
 /// Leaves whose codes are asked for together.
@@ -116,12 +117,20 @@ impl SegmentView<'_> {
         }
         let SegmentScratch { query, visit } = scratch;
         query.rotate(self.segment, probe.vector);
-        self.rank_nearest(query, probes, visit);
-        let mut stats = SearchStats { leaves: visit.ranked.len(), ..SearchStats::default() };
-        stats.rows = self.scan_all(query, refine.max(probe.k), visit)?;
-        stats.exact = visit.candidates.len();
-        self.read_and_refine(probe.vector, visit, out)?;
-        Ok(stats)
+        let (mut probes, mut stats) = (probes, SearchStats::default());
+        loop {
+            self.rank_nearest(query, probes, visit);
+            stats.leaves += visit.ranked.len();
+            stats.rows += self.scan_all(query, refine.max(probe.k), visit)?;
+            let found = visit.candidates.len();
+            if found >= probe.k || visit.ranked.len() >= self.segment.leaves() {
+                stats.exact += found;
+                self.read_and_refine(probe.vector, visit, out)?;
+                return Ok(stats);
+            }
+            // So many of their rows are gone that fewer than k are left.
+            probes = probes.max(1).saturating_mul(4);
+        }
     }
 
     /// Scans every ranked leaf of this segment alone; returns how many codes it looked at.
@@ -336,7 +345,9 @@ impl Best<'_> {
             mask &= mask - 1;
             let estimate = estimates[lane as usize];
             // The last block of a leaf has lanes without a row.
-            if lane < from.rows && of.is_visible(from.first_row + lane) {
+            let is_found =
+                || of.is_visible(from.first_row + lane) || defect::active(Defect::DeadFound);
+            if lane < from.rows && is_found() {
                 let Scanned { rank, block, .. } = from;
                 self.candidates.push(Candidate { estimate, rank, block, lane });
             }

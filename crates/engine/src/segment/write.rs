@@ -23,6 +23,7 @@ use super::format::{
     ROWS_MAX, VERSION,
 };
 use super::rows::LeafRows;
+use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::settings::DIMENSION_MAX;
 use crate::snapshot::row_digest;
@@ -282,7 +283,8 @@ impl SegmentWriter {
             clear(codes);
             for (lane, row) in block.chunks_exact(padded).enumerate() {
                 let factors = encode(form, row, &centroid, &mut bits);
-                pack_lane(codes, padded, lane, &bits, factors);
+                let misplaced = usize::from(defect::active(Defect::CodesMisplaced));
+                pack_lane(codes, padded, lane ^ misplaced, &bits, factors);
                 let reach = kernels::l2_squared(row, &centroid).sqrt();
                 entry.reach = entry.reach.max(reach.min(f32::MAX));
             }

@@ -2,24 +2,30 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use vstream_engine::Defect;
+use vstream_engine::{set_defect_everywhere, Defect};
+use vstream_sim::check::{guarded, Violation};
+use vstream_sim::crash::Seen;
 use vstream_sim::damage::AtRest;
+use vstream_sim::defects::Planted;
 use vstream_sim::far::there_and_back;
-use vstream_sim::kill;
-use vstream_sim::ledger::{caught, Totals};
+use vstream_sim::kill::{self, Killer};
+use vstream_sim::ledger::Totals;
 use vstream_sim::simulation::crash_everywhere;
 
 /// Seeds in which a deliberate defect must be caught.
 const DEFECT_SEEDS: u64 = 40;
-/// Kills and changes between two looks at the clock.
-const KILLS: u64 = 50;
-const FLIPS: u64 = 40_000;
-const MANGLES: u64 = 4_000;
+/// Of each seed: processes that are killed, and changes to bytes at rest.
+const KILLS: u64 = 30;
+const FLIPS: u64 = 1_000;
+const MANGLES: u64 = 200;
+/// Seeds that are worked on at the same time.
+const WORKERS: usize = 2;
 
 #[derive(Parser)]
 #[command(about = "Crashes, kills and damages a durable engine, against an oracle.")]
@@ -32,7 +38,7 @@ struct Arguments {
 enum Task {
     /// Everything, for some minutes; the last line is the result as JSON.
     Run {
-        /// How long, about.
+        /// How long, about, after every planted defect was looked for.
         #[arg(long, default_value_t = 5.0)]
         minutes: f64,
         /// First seed.
@@ -57,53 +63,47 @@ enum Task {
         dir: PathBuf,
         /// The seed of its writes.
         seed: u64,
+        /// What is wrong with it.
+        defect: Option<String>,
     },
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Task::Run { minutes, seed, ledger, place } => {
-            let end = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
-            run(end, seed, ledger, &place)
+            run(Duration::from_secs_f64(minutes * 60.0), seed, ledger, &place)
         }
         Task::Replay { seed } => replay(seed),
-        Task::Child { dir, seed } => match kill::child(&dir, seed) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
+        Task::Child { dir, seed, defect } => {
+            if let Some(defect) = defect.as_deref().and_then(Defect::from_name) {
+                set_defect_everywhere(defect);
             }
-        },
+            match kill::child(&dir, seed) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("{error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
     }
 }
 
-fn run(end: Instant, seed: u64, ledger: Option<PathBuf>, place: &std::path::Path) -> ExitCode {
+fn run(length: Duration, seed: u64, ledger: Option<PathBuf>, place: &Path) -> ExitCode {
     let start = Instant::now();
     eprintln!("crash-lab: seeds from {seed} on");
-    // A defect that is caught panics now and then; that is no news.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut found = 0;
-    for defect in Defect::ALL {
-        match caught(defect, seed, DEFECT_SEEDS) {
-            Some((seed, violation)) => {
-                found += 1;
-                eprintln!("caught {defect:?} with seed {seed}: {}", violation.what);
-            }
-            None => eprintln!("NOT caught: {defect:?}"),
-        }
-    }
-    std::panic::set_hook(hook);
+    let program = std::env::current_exe().expect("the path of this program");
+    let (found, planted) = catch(seed, &program);
+    let end = Instant::now() + length;
+    let lab = Lab { end, next: AtomicU64::new(seed), seen: Seen::default(), program, place };
     let mut totals = Totals::default();
-    let crashes = std::thread::spawn(move || crashes(end, seed));
-    let rest = rest(end, seed, place);
-    totals.merge(&rest);
-    match crashes.join() {
-        Ok(crashes) => totals.merge(&crashes),
-        Err(_) => return ExitCode::FAILURE,
-    }
-    let defects = (found, Defect::ALL.len());
-    let line = totals.to_json(defects, start.elapsed().as_secs());
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(|| lab.work())).collect();
+        for worker in workers {
+            totals.merge(&worker.join().expect("violations are counted, not thrown"));
+        }
+    });
+    let line = totals.to_json((found, planted), start.elapsed().as_secs());
     if let Some(path) = ledger {
         if let Err(error) = totals.append_to(&path, seed, &line) {
             eprintln!("cannot write {}: {error}", path.display());
@@ -111,71 +111,80 @@ fn run(end: Instant, seed: u64, ledger: Option<PathBuf>, place: &std::path::Path
         }
     }
     println!("{line}");
-    if totals.violations() == 0 && found == Defect::ALL.len() {
+    if totals.violations() == 0 && found == planted {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// Simulated crashes, and ways to an object store and back, until the end.
-fn crashes(end: Instant, first: u64) -> Totals {
-    let mut totals = Totals::default();
-    for seed in first.. {
-        if Instant::now() >= end {
-            break;
-        }
-        match crash_everywhere(seed) {
-            Ok(crashed) => totals.add(crashed),
-            Err(violation) => totals.note(&violation, &format!("replay {seed}")),
-        }
-        match there_and_back(seed) {
-            Ok(travelled) => totals.travel(travelled),
-            Err(violation) => totals.note(&violation, &format!("replay {seed}")),
+/// Plants every defect; returns how many were caught, and how many there are.
+fn catch(seed: u64, program: &Path) -> (usize, usize) {
+    // A defect that is caught panics now and then; that is no news.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let all = Planted::all();
+    let mut found = 0;
+    for planted in &all {
+        match planted.caught(seed, DEFECT_SEEDS, program) {
+            Some((seed, violation)) => {
+                found += 1;
+                eprintln!("caught {planted:?} with seed {seed}: {}", violation.what);
+            }
+            None => eprintln!("NOT caught: {planted:?}"),
         }
     }
-    totals
+    std::panic::set_hook(hook);
+    (found, all.len())
 }
 
-/// Kills and damage in turns until the end.
-fn rest(end: Instant, first: u64, place: &std::path::Path) -> Totals {
-    let mut totals = Totals::default();
-    let program = std::env::current_exe().expect("the path of this program");
-    for seed in first.. {
-        if Instant::now() >= end {
-            break;
+/// Seeds, one after the other, until the end.
+struct Lab<'a> {
+    end: Instant,
+    next: AtomicU64,
+    seen: Seen,
+    program: PathBuf,
+    place: &'a Path,
+}
+
+impl Lab<'_> {
+    fn work(&self) -> Totals {
+        let mut totals = Totals::default();
+        while Instant::now() < self.end {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            match everything(seed, &self.seen, &mut totals) {
+                Ok(()) => {}
+                Err(violation) => totals.note(&violation, &format!("replay {seed}")),
+            }
+            let killer = Killer { program: &self.program, place: self.place, seed, defect: None };
+            match killer.run(KILLS) {
+                Ok(killed) => totals.bury(killed),
+                Err(violation) => totals.note(&violation, &format!("run --seed {seed}")),
+            }
         }
-        match kill::kill(&program, place, seed, KILLS) {
-            Ok(kills) => totals.kills += kills,
-            Err(violation) => totals.note(&violation, &format!("run --seed {seed}")),
-        }
-        let damaged = AtRest::new(seed).and_then(|at_rest| {
-            let flips = at_rest.flip_bits((seed - first) * FLIPS, FLIPS)?;
-            let flips = flips + at_rest.flip_unclosed(seed, MANGLES)?;
-            Ok(flips + at_rest.mangle(seed, MANGLES)?)
-        });
-        match damaged {
-            Ok(changes) => totals.corruptions += changes,
-            Err(violation) => totals.note(&violation, &format!("replay {seed}")),
-        }
+        totals
     }
-    totals
+}
+
+/// What is simulated of a seed.
+fn everything(seed: u64, seen: &Seen, totals: &mut Totals) -> Result<(), Violation> {
+    totals.add(crash_everywhere(seed, seen)?);
+    totals.travel(there_and_back(seed, seen)?);
+    guarded(|| {
+        let at_rest = AtRest::new(seed)?;
+        totals.corruptions += at_rest.flip_bits(seed * FLIPS, FLIPS)?
+            + at_rest.flip_unclosed(seed, MANGLES)?
+            + at_rest.mangle(seed, MANGLES)?;
+        Ok(())
+    })
 }
 
 fn replay(seed: u64) -> ExitCode {
     let mut totals = Totals::default();
-    let done = crash_everywhere(seed).and_then(|crashed| {
-        totals.add(crashed);
-        totals.travel(there_and_back(seed)?);
-        let at_rest = AtRest::new(seed)?;
-        totals.corruptions = at_rest.flip_bits(0, FLIPS)?
-            + at_rest.flip_unclosed(seed, MANGLES)?
-            + at_rest.mangle(seed, MANGLES)?;
-        Ok(())
-    });
-    match done {
+    let start = Instant::now();
+    match everything(seed, &Seen::default(), &mut totals) {
         Ok(()) => {
-            println!("{}", totals.to_json((0, 0), 0));
+            println!("{}", totals.to_json((0, 0), start.elapsed().as_secs()));
             ExitCode::SUCCESS
         }
         Err(violation) => {

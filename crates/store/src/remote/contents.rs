@@ -14,6 +14,7 @@
 
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
+use crate::defect::{self, Defect};
 use crate::error::{Error, ErrorKind};
 use crate::files::Access;
 use crate::names::is_name;
@@ -115,6 +116,7 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         sent_files: 0,
         sent_bytes: 0,
     };
+    let mut late = Vec::new();
     for name in names {
         if !is_name(name) || name.len() > NAME_BYTES_MAX {
             let what = format!("names of pushed files have {NAME_BYTES_MAX} characters at most");
@@ -125,7 +127,11 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         let entry = PushedFile { name: name.clone(), bytes: file.bytes(), checksum };
         let object = entry.object();
         if !there.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
-            send(&*file, &entry, to)?;
+            if defect::active(Defect::ListBeforeFiles) {
+                late.push((file, entry.clone()));
+            } else {
+                send(&*file, &entry, to)?;
+            }
             pushed.sent_files += 1;
             pushed.sent_bytes += entry.bytes;
         }
@@ -137,7 +143,11 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         pushed.contents.number = number;
         match to.put(&list_name(number), &pushed.contents.encode()) {
             Err(error) if error.kind() == ErrorKind::Exists => {}
-            done => return done.map(|()| pushed),
+            done => {
+                done?;
+                late.iter().try_for_each(|(file, entry)| send(&**file, entry, to))?;
+                return Ok(pushed);
+            }
         }
     }
     let what = "others push here all the time: try again later";

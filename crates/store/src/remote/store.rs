@@ -17,6 +17,7 @@ use super::retry::{Call, Retry, RetryPolicy};
 use super::writer::RemoteWriter;
 use crate::buffer::Buffer;
 use crate::clock::Clock;
+use crate::defect::{self, Defect};
 use crate::error::{Error, ErrorKind};
 use crate::files::Access;
 use crate::names::{check_name, is_name};
@@ -208,7 +209,12 @@ impl Remote {
         let mut may_be_ours = false;
         let put = self.ask(name, "write", |call| {
             may_be_ours = call.is_doubtful;
-            self.objects.put(name, bytes, mode, call.timeout())
+            let put = self.objects.put(name, bytes, mode, call.timeout());
+            let is_trusted = defect::active(Defect::DoubtTrusted);
+            put.or_else(|fault| match fault.kind {
+                FaultKind::Doubtful if is_trusted => Ok(()),
+                _ => Err(fault),
+            })
         });
         self.counts.sent_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.settle(put, may_be_ours, name, bytes.len() as u64, xxh3_128(bytes))

@@ -1,12 +1,15 @@
 package io.vstream.flink.cluster;
 
 import io.vstream.flink.kafka.KafkaBroker;
+import io.vstream.flink.kafka.Recall;
+import io.vstream.flink.kafka.Shape;
 import io.vstream.flink.kafka.TopicJob;
 import io.vstream.flink.kafka.Traffic;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -39,6 +42,11 @@ final class Chaos implements AutoCloseable {
         /** The job is cancelled and goes on at another parallelism from its newest checkpoint. */
         RESCALE_FROM_CHECKPOINT,
         /**
+         * A task manager is killed and none is started until the job runs without it; then one
+         * comes, and the job takes its slots. Of an adaptive scheduler alone.
+         */
+        LOSE_SLOTS,
+        /**
          * Nothing, until a task manager dies in the middle of a hand-over, or some time has passed:
          * loads take a while to tell of a better template.
          */
@@ -57,8 +65,11 @@ final class Chaos implements AutoCloseable {
      * Cells change partition as loads shift, and some moments of that are the last of a process.
      */
     private static final String TEMPLATES =
-            "{\"rebalance\": {\"policy\": \"cells\", \"interval\": 1000, \"trigger\": 1.15},"
-                    + " \"faults\": {\"kill-in-hand-over\": true},";
+            "{\"rebalance\": {\"policy\": \"cells\", \"interval\": 3000, \"trigger\": 1.15},"
+                    + " \"faults\": {\"@FAULT\": true},";
+
+    /** Some moments of a hand-over are the last of a process. */
+    private static final String KILLS = "kill-in-hand-over";
 
     private final Path folder;
     private final Path jar = Path.of(System.getProperty("vstream.cluster.jar"));
@@ -67,17 +78,33 @@ final class Chaos implements AutoCloseable {
     private final FlinkProcesses cluster;
     private final Traffic traffic;
     private String job;
+    private final String fault;
+    private final boolean adaptive;
     private int parallelism = 2;
+
+    /** Deaths that were scheduled here, and those in the middle of a hand-over. */
     private final AtomicInteger kills = new AtomicInteger();
+
+    private final AtomicInteger killsInside = new AtomicInteger();
+    private int ownRescales;
     private int bounces;
     private int rescales;
     private volatile boolean enough;
-    private volatile boolean watching;
+    private volatile boolean watching = true;
+    private CompletableFuture<Void> watch = CompletableFuture.completedFuture(null);
 
     /** Starts broker, cluster and job in an empty folder, and waits for the first answers. */
-    static Chaos start(Path folder, long seed) throws Exception {
-        Chaos chaos = new Chaos(folder, seed);
+    static Chaos start(Path folder, long seed, FlinkProcesses.Scheduler scheduler)
+            throws Exception {
+        return start(folder, seed, scheduler, KILLS);
+    }
+
+    /** As above, of a job with a defect. */
+    static Chaos start(Path folder, long seed, FlinkProcesses.Scheduler scheduler, String fault)
+            throws Exception {
+        Chaos chaos = new Chaos(folder, seed, scheduler, fault);
         try {
+            chaos.watch = CompletableFuture.runAsync(chaos::replaceDead);
             chaos.submit(null);
             chaos.traffic.warmUp(SETTLE);
             return chaos;
@@ -87,18 +114,23 @@ final class Chaos implements AutoCloseable {
         }
     }
 
-    private Chaos(Path folder, long seed) throws Exception {
+    private Chaos(Path folder, long seed, FlinkProcesses.Scheduler scheduler, String fault)
+            throws Exception {
         this.folder = folder;
+        this.fault = fault;
+        adaptive = scheduler == FlinkProcesses.Scheduler.ADAPTIVE;
+        // All slots there are: one task manager less is felt.
+        parallelism = adaptive ? PARALLELISM_MAX : parallelism;
         random = new SplittableRandom(seed);
         broker = KafkaBroker.start(folder.resolve("broker"));
         try {
             broker.create(Traffic.topics(RUN));
-            cluster = FlinkProcesses.start(folder.resolve("flink"), TASK_MANAGERS);
+            cluster = FlinkProcesses.start(folder.resolve("flink"), TASK_MANAGERS, scheduler);
         } catch (Exception e) {
             broker.close();
             throw e;
         }
-        traffic = new Traffic(broker.address(), RUN, seed, true);
+        traffic = new Traffic(Shape.LARGE, broker.address(), RUN, seed, true);
     }
 
     /** Lets events happen while records are written at {@code perSecond}, and waits for answers. */
@@ -131,7 +163,8 @@ final class Chaos implements AutoCloseable {
     ObjectNode result() throws IOException {
         ObjectNode result = JsonNodeFactory.instance.objectNode();
         result.put("records", traffic.records());
-        result.put("kills", kills.get());
+        result.put("rows", traffic.rows());
+        result.put("kills", kills.get() + killsInside.get());
         ObjectNode moments = result.putObject("kills_in_hand_over");
         cluster.said("Killed on demand: ").forEach(moments::put);
         result.put(
@@ -139,6 +172,12 @@ final class Chaos implements AutoCloseable {
                 cluster.said("Template ").values().stream().mapToInt(Integer::intValue).sum());
         result.put("bounces", bounces);
         result.put("rescales", rescales);
+        result.put("own_rescales", ownRescales);
+        Recall.Summary recall = traffic.recall();
+        result.put("approximate", recall.answers());
+        result.put("recall", recall.share());
+        result.put("recall_windows", recall.windows());
+        result.put("recall_least", recall.least());
         result.put("lost", traffic.lost());
         result.put("duplicates", traffic.duplicates());
         result.put("ghosts", traffic.ghosts());
@@ -147,12 +186,26 @@ final class Chaos implements AutoCloseable {
     }
 
     /** What is wrong, in words. */
-    List<String> findings() {
-        return traffic.findings();
+    List<String> findings() throws IOException {
+        List<String> findings = new ArrayList<>(traffic.findings());
+        if (!cluster.otherDeaths().isEmpty()) {
+            findings.add("Task managers ended by themselves: " + cluster.otherDeaths());
+        }
+        int demanded =
+                cluster.said("Killed on demand: ").values().stream()
+                        .mapToInt(Integer::intValue)
+                        .sum();
+        if (demanded != killsInside.get()) {
+            findings.add(killsInside.get() + " task managers were killed, on demand " + demanded);
+        }
+        return findings;
     }
 
     @Override
     public void close() throws Exception {
+        watching = false;
+        // It ends within a moment; what went wrong there was told by whoever waited in vain.
+        watch.handle((done, e) -> done).join();
         cluster.close();
         traffic.close();
         broker.close();
@@ -176,23 +229,16 @@ final class Chaos implements AutoCloseable {
                                 enough = true;
                             }
                         });
-        watching = true;
-        CompletableFuture<Void> watch = CompletableFuture.runAsync(this::replaceDead);
-        try {
-            traffic.write(perSecond, written -> enough);
-            events.get();
-            traffic.settle(SETTLE);
-        } finally {
-            watching = false;
-            watch.get();
-        }
+        traffic.write(perSecond, written -> enough);
+        events.get();
+        traffic.settle(SETTLE);
     }
 
     /** Task managers also die by themselves, in the middle of a hand-over. */
     private void replaceDead() {
         try {
             while (watching) {
-                kills.addAndGet(cluster.replaceDead());
+                killsInside.addAndGet(cluster.replaceDead());
                 Thread.sleep(WATCH_MILLIS);
             }
         } catch (IOException | InterruptedException e) {
@@ -202,11 +248,22 @@ final class Chaos implements AutoCloseable {
 
     /** A process dies in most of them. */
     private Event next() {
+        if (adaptive) {
+            return adaptiveNext();
+        }
         int number = random.nextInt(12);
         if (number < 3) {
             return Event.KILL_TASK_MANAGER;
         }
         return number < 6 ? Event.WAIT_FOR_HAND_OVER : Event.values()[1 + number % 4];
+    }
+
+    private Event adaptiveNext() {
+        int number = random.nextInt(8);
+        if (number < 4) {
+            return Event.LOSE_SLOTS;
+        }
+        return number < 7 ? Event.KILL_TASK_MANAGER : Event.BOUNCE_BROKER;
     }
 
     private void happen(Event event) throws Exception {
@@ -240,10 +297,21 @@ final class Chaos implements AutoCloseable {
                 rescale();
                 submit(newestCheckpoint());
             }
+            case LOSE_SLOTS -> {
+                cluster.killTaskManager(random.nextInt(cluster.taskManagers()));
+                kills.incrementAndGet();
+                int less = cluster.taskManagers() * cluster.slots();
+                cluster.awaitParallelismUpTo(job, less);
+                ownRescales++;
+                cluster.awaitCheckpoints(job, 2);
+                cluster.startTaskManager();
+                cluster.awaitParallelism(job, parallelism);
+                ownRescales++;
+            }
             case WAIT_FOR_HAND_OVER -> {
                 long end = System.nanoTime() + HAND_OVER.toNanos();
-                int before = kills.get();
-                while (kills.get() == before && System.nanoTime() < end) {
+                int before = killsInside.get();
+                while (killsInside.get() == before && System.nanoTime() < end) {
                     Thread.sleep(WATCH_MILLIS);
                 }
             }
@@ -272,9 +340,9 @@ final class Chaos implements AutoCloseable {
 
     private void submit(String restore) throws Exception {
         String json =
-                TopicJob.json(broker.address(), parallelism, true, folder)
+                TopicJob.json(Shape.LARGE, broker.address(), parallelism, true, folder)
                         .replace("\"topic\": \"", "\"topic\": \"" + RUN + "-")
-                        .replaceFirst("\\{", TEMPLATES);
+                        .replaceFirst("\\{", TEMPLATES.replace("@FAULT", fault));
         Path file = Files.writeString(folder.resolve("job.json"), json);
         job = cluster.submit(jar, restore, "--job", file.toString());
     }

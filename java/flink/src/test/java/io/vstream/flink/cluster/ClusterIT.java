@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -19,6 +20,10 @@ class ClusterIT {
     private static final String MINUTES = "vstream.chaos.minutes";
     private static final long SEED = Long.getLong("vstream.chaos.seed", 20_251_122);
     private static final int PER_SECOND = Integer.getInteger("vstream.chaos.rate", 2_000);
+    private static final FlinkProcesses.Scheduler SCHEDULER =
+            FlinkProcesses.Scheduler.valueOf(
+                    System.getProperty("vstream.chaos.scheduler", "default")
+                            .toUpperCase(Locale.ROOT));
 
     /** Kept after a failure, for the logs in it. */
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -27,7 +32,7 @@ class ClusterIT {
     @Test
     @DisabledIfSystemProperty(named = MINUTES, matches = ".*")
     void killsABounceAndARescaleLoseNothing() throws Exception {
-        try (Chaos chaos = Chaos.start(folder, SEED)) {
+        try (Chaos chaos = Chaos.start(folder, SEED, SCHEDULER)) {
             chaos.run(
                     List.of(
                             Chaos.Event.KILL_TASK_MANAGER,
@@ -39,10 +44,20 @@ class ClusterIT {
     }
 
     @Test
+    @DisabledIfSystemProperty(named = MINUTES, matches = ".*")
+    void aRestoreThatForgetsRowsIsNoticed() throws Exception {
+        try (Chaos chaos = Chaos.start(folder, SEED, SCHEDULER, "forget-shards-on-restore")) {
+            chaos.run(List.of(Chaos.Event.KILL_TASK_MANAGER), PER_SECOND);
+            assertThat(chaos.result().path("lost").asLong()).isPositive();
+            assertThat(chaos.result().path("unanswered").asLong()).isZero();
+        }
+    }
+
+    @Test
     @EnabledIfSystemProperty(named = MINUTES, matches = ".+")
     void randomEventsLoseNothing() throws Exception {
         Duration duration = Duration.ofSeconds((long) (60 * Double.parseDouble(minutes())));
-        try (Chaos chaos = Chaos.start(folder, SEED)) {
+        try (Chaos chaos = Chaos.start(folder, SEED, SCHEDULER)) {
             try {
                 chaos.run(duration, PER_SECOND);
             } finally {

@@ -34,8 +34,11 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 final class FlinkProcesses implements AutoCloseable {
 
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final Duration PATIENCE = Duration.ofSeconds(120);
-    private static final int SLOTS = 4;
+    private static final Duration PATIENCE = Duration.ofSeconds(300);
+
+    /** What a process ends with that the kernel ended by signal 9. */
+    private static final int KILLED = 137;
+
     private static final Pattern MADE =
             Pattern.compile("A savepoint has been created at: (\\S+?), but");
 
@@ -89,11 +92,38 @@ final class FlinkProcesses implements AutoCloseable {
     private final String classPath;
     private final HttpClient http = HttpClient.newHttpClient();
     private final List<Process> taskManagers = new ArrayList<>();
+    private final Scheduler scheduler;
+    private final List<Integer> otherDeaths = new ArrayList<>();
     private Process jobManager;
     private int started;
 
-    private FlinkProcesses(Path folder) throws IOException {
+    /** How a job gets its slots. */
+    enum Scheduler {
+        /** It waits until there are as many as it wants. */
+        DEFAULT(4, ""),
+        /** It takes what there is, and other numbers as task managers come and go. */
+        ADAPTIVE(
+                2,
+                """
+                jobmanager.scheduler: adaptive
+                jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout: 2 s
+                jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout: 1 s
+                jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling: 1 s
+                jobmanager.adaptive-scheduler.rescale-trigger.max-delay: 2 s
+                """);
+
+        private final int slots;
+        private final String settings;
+
+        Scheduler(int slots, String settings) {
+            this.slots = slots;
+            this.settings = settings;
+        }
+    }
+
+    private FlinkProcesses(Path folder, Scheduler scheduler) throws IOException {
         this.folder = folder;
+        this.scheduler = scheduler;
         classPath = classPath();
         try (ServerSocket restPort = free();
                 ServerSocket rpcPort = free()) {
@@ -103,8 +133,9 @@ final class FlinkProcesses implements AutoCloseable {
     }
 
     /** Starts a cluster in an empty folder and waits until all task managers are there. */
-    static FlinkProcesses start(Path folder, int taskManagers) throws Exception {
-        FlinkProcesses cluster = new FlinkProcesses(Files.createDirectories(folder));
+    static FlinkProcesses start(Path folder, int taskManagers, Scheduler scheduler)
+            throws Exception {
+        FlinkProcesses cluster = new FlinkProcesses(Files.createDirectories(folder), scheduler);
         try {
             cluster.startJobManager();
             for (int i = 0; i < taskManagers; i++) {
@@ -146,15 +177,30 @@ final class FlinkProcesses implements AutoCloseable {
         taskManagers.remove(index).destroyForcibly().waitFor();
     }
 
-    /** Starts a task manager for each that died by itself; returns how many. */
+    /**
+     * Starts a task manager for each that ended without {@link #killTaskManager}; returns how many
+     * the kernel had ended by signal 9. Others are in {@link #otherDeaths}.
+     */
     synchronized int replaceDead() throws IOException {
-        int before = taskManagers.size();
-        taskManagers.removeIf(process -> !process.isAlive());
-        int dead = before - taskManagers.size();
-        for (int i = 0; i < dead; i++) {
+        int killed = 0;
+        for (Process process : List.copyOf(taskManagers)) {
+            if (process.isAlive()) {
+                continue;
+            }
+            taskManagers.remove(process);
             startTaskManager();
+            if (process.exitValue() == KILLED) {
+                killed++;
+            } else {
+                otherDeaths.add(process.exitValue());
+            }
         }
-        return dead;
+        return killed;
+    }
+
+    /** Exit codes of task managers that ended by themselves. */
+    synchronized List<Integer> otherDeaths() {
+        return List.copyOf(otherDeaths);
     }
 
     /** Lines in the logs of all task managers so far that hold {@code words}, by what follows. */
@@ -233,6 +279,30 @@ final class FlinkProcesses implements AutoCloseable {
             }
         }
         return true;
+    }
+
+    /** How many subtasks the widest part of a job has now. */
+    int parallelism(String job) throws Exception {
+        int most = 0;
+        for (JsonNode vertex : get("/jobs/" + job).path("vertices")) {
+            most = Math.max(most, vertex.path("parallelism").asInt());
+        }
+        return most;
+    }
+
+    /** Waits until a job runs with so many subtasks, or fewer. */
+    void awaitParallelismUpTo(String job, int most) throws Exception {
+        await("fewer subtasks", () -> running(job) && parallelism(job) <= most);
+    }
+
+    /** Waits until a job runs with so many subtasks. */
+    void awaitParallelism(String job, int parallelism) throws Exception {
+        await("more subtasks", () -> running(job) && parallelism(job) == parallelism);
+    }
+
+    /** Slots of a task manager. */
+    int slots() {
+        return scheduler.slots;
     }
 
     /** Waits until a job runs and has completed that many more checkpoints. */
@@ -411,12 +481,14 @@ final class FlinkProcesses implements AutoCloseable {
                 io.tmp.dirs: @FOLDER/tmp
                 execution.checkpointing.num-retained: 2
                 restart-strategy.exponential-delay.max-backoff: 2 s
+                @SCHEDULER
                 env.java.opts.all: @OPENED
                 """
                         .replace("@OPENED", String.join(" ", OPENED))
                         .replace("@RPC", Integer.toString(rpcPort))
                         .replace("@REST", Integer.toString(rest))
-                        .replace("@SLOTS", Integer.toString(SLOTS))
+                        .replace("@SLOTS", Integer.toString(scheduler.slots))
+                        .replace("@SCHEDULER", scheduler.settings.strip())
                         .replace("@FOLDER", folder.toString()));
         Files.createDirectories(folder.resolve("tmp"));
         String logging =

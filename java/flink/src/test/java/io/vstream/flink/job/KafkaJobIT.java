@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.kafka.KafkaBroker;
+import io.vstream.flink.kafka.Shape;
 import io.vstream.flink.kafka.TopicJob;
 import io.vstream.flink.kafka.Traffic;
 import io.vstream.flink.metrics.Names;
@@ -48,6 +49,7 @@ class KafkaJobIT {
             assertThat(traffic.findings()).as("seed %d", SEED).isEmpty();
             assertThat(traffic.duplicates() + traffic.ghosts() + traffic.lost()).isZero();
             assertThat(traffic.unanswered()).isZero();
+            assertThat(traffic.recall().answers()).isGreaterThan(200);
         }
     }
 
@@ -81,7 +83,7 @@ class KafkaJobIT {
         VStreamJob.addSink(
                 job,
                 VStreamJob.add(env, job, new Sources.Streams(vectors, topics.queries())).answers());
-        Traffic traffic = new Traffic(broker.address(), run, SEED, false);
+        Traffic traffic = new Traffic(Shape.SMALL, broker.address(), run, SEED, false);
         try (LocalCluster cluster = new LocalCluster(2, 1)) {
             JobID id = cluster.submit(env, name);
             traffic.warmUp(Duration.ofSeconds(60));

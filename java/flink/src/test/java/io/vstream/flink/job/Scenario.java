@@ -41,10 +41,10 @@ final class Scenario {
     private final Answers answers = new Answers(name);
     private String fault;
     private String encoder =
-            "{\"kind\": \"cells\", \"cells\": " + CELLS + ", \"recall-target\": 0.9}";
+            "{\"kind\": \"cells\", \"cells\": " + CELLS + ", \"recall-target\": 0.98}";
     private String rebalance = "{\"policy\": \"none\"}";
     private long memory;
-    private boolean severalCopies;
+    private int families = 1;
     private long adopted;
     private long cells;
     private int attempts;
@@ -77,7 +77,7 @@ final class Scenario {
                 {"kind": "lsh", "curve": "hilbert", "families": %d, "hashes": 4, "bits": 6}
                 """
                         .formatted(families);
-        severalCopies = true;
+        this.families = families;
         return this;
     }
 
@@ -154,8 +154,8 @@ final class Scenario {
         if (failAfter != Integer.MAX_VALUE && !FailOnce.failed(name)) {
             throw new AssertionError("The job was meant to fail in the middle and did not.");
         }
-        Oracle oracle = new Oracle(script);
-        return oracle.differences(answers.byQuery(), severalCopies ? oracle.size() : rows);
+        int copiesMax = Math.min(families, parallelism);
+        return new Oracle(script).differences(answers.byQuery(), rows, copiesMax);
     }
 
     /** Returns the savepoint where it stopped, or the number of rows at its end. */
@@ -250,7 +250,7 @@ final class Scenario {
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
                                 "index": "cluster", "seed": 7,
-                                "encoder": %s, "memory": %s},
+                                "recall-target": %s, "encoder": %s, "memory": %s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
@@ -260,6 +260,7 @@ final class Scenario {
                         .formatted(
                                 parallelism,
                                 WriteScript.DIMENSION,
+                                Oracle.TARGET,
                                 encoder,
                                 memory == 0 ? "null" : memory,
                                 SAMPLE,

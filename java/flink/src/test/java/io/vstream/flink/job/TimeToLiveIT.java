@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.kafka.KafkaBroker;
+import io.vstream.flink.kafka.Shape;
 import io.vstream.flink.kafka.TopicJob;
 import io.vstream.flink.kafka.Traffic;
 import java.nio.file.Path;
@@ -49,7 +50,7 @@ class TimeToLiveIT {
                             .replace("exactly-once", "at-least-once")
                             .replaceFirst(
                                     "\"format\"", "\"time-to-live\": " + LIFE + ", \"format\"")
-                            .replace("\"training-sample\": 1000", "\"training-sample\": 400");
+                            .replace("\"training-sample\": 2000", "\"training-sample\": 400");
             JobSettings job = JobSettings.fromJson(json);
             StreamExecutionEnvironment env =
                     StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
@@ -125,7 +126,10 @@ class TimeToLiveIT {
     }
 
     private static String vector(int row) {
-        return Arrays.toString(IntStream.range(0, 8).map(i -> (row * 31 + i * 17) % 97).toArray());
+        return Arrays.toString(
+                IntStream.range(0, Shape.SMALL.dimension())
+                        .map(i -> (row * 31 + i * 17) % 97)
+                        .toArray());
     }
 
     private static KafkaProducer<String, String> producer(KafkaBroker broker) {

@@ -7,15 +7,16 @@ import io.vstream.flink.source.ScriptSplit;
 import java.util.SplittableRandom;
 
 /**
- * Upserts and deletes of few ids, so that most are updates that move, then exact queries. All of it
- * is a function of (seed, position). Writes keep to a window of ids that slides from the first id
- * to the last: what was lost in the middle is not written again. It waits at a gate before each
- * position of {@code gates}.
+ * Upserts and deletes of few ids, so that most are updates that move, then queries. All of it is a
+ * function of (seed, position). Writes keep to a window of ids that slides from the first id to the
+ * last: what was lost in the middle is not written again. It waits at a gate before each position
+ * of {@code gates}.
  *
  * @param drift true to write around a few centers at a time, which change as the stream goes on
  * @param ids ids that occur, fewer than 1,000, so that one query can name every live row
  * @param writes records before the first query
- * @param queries queries at the end; every second one asks for all rows
+ * @param queries queries at the end; every second one asks for all rows, every fourth is
+ *     approximate
  * @param perSecond writes per second
  * @param gates positions of the gates, ascending; their stage is their place in the list
  */
@@ -30,7 +31,9 @@ record WriteScript(
 
     private static final int NEAR = 4;
     static final int ALL = 1_000;
-    private static final int FEW = 5;
+    private static final int FEW = 10;
+    private static final int EXACT = -1;
+    private static final int AUTOMATIC = 0;
     private static final int CENTERS = 32;
     private static final int WINDOW = 100;
     private static final long NANOS = 1_000_000_000L;
@@ -49,7 +52,7 @@ record WriteScript(
             long number = position - writes;
             into.kind = Incoming.Kind.QUERY;
             into.id = number;
-            into.effort = -1;
+            into.effort = exact(number) ? EXACT : AUTOMATIC;
             into.k = number % 2 == 0 ? ALL : FEW;
             // Old vectors, too: there a copy that should be gone would be the nearest row.
             into.vector = number % 2 == 0 ? vector(position) : vector(random.nextInt(writes));
@@ -61,6 +64,11 @@ record WriteScript(
                 into.vector = vector(position);
             }
         }
+    }
+
+    /** True if the answer to a query must hold the nearest rows, and not only most of them. */
+    boolean exact(long query) {
+        return query % 4 != 3;
     }
 
     /** Records in all. */

@@ -8,47 +8,47 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
-import java.util.TreeMap;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
  * What was written to the topics, and what answers may therefore say.
  *
- * <p>Writes are a function of (seed, number): upserts and deletes of a few ids, in a window that
- * slides over all of them, so that what is lost stays lost for a while. An id always goes to one
- * partition, so its history is a list of offsets.
+ * <p>Writes are a function of (seed, number): upserts of one id after the other, among them upserts
+ * and deletes of ids that were written lately, so that what is lost stays lost for a while.
  *
- * <p>An answer says up to which offsets the writes are behind it; later ones may be or not. So for
- * a row of an id with frontier f the vector must be the last one before f or any later one, and an
- * answer that asks for all rows must hold every id whose last write of all is an upsert before f.
- * At rest, where f covers everything, this is an exact comparison. Only when the first template
- * moves the rows that came before it, a row may for a moment be in no partition: missing rows count
- * from {@link #strict} on. Safe for several threads.
+ * <p>An answer says up to which offsets the writes are behind it; later ones may be or not. So the
+ * vector of a row must be the last one of its id before that frontier or any later one. A row is
+ * <em>certain</em> if the last write of its id is an upsert before the frontier, and its life has
+ * not ended by the newest time that was written. An exact answer must hold every certain row that
+ * is nearer than its last one; at rest, where the frontier covers everything, that is an exact
+ * comparison. Of an approximate answer it is counted how many rows are as near as the certain ones.
+ * Only when the first template moves the rows that came before it, a row may for a moment be in no
+ * partition: missing rows count from {@link #strict} on. Safe for several threads.
  */
 final class Ledger {
 
-    static final int DIMENSION = 8;
+    /** Neighbours of every other exact query; all others ask for {@link #FEW}. */
+    static final int MANY = 500;
 
-    /** Rows that a query asks for to see all of them. */
-    static final int ALL = 1_000;
+    static final int FEW = 10;
 
-    /** Ids that occur: fewer than {@link #ALL}. */
-    static final int IDS = 900;
-
-    private static final int FEW = 5;
-    private static final int WINDOW = 100;
-    private static final int WRITES_PER_ID = 100;
-    private static final int CENTERS = 32;
-    private static final int HOT_CENTERS = 3;
+    private static final int LATELY = 50_000;
+    private static final int CENTERS = 200;
+    private static final int HOT_CENTERS = 20;
     private static final int WRITES_PER_CENTER = 5_000;
     private static final double TOLERANCE = 1e-4;
 
+    /** Watermarks come by themselves every 200 ms, and timers after them. */
+    private static final long EXPIRY_MILLIS = 1_000;
+
+    private final Shape shape;
     private final long seed;
     private final long[] offsets;
-    private final Map<Long, TreeMap<Long, Long>> history = new HashMap<>();
+    private final Writes log;
+    private final CertainRows certain;
+    private final Recall recall;
     private final Map<Long, Integer> answers = new HashMap<>();
     private final List<String> wrong = new ArrayList<>();
-    private long writes;
     private long queries;
     private long ghosts;
     private long lostRows;
@@ -59,9 +59,13 @@ final class Ledger {
     /**
      * @param partitions of the topic of vectors
      */
-    Ledger(long seed, int partitions) {
+    Ledger(Shape shape, long seed, int partitions) {
+        this.shape = shape;
         this.seed = seed;
         this.offsets = new long[partitions];
+        log = new Writes(shape.ids(), partitions);
+        certain = new CertainRows(shape, log);
+        recall = new Recall(shape.window());
     }
 
     /**
@@ -69,24 +73,32 @@ final class Ledger {
      *
      * @param vector null for a delete
      * @param offset that the record gets in its partition
+     * @param time of the event
      */
-    record Written(long number, long id, float[] vector, int partition, long offset) {}
+    record Written(long number, long id, float[] vector, int partition, long offset, long time) {}
 
     /** The next write, which is noted as sent. */
     synchronized Written write() {
-        long number = writes++;
+        int number = log.size();
         SplittableRandom random = random(number);
-        long id = (number / WRITES_PER_ID + random.nextInt(WINDOW)) % IDS;
-        boolean delete = random.nextInt(5) == 0;
-        int partition = (int) (id % offsets.length);
+        int id = number % shape.ids();
+        boolean delete = false;
+        if (number >= shape.load() && random.nextBoolean()) {
+            id = (number - random.nextInt(Math.min(number, LATELY))) % shape.ids();
+            delete = random.nextInt(5) < 2;
+        }
+        int partition = id % offsets.length;
         long offset = offsets[partition]++;
-        history.computeIfAbsent(id, key -> new TreeMap<>()).put(offset, delete ? -1 : number);
-        return new Written(number, id, delete ? null : vector(number), partition, offset);
+        long time = System.currentTimeMillis();
+        float[] vector = delete ? null : vector(number);
+        log.add(id, delete, (int) offset, time);
+        certain.write(id, vector);
+        return new Written(number, id, vector, partition, offset, time);
     }
 
     /** Notes a record that is not one; returns its partition. */
     synchronized int writeBad() {
-        int partition = (int) (writes % offsets.length);
+        int partition = log.size() % offsets.length;
         offsets[partition]++;
         return partition;
     }
@@ -98,17 +110,27 @@ final class Ledger {
 
     /** Vector of a query: near an old or a present row. */
     synchronized float[] queryVector(long query) {
-        return vector(random(~query).nextLong(Math.max(1, writes)));
+        SplittableRandom random = random(~query);
+        float[] vector = vector(random.nextInt(Math.max(1, log.size())));
+        for (int i = 0; i < vector.length; i++) {
+            vector[i] += (float) (0.2 * random.nextDouble());
+        }
+        return vector;
     }
 
     /** Neighbours that a query asks for. */
     static int k(long query) {
-        return query % 2 == 0 ? ALL : FEW;
+        return query % 4 == 0 ? MANY : FEW;
+    }
+
+    /** Half of the queries want an exact answer. */
+    static boolean exact(long query) {
+        return query % 2 == 0;
     }
 
     /** Vector records written. */
     synchronized long writes() {
-        return writes;
+        return log.size();
     }
 
     /** Answers to queries from now on must not lack a row. */
@@ -131,12 +153,12 @@ final class Ledger {
         return duplicates;
     }
 
-    /** Rows in answers that were deleted or replaced before the answer's frontier. */
+    /** Rows in answers that were deleted, replaced or over before the answer's frontier. */
     synchronized long ghosts() {
         return ghosts;
     }
 
-    /** Rows that answers lack. */
+    /** Rows that exact answers lack. */
     synchronized long lostRows() {
         return lostRows;
     }
@@ -146,9 +168,19 @@ final class Ledger {
         return partial;
     }
 
+    /** What approximate answers found. */
+    synchronized Recall.Summary recall() {
+        return recall.summary();
+    }
+
     /** What is wrong, in words: at most a few dozen findings. */
     synchronized List<String> wrong() {
         return List.copyOf(wrong);
+    }
+
+    /** Rows that live for certain if everything that was written is applied. */
+    synchronized int rows() {
+        return certain.count(offsets);
     }
 
     /** The writes until now if an answer has all of them behind it, or -1. */
@@ -159,7 +191,7 @@ final class Ledger {
                 return -1;
             }
         }
-        return writes;
+        return log.size();
     }
 
     /**
@@ -172,54 +204,77 @@ final class Ledger {
         if (answers.merge(query, 1, Integer::sum) > 1) {
             duplicates++;
             note("query " + query + " was answered again");
+            return;
         }
-        if (answer.path("partial").asBoolean()) {
-            partial++;
-        }
+        boolean whole = !answer.path("partial").asBoolean();
+        partial += whole ? 0 : 1;
         long[] frontier = frontier(answer);
-        Set<Long> found = new HashSet<>();
+        long over = answer.path("watermark").asLong(Long.MIN_VALUE + EXPIRY_MILLIS) - EXPIRY_MILLIS;
+        Set<Integer> found = new HashSet<>();
         double before = -1;
         for (JsonNode row : answer.path("results")) {
-            long id = row.path("id").asLong();
+            int id = row.path("id").asInt();
             double distance = row.path("distance").asDouble();
             if (!found.add(id) || row.path("rank").asInt() != found.size() || distance < before) {
                 note("query " + query + ": rows out of order at " + row);
                 ghosts++;
             }
             before = distance;
-            if (!possible(id, frontier, vector, distance)) {
+            if (!possible(id, frontier, over, vector, distance)) {
                 ghosts++;
-                note("query " + query + ": id " + id + " was deleted or replaced, " + answer);
+                note("query " + query + ": id " + id + " was deleted, replaced or over: " + row);
             }
         }
-        if (query >= strictFrom && k(query) == ALL && !answer.path("partial").asBoolean()) {
-            rowsMissing(query, frontier, found);
+        if (query < strictFrom || !whole) {
+            return;
+        }
+        if (exact(query)) {
+            double last = found.size() < k(query) ? Double.POSITIVE_INFINITY : before;
+            missing(query, frontier, vector, last, found);
+        } else {
+            count(answer, frontier, vector);
         }
     }
 
-    private void rowsMissing(long query, long[] frontier, Set<Long> found) {
-        history.forEach(
-                (id, versions) -> {
-                    var last = versions.lastEntry();
-                    boolean applied = last.getKey() < frontier[(int) (id % offsets.length)];
-                    if (applied && last.getValue() >= 0 && !found.contains(id)) {
+    private void missing(
+            long query, long[] frontier, float[] vector, double last, Set<Integer> found) {
+        certain.nearer(
+                frontier,
+                vector,
+                last * (1 - TOLERANCE),
+                (id, distance) -> {
+                    if (!found.contains(id)) {
                         lostRows++;
-                        note("query " + query + ": id " + id + " is missing");
+                        note("query " + query + ": id " + id + " at " + distance + " is missing");
                     }
                 });
     }
 
+    private void count(JsonNode answer, long[] frontier, float[] vector) {
+        double[] nearest = certain.nearest(frontier, vector, FEW);
+        double bound = nearest.length == 0 ? -1 : nearest[nearest.length - 1] * (1 + TOLERANCE);
+        int hits = 0;
+        for (JsonNode row : answer.path("results")) {
+            hits += row.path("distance").asDouble() <= bound ? 1 : 0;
+        }
+        recall.add(Math.min(hits, nearest.length), nearest.length);
+    }
+
     /** True if {@code id} may have been a row at that distance. */
-    private boolean possible(long id, long[] frontier, float[] vector, double distance) {
-        TreeMap<Long, Long> versions = history.get(id);
-        if (versions == null) {
+    private boolean possible(int id, long[] frontier, long over, float[] vector, double distance) {
+        if (id < 0 || id >= shape.ids()) {
             return false;
         }
-        long known = frontier[(int) (id % offsets.length)];
-        Long from = versions.lowerKey(known);
-        for (long number : versions.tailMap(from == null ? 0L : from, true).values()) {
-            if (number >= 0 && near(distance, distance(vector, vector(number)))) {
+        long known = frontier[id % offsets.length];
+        for (int number = log.last(id); number >= 0; number = log.before(number)) {
+            boolean ended = shape.lifeMillis() > 0 && log.time(number) + shape.lifeMillis() <= over;
+            if (!log.isDelete(number)
+                    && !ended
+                    && near(distance, CertainRows.distance(vector, vector(number)))) {
                 return true;
+            }
+            if (log.offset(number) < known) {
+                return false;
             }
         }
         return false;
@@ -244,14 +299,14 @@ final class Ledger {
     private float[] vector(long number) {
         SplittableRandom random = random(number ^ Long.MIN_VALUE);
         SplittableRandom center = new SplittableRandom(seed ^ center(random, number));
-        float[] vector = new float[DIMENSION];
-        for (int i = 0; i < DIMENSION; i++) {
-            vector[i] = (float) (center.nextDouble() * 10 + random.nextDouble());
+        float[] vector = new float[shape.dimension()];
+        for (int i = 0; i < vector.length; i++) {
+            vector[i] = (float) (center.nextDouble() * 2 + random.nextDouble());
         }
         return vector;
     }
 
-    /** Three of four near a few centers, others as time goes by, so that loads shift. */
+    /** Three of four near some centers, others as time goes by, so that loads shift. */
     private static long center(SplittableRandom random, long number) {
         if (random.nextInt(4) == 0) {
             return random.nextInt(CENTERS);
@@ -265,14 +320,5 @@ final class Ledger {
 
     private static boolean near(double a, double b) {
         return Math.abs(a - b) <= TOLERANCE * Math.max(1, Math.abs(b));
-    }
-
-    private static double distance(float[] a, float[] b) {
-        double sum = 0;
-        for (int i = 0; i < a.length; i++) {
-            double difference = (double) a[i] - b[i];
-            sum += difference * difference;
-        }
-        return sum;
     }
 }

@@ -35,13 +35,13 @@ public final class Traffic implements AutoCloseable {
     private static final int VECTOR_PARTITIONS = 4;
     private static final int QUERY_PARTITIONS = 2;
     private static final int ANSWER_PARTITIONS = 2;
-    private static final int QUERY_EVERY = 50;
     private static final int BAD_EVERY = 997;
     private static final int BATCH = 20;
-    private static final int WARM_UP = 2_000;
+    private static final int PROBES = 8;
     private static final long MOVED_MILLIS = 3_000;
     private static final long SECOND_NANOS = 1_000_000_000L;
 
+    private final Shape shape;
     private final String run;
     private final Ledger ledger;
     private final boolean raw;
@@ -57,12 +57,14 @@ public final class Traffic implements AutoCloseable {
     /**
      * Begins to read answers.
      *
+     * @param shape of what is written
      * @param run see {@link #topics}
      * @param raw true to write raw floats, false to write JSON
      */
-    public Traffic(String brokers, String run, long seed, boolean raw) {
+    public Traffic(Shape shape, String brokers, String run, long seed, boolean raw) {
+        this.shape = shape;
         this.run = run;
-        this.ledger = new Ledger(seed, VECTOR_PARTITIONS);
+        this.ledger = new Ledger(shape, seed, VECTOR_PARTITIONS);
         this.raw = raw;
         producer =
                 new KafkaProducer<>(
@@ -128,9 +130,23 @@ public final class Traffic implements AutoCloseable {
         return ledger.ghosts();
     }
 
-    /** Answers that lack a partition, and findings in words. */
+    /** Rows that must be there if everything that was written is applied. */
+    public int rows() {
+        return ledger.rows();
+    }
+
+    /** What approximate answers found. */
+    public Recall.Summary recall() {
+        return ledger.recall();
+    }
+
+    /** Answers that lack a partition, windows with too little recall, and findings in words. */
     public List<String> findings() {
         List<String> findings = new ArrayList<>(ledger.wrong());
+        Recall.Summary recall = ledger.recall();
+        if (recall.least() < Shape.TARGET - Shape.SLACK) {
+            findings.add("In some window recall is below the target: " + recall);
+        }
         if (ledger.partial() > 0) {
             findings.add(ledger.partial() + " answers are partial");
         }
@@ -142,7 +158,7 @@ public final class Traffic implements AutoCloseable {
      * then on no answer may lack a row.
      */
     public void warmUp(Duration patience) throws Exception {
-        while (ledger.writes() < WARM_UP) {
+        while (ledger.writes() < shape.load()) {
             vector();
         }
         settle(patience);
@@ -197,7 +213,7 @@ public final class Traffic implements AutoCloseable {
             boolean waited = probed == end || System.nanoTime() - probed > SECOND_NANOS;
             if (covered < ledger.writes() && waited) {
                 probed = System.nanoTime();
-                for (int i = 0; i < BATCH; i++) {
+                for (int i = 0; i < PROBES; i++) {
                     query();
                 }
             }
@@ -217,8 +233,8 @@ public final class Traffic implements AutoCloseable {
         Ledger.Written written = ledger.write();
         byte[] key = raw ? id(written.id()) : utf8(Long.toString(written.id()));
         byte[] value = value(written);
-        send("vectors", written.partition(), key, value, written.offset());
-        if (written.number() % QUERY_EVERY == 0) {
+        send("vectors", written.partition(), key, value, written);
+        if (written.number() % shape.queryEvery() == 0) {
             query();
         }
         if (written.number() % BAD_EVERY == 0) {
@@ -254,7 +270,7 @@ public final class Traffic implements AutoCloseable {
         String line =
                 "{\"query_id\":"
                         + query
-                        + ",\"effort\":\"exact\",\"k\":"
+                        + (Ledger.exact(query) ? ",\"effort\":\"exact\",\"k\":" : ",\"k\":")
                         + Ledger.k(query)
                         + ",\"vector\":"
                         + Arrays.toString(vector)
@@ -265,21 +281,26 @@ public final class Traffic implements AutoCloseable {
                 (int) (query % QUERY_PARTITIONS),
                 utf8(Long.toString(query)),
                 utf8(line),
-                -1);
+                null);
     }
 
-    private void send(String topic, int partition, byte[] key, byte[] value, long offset) {
+    /**
+     * @param written null for a query
+     */
+    private void send(
+            String topic, int partition, byte[] key, byte[] value, Ledger.Written written) {
+        Long time = written == null ? null : written.time();
         producer.send(
-                new ProducerRecord<>(run + "-" + topic, partition, key, value),
+                new ProducerRecord<>(run + "-" + topic, partition, time, key, value),
                 (sent, e) -> {
                     if (e != null) {
                         failure.compareAndSet(null, e);
-                    } else if (offset >= 0 && sent.offset() != offset) {
+                    } else if (written != null && sent.offset() != written.offset()) {
                         failure.compareAndSet(
                                 null,
                                 new AssertionError(
                                         "The ledger has offset "
-                                                + offset
+                                                + written.offset()
                                                 + " for "
                                                 + sent
                                                 + ": its own records are out of step."));

@@ -1,0 +1,76 @@
+package io.vstream.flink.kafka;
+
+import java.util.Arrays;
+
+/** Every write so far, in some twenty bytes each. An id always goes to one partition. */
+final class Writes {
+
+    private static final int NONE = -1;
+
+    private final int partitions;
+    private final int[] last;
+    private int[] before = new int[1 << 16];
+    private int[] offsets = new int[1 << 16];
+    private long[] times = new long[1 << 16];
+    private boolean[] deletes = new boolean[1 << 16];
+    private int size;
+    private long latest = Long.MIN_VALUE;
+
+    Writes(int ids, int partitions) {
+        this.partitions = partitions;
+        last = new int[ids];
+        Arrays.fill(last, NONE);
+    }
+
+    void add(int id, boolean delete, int offset, long time) {
+        if (size == before.length) {
+            before = Arrays.copyOf(before, 2 * size);
+            offsets = Arrays.copyOf(offsets, 2 * size);
+            times = Arrays.copyOf(times, 2 * size);
+            deletes = Arrays.copyOf(deletes, 2 * size);
+        }
+        before[size] = last[id];
+        offsets[size] = offset;
+        times[size] = time;
+        deletes[size] = delete;
+        last[id] = size++;
+        latest = Math.max(latest, time);
+    }
+
+    int size() {
+        return size;
+    }
+
+    /** Number of the last write of an id, or a negative number. */
+    int last(int id) {
+        return last[id];
+    }
+
+    /** Number of the write of the same id before, or a negative number. */
+    int before(int number) {
+        return before[number];
+    }
+
+    int offset(int number) {
+        return offsets[number];
+    }
+
+    long time(int number) {
+        return times[number];
+    }
+
+    boolean isDelete(int number) {
+        return deletes[number];
+    }
+
+    /** Newest time of all writes: no watermark is later. */
+    long latest() {
+        return latest;
+    }
+
+    /** True if the last write of an id is an upsert that a frontier covers. */
+    boolean isSettled(int id, long[] frontier) {
+        int number = last[id];
+        return number >= 0 && !deletes[number] && offsets[number] < frontier[id % partitions];
+    }
+}
