@@ -298,10 +298,12 @@ impl Places {
         let frozen = writing.frozen_bytes();
         let next = limit.min(wall.saturating_sub(frozen));
         let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
-        if bytes.saturating_sub(writing.empty_bytes) + frozen >= wall {
+        // What an empty memory takes cannot be flushed away.
+        let used = bytes.saturating_sub(writing.empty_bytes);
+        if used + frozen >= wall {
             return Room::None;
         }
-        if bytes >= limit {
+        if used >= limit {
             return Room::Little;
         }
         Room::Enough

@@ -260,11 +260,16 @@ fn segments_do_not_pile_up_while_one_merge_takes_long() {
     let mut engine = over(&disk, true);
     disk.first_merge.store(true, Ordering::Relaxed);
     let mut count = 0;
-    for _ in 0..120 {
+    for turn in 0..120 {
         (0..100).for_each(|id| put(&mut engine, count + id, 1, &vector_of(count + id)));
         count += 100;
         engine.checkpoint().expect("a checkpoint");
         engine.commit().expect("a commit");
+        // The first merge takes the few segments that there are so far.
+        while turn == 12 && !disk.is_held_up.load(Ordering::Relaxed) {
+            engine.commit().expect("a commit");
+            std::thread::yield_now();
+        }
     }
     let mut segments = 0;
     for _ in 0..3_000 {
