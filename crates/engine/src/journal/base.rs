@@ -347,11 +347,20 @@ impl Keeper {
         (SegmentEntry { number, ..SegmentEntry::default() }, manifest.collection)
     }
 
-    /// Merges segments if that pays; false if it does not. `stop`: gives up soon when it is set.
+    /// Drops segments without living rows, and merges others if that pays; false if neither does.
+    /// `stop`: gives up soon when it is set.
     pub(super) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
-        let Some(begun) = self.begin_merge(stop)? else { return Ok(false) };
-        self.end_merge(begun)?;
-        Ok(true)
+        let mut has_dropped = false;
+        loop {
+            let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
+            let is_drop = begun.sealed.is_none();
+            self.end_merge(begun)?;
+            // Where each flush leaves a segment to be dropped, a merge would never get its turn.
+            if !is_drop || has_dropped {
+                return Ok(true);
+            }
+            has_dropped = true;
+        }
     }
 
     /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
