@@ -254,7 +254,9 @@ impl Collection {
     /// Counts, by the names of the fields of `vstream.Stats`. Waits for the writer.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = detached(py, || Ok(self.writer()?.stats()))?;
-        let recall = stats.recall.map(|found| (found.recall, found.margin, found.audits));
+        let recall = stats
+            .recall
+            .map(|found| (found.recall, found.margin, found.audits, found.evidence.name()));
         let counts = PyDict::new(py);
         counts.set_item("live_rows", stats.index.live)?;
         counts.set_item("deleted_rows", stats.index.dead)?;

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 class RecallEstimate:
     """What sampled exact checks in the background say about automatic searches.
 
+    It speaks of as many neighbours as the last search asked for, or nearly as many.
+
     Attributes
     ----------
     recall
@@ -15,11 +17,15 @@ class RecallEstimate:
         Half width of its 95 % confidence interval.
     audits
         Answers that were checked.
+    evidence
+        `"queries"` if they were answers to queries that users asked; `"rows"` if rows of the
+        collection were asked for their neighbours, because users have asked too little yet.
     """
 
     recall: float
     margin: float
     audits: int
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True)

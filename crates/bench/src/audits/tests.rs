@@ -58,7 +58,12 @@ fn the_stream_ends_with_its_rows() {
 
 #[test]
 fn a_moment_knows_whether_the_truth_is_inside() {
-    let estimate = RecallEstimate { recall: 0.95, margin: 0.02, audits: 128 };
+    let estimate = RecallEstimate {
+        recall: 0.95,
+        margin: 0.02,
+        audits: 128,
+        evidence: vstream_engine::Evidence::Queries,
+    };
     let moment = Moment::new(200, 10, 5, estimate, &[1.0, 0.9, 0.9, 1.0]);
     assert!((moment.truth - 0.95).abs() < 1e-12 && moment.is_inside());
     assert!((moment.truth_margin - 1.96 * (0.01f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);

@@ -249,6 +249,7 @@ impl Partition {
                     "mean": estimate.recall,
                     "margin": estimate.margin,
                     "audits": estimate.audits,
+                    "evidence": estimate.evidence.name(),
                 })
             });
             Ok(json!({

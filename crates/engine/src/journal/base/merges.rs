@@ -1,0 +1,167 @@
+//! Merges of segments: what is planned is written, then published.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{MutexGuard, PoisonError};
+
+use super::super::entry::SegmentEntry;
+use super::super::files::{marks_name, segment_name};
+use super::super::manifest::Manifest;
+use super::{Keeper, MergeBegun, Sources, PLANS_WITHOUT};
+use crate::defect::{self, Defect};
+use crate::error::Error;
+use crate::places::{Merged, Plan, Retired, Sealed};
+
+impl Keeper {
+    /// Drops segments without living rows, and merges others if that pays; false if neither does.
+    /// `stop`: gives up soon when it is set.
+    pub(in crate::journal) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
+        let mut has_dropped = false;
+        loop {
+            let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
+            let is_drop = begun.sealed.is_none();
+            self.end_merge(begun)?;
+            // Where each flush leaves a segment to be dropped, a merge would never get its turn.
+            if !is_drop || has_dropped {
+                return Ok(true);
+            }
+            has_dropped = true;
+        }
+    }
+
+    /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
+    /// readers yet.
+    pub(in crate::journal) fn begin_merge(
+        &self,
+        stop: &AtomicBool,
+    ) -> Result<Option<MergeBegun>, Error> {
+        let Some(plan) = self.take_plan() else { return Ok(None) };
+        let store = &self.directory.store;
+        let (mut entry, collection) = self.new_entry();
+        let name = segment_name(entry.number);
+        let merged = match plan.is_drop {
+            true => Ok(Merged::drop_of(&plan)),
+            false => self.places().merge(&plan, store, &name, entry.identity(collection), stop),
+        };
+        let begun = merged.and_then(|merged| {
+            let summary = merged.summary;
+            (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
+            let open = || self.places().open(store, &entry, collection, &[]);
+            let sealed = if summary.rows == 0 { None } else { Some(open()?) };
+            Ok(MergeBegun { merged, entry, sealed })
+        });
+        // Given up because the engine closes is no failure.
+        let is_failure = !stop.load(Ordering::Relaxed);
+        self.note_merge(begun.as_ref().map(|_| None).map_err(|error| is_failure.then_some(error)));
+        if let Err(error) = &begun {
+            self.directory.remove(&name);
+            let is_unreadable = |number: &u64| error.message().contains(&segment_name(*number));
+            let mut sources = self.sources();
+            for number in plan.numbers() {
+                sources.busy.remove(&number);
+                if is_unreadable(&number) {
+                    sources.unreadable.insert(number, PLANS_WITHOUT);
+                }
+            }
+        }
+        begun.map(Some)
+    }
+
+    /// What to merge, of segments that are free. They are busy until the merge has ended.
+    fn take_plan(&self) -> Option<Plan> {
+        let _published = self.manifest();
+        let mut sources = self.sources();
+        sources.unreadable.retain(|_, plans| {
+            *plans -= 1;
+            *plans > 0
+        });
+        let is_free = |number: u64| {
+            !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
+        };
+        let plan = self.places().plan(self.marked.load(Ordering::Relaxed), &is_free)?;
+        sources.busy.extend(plan.numbers());
+        Some(plan)
+    }
+
+    pub(super) fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Segments that could not be read when they were to be merged.
+    pub(in crate::journal) fn unreadable(&self) -> usize {
+        self.sources().unreadable.len()
+    }
+
+    /// Serves the rows of a merge from their new segment.
+    pub(in crate::journal) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
+        let MergeBegun { merged, entry, sealed } = begun;
+        let done = self.publish_merged(&merged, entry, sealed);
+        self.sources().busy.retain(|&number| !merged.is_source(number));
+        self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
+        if done.is_err() || entry.rows == 0 {
+            self.directory.remove(&segment_name(entry.number));
+        }
+        let (old, _retired) = done?;
+        self.written.fetch_add(entry.bytes, Ordering::Relaxed);
+        self.remove_old(&old);
+        Ok(())
+    }
+
+    /// Counts a merge that ended, or notes why one failed.
+    pub(super) fn note_merge(&self, done: Result<Option<&Merged>, Option<&Error>>) {
+        let mut counts = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        match done {
+            Ok(Some(merged)) => {
+                match merged.dropped() {
+                    0 => counts.count += 1,
+                    dropped => counts.dropped += dropped,
+                }
+                counts.bytes += merged.summary.bytes;
+                // As long as some cannot be read, that is what there is to know.
+                if self.unreadable() == 0 {
+                    counts.failure = None;
+                }
+            }
+            Err(Some(error)) => counts.failure = Some(error.to_string()),
+            Ok(None) | Err(None) => {}
+        }
+    }
+
+    /// Publishes a segment in place of those that it was merged from. Returns the manifest and the
+    /// view of before.
+    fn publish_merged(
+        &self,
+        merged: &Merged,
+        mut entry: SegmentEntry,
+        sealed: Option<Sealed>,
+    ) -> Result<(Manifest, Retired), Error> {
+        let mut manifest = self.manifest();
+        let mut next = manifest.clone();
+        let until = self.marked.load(Ordering::Relaxed);
+        let forgotten = defect::active(Defect::MergeForgetsMarks);
+        let (bits, marked) = merged.marks(if forgotten { merged.since() } else { until });
+        if marked > 0 {
+            (entry.marks, entry.marked) = (manifest.next, marked);
+            manifest.next += 1;
+            next.next = manifest.next;
+            entry.write_marks(&self.directory.store, next.collection, &bits)?;
+            if let Some(sealed) = &sealed {
+                self.note_gone(&entry, sealed, &bits);
+            }
+        }
+        let is_source = |segment: &SegmentEntry| merged.is_source(segment.number);
+        let at = next.base.segments.iter().position(is_source).unwrap_or(0);
+        next.base.segments.retain(|segment| !is_source(segment));
+        if entry.rows > 0 {
+            next.base.segments.insert(at, entry);
+        }
+        let state = next.base.state;
+        let done = self.check_live(&next, state, until);
+        let done = done.and_then(|()| next.publish(&self.directory.store));
+        if done.is_err() && entry.marks > 0 {
+            self.directory.remove(&marks_name(entry.marks));
+        }
+        done?;
+        let retired = self.places().replace(merged, sealed);
+        Ok((std::mem::replace(&mut manifest, next), retired))
+    }
+}
