@@ -140,7 +140,7 @@ pub trait Search: Send + Sync {
     /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
     ///
     /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
-    /// once `scratch` is warm.
+    /// once `scratch` is warm, but for [`Effort::Thorough`].
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 
     /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
