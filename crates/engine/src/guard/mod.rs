@@ -67,8 +67,8 @@ const COPIES_MAX: usize = 8;
 /// Without a guard: probes per root of the leaves, and rows refined. No promise of recall.
 const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
-/// Audits of rows after which the classes without queries are decided again.
-const ROWS_PER_DECISION: usize = 8;
+/// Audits after which what they say is looked at again, when there are many or they are of rows.
+const AUDITS_PER_CONCLUSION: usize = 8;
 /// How much farther a search goes for each turnover of half of the rows since there was support for a
 /// decision, and turnovers after which it is not used at all. While the guard keeps up, support is
 /// hardly a tenth of a turnover old.
@@ -120,7 +120,7 @@ struct Auditor {
     queries: [Window; CLASSES.len()],
     /// Audits of rows.
     rows: Window,
-    rows_since_decision: usize,
+    since_conclusion: usize,
     /// Rows with copies that were passed over one after the other.
     copies: usize,
     random: SplitMix,
@@ -186,7 +186,7 @@ impl Guard {
             auditor: Mutex::new(Auditor {
                 queries: Default::default(),
                 rows: Window::default(),
-                rows_since_decision: 0,
+                since_conclusion: 0,
                 copies: 0,
                 random: SplitMix(settings.seed),
                 scratch: PlacesScratch::default(),
@@ -292,6 +292,10 @@ impl Guard {
         }
         let mut auditor = locked(&self.auditor);
         while self.step(search, &mut auditor) {}
+        let now = moment(search);
+        if now.leaves > EXACT_LEAVES {
+            (0..CLASSES.len()).for_each(|class| self.conclude(class, &auditor, &now));
+        }
     }
 
     /// One audit and what follows from it; false if nothing needs one.
@@ -314,7 +318,12 @@ impl Guard {
             let Ok(audit) = self.audit(search, query, k, None, auditor) else { return false };
             let class = class_of(k);
             auditor.queries[class].push(audit);
-            self.conclude(class, auditor, &moment(search));
+            auditor.since_conclusion += 1;
+            let is_short = auditor.queries[class].is_short();
+            if is_short || auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
+                auditor.since_conclusion = 0;
+                self.conclude(class, auditor, &moment(search));
+            }
             return true;
         }
         if !self.wants_rows(auditor) && auditor.rows.take_stale(&now).is_none() {
@@ -322,6 +331,8 @@ impl Guard {
         }
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
+        // Audits of fewer neighbours say nothing of more.
+        auditor.rows.audits.retain(|audit| audit.k >= k);
         let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
         if audit.is_of_copy && auditor.copies < COPIES_MAX {
             // Users ask for what is like a row, hardly ever for copies of it.
@@ -330,9 +341,9 @@ impl Guard {
         }
         auditor.copies = 0;
         auditor.rows.push(audit);
-        auditor.rows_since_decision += 1;
-        if auditor.rows_since_decision >= ROWS_PER_DECISION {
-            auditor.rows_since_decision = 0;
+        auditor.since_conclusion += 1;
+        if auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
+            auditor.since_conclusion = 0;
             let now = moment(search);
             (0..CLASSES.len()).for_each(|class| self.conclude(class, auditor, &now));
         }

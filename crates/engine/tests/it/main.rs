@@ -10,6 +10,7 @@ mod guard;
 mod places;
 mod radius;
 mod segment;
+mod shapes;
 mod snapshot;
 mod unaudited;
 
