@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use vstream_engine::{Defect, Durability, Engine, Journaling};
@@ -25,6 +26,8 @@ const LOG_BYTES_MAX: u64 = 20_000;
 const LOAD_WRITES: u64 = 200;
 /// What the child is killed by.
 const SIGKILL: i32 = 9;
+/// How long a child may take for one commit: one that takes longer waits for what never comes.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Exact and approximate queries after each kill.
 const QUERIES: (usize, usize) = (1, 4);
 
@@ -111,12 +114,19 @@ impl Killer<'_> {
         command.args(self.defect.map(|defect| format!("{defect:?}")));
         let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut process = spawned.map_err(|e| failed("cannot start the child", &e))?;
-        let mut lines = BufReader::new(process.stdout.take().expect("a pipe"));
-        let mut told = String::new();
+        let told = lines_of(process.stdout.take().expect("a pipe"));
+        let mut last = None;
+        let mut is_silent = false;
         if random.below(4) > 0 {
             for _ in 0..random.below(20) {
-                let read = lines.read_line(&mut told);
-                read.map_err(|e| failed("the child's pipe", &e))?;
+                match told.recv_timeout(PATIENCE) {
+                    Ok(line) => last = Some(line),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) => {
+                        is_silent = true;
+                        break;
+                    }
+                }
             }
         }
         std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
@@ -129,12 +139,30 @@ impl Killer<'_> {
             let what = format!("a child ended by itself with {ended}: {}", said.trim());
             return Err(Violation::new(Breach::Refused, what));
         }
-        let read = lines.read_to_string(&mut told);
-        read.map_err(|e| failed("the child's pipe", &e))?;
-        // What comes after the last end of line was not told whole.
-        let whole = told.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        Ok(whole.lines().filter_map(|line| line.parse().ok()).next_back())
+        if is_silent {
+            let what = format!("a child acknowledged nothing for {} s", PATIENCE.as_secs());
+            return Err(Violation::new(Breach::Refused, what));
+        }
+        Ok(told.iter().last().or(last))
     }
+}
+
+/// What a child says, line by line, until its pipe ends. A line without an end was not told whole.
+fn lines_of(pipe: ChildStdout) -> Receiver<u64> {
+    let (say, told) = channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(pipe);
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            let whole = line.strip_suffix('\n').and_then(|line| line.parse().ok());
+            let Some(acknowledged) = whole else { return };
+            if say.send(acknowledged).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    told
 }
 
 fn failed(what: &str, error: &io::Error) -> Violation {

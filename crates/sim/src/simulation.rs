@@ -67,6 +67,7 @@ fn play_inside(seed: u64) -> Result<Played, Violation> {
         is_sync: durability == Durability::Sync,
         faults: 0,
         recall: Recall::default(),
+        failed_before: 0,
     };
     player.load()?;
     let loaded = player.disk.trace().len();
@@ -93,6 +94,8 @@ struct Player {
     is_sync: bool,
     faults: u64,
     recall: Recall,
+    /// Calls that had failed when the engine was opened last.
+    failed_before: u64,
 }
 
 impl Player {
@@ -185,7 +188,10 @@ impl Player {
     ) -> Result<(), Violation> {
         let mut done = work(self.engine());
         if done.is_err() {
-            let could_resume = self.disk.faults().room == Some(0);
+            // A call that failed otherwise may have been a sync: only a new opening trusts the log
+            // then.
+            let could_resume =
+                self.disk.faults().room == Some(0) && self.disk.failed() == self.failed_before;
             self.heal();
             done = work(self.engine());
             if let (Err(error), true) = (&done, could_resume) {
@@ -231,6 +237,7 @@ impl Player {
         self.lsn = compare(&engine, &promise, &self.script)?;
         self.recall.add(answers::ask(&engine, &self.script, self.lsn, QUERIES)?);
         self.engine = Some(engine);
+        self.failed_before = self.disk.failed();
         // What was recovered was synced while it was opened.
         self.acked = self.lsn;
         self.disk.mark(Event::Recovered(self.lsn));

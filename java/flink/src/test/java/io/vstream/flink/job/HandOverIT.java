@@ -93,7 +93,7 @@ class HandOverIT {
     @Test
     void aSavepointBetweenHandOversRestoresAtAnotherParallelism() throws Exception {
         WriteScript script =
-                new WriteScript(SEED + 2, true, 600, WRITES, 40, 4_000, 1_000, WRITES / 2, WRITES);
+                new WriteScript(SEED + 2, true, 600, WRITES, 40, 1_500, 1_000, WRITES / 2, WRITES);
         holds(
                 script,
                 3,
