@@ -20,7 +20,10 @@ const STREAMED_NS: f64 = 0.12;
 const MISSED_NS: f64 = 25.0;
 /// Nanoseconds to fetch a block of a segment that is in the page cache, and to decode a row of it.
 const BLOCK_NS: f64 = 2_000.0;
-/// Leaves ranked and rows refined at least.
+/// Neighbours of each audit that a choice rests on at least: the nearest one of some hundred queries
+/// says too little, and where ten are found the nearest is.
+const NEIGHBOURS_MIN: usize = 10;
+/// Rows refined at least.
 const REFINE_MIN: usize = 40;
 
 /// What steps of a search cost, in nanoseconds; only their proportions matter.
@@ -90,7 +93,7 @@ pub(super) fn choose(
         .iter()
         .flat_map(|audit| {
             let growth = now.growth_since(&audit.at);
-            audit.hits(of.unwrap_or(audit.k)).map(move |(reach, weight)| Hit {
+            audit.hits(of.unwrap_or(audit.k).max(NEIGHBOURS_MIN)).map(move |(reach, weight)| Hit {
                 leaf: f64::from(reach.leaf.unwrap_or(0)) * growth,
                 reach,
                 growth,
