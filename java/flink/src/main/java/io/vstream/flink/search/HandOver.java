@@ -93,6 +93,8 @@ final class HandOver implements AutoCloseable {
     private long begun = -1;
     private long done = -1;
     private volatile boolean closed;
+    /** Epoch of the hand-over of which rows were adopted last. */
+    private long hasAdopted = -1;
     private NativeSnapshot sealing;
 
     /**
@@ -291,7 +293,9 @@ final class HandOver implements AutoCloseable {
         }
         int taken = host.engine().adopt(rows, ROWS_AT_ONCE);
         adopted.inc(taken);
-        fail(Fault.FAIL_IN_ADOPT, taken > 0);
+        // Once in a hand-over, however many rows it takes: else a large one would never end.
+        fail(Fault.FAIL_IN_ADOPT, taken > 0 && hasAdopted != mark.epoch());
+        hasAdopted = taken > 0 ? mark.epoch() : hasAdopted;
         if (taken == 0) {
             awaited.remove().close();
         }
