@@ -93,8 +93,10 @@ final class HandOver implements AutoCloseable {
     private long begun = -1;
     private long done = -1;
     private volatile boolean closed;
+
     /** Epoch of the hand-over of which rows were adopted last. */
     private long hasAdopted = -1;
+
     private NativeSnapshot sealing;
 
     /**
