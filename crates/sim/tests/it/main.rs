@@ -82,6 +82,18 @@ fn what_goes_far_away_comes_back() {
     assert!(totals.corruptions >= 200, "only {} flips", totals.corruptions);
 }
 
+/// An empty disk beside a snapshot far away has its rows, and none by itself.
+#[test]
+fn what_was_seen_beside_a_snapshot_says_nothing_of_other_disks() {
+    let seen = Seen::default();
+    let before = there_and_back(1, &seen).expect("no violation");
+    assert!(before.checked.states > 0);
+    // Of these seeds the first step is crashed, before anything is there.
+    for seed in [40, 80] {
+        crash_everywhere(seed, &seen).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
+    }
+}
+
 #[test]
 fn a_killed_process_loses_nothing_that_it_acknowledged() {
     let place = std::env::temp_dir();
