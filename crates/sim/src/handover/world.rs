@@ -467,8 +467,9 @@ impl World {
         self.searches = rows.into_iter().flatten().enumerate().map(partition).collect();
         if setup.defect != Some(Defect::ResumeWithOldFiles) {
             files = self.run;
-            // What was sealed is as old as the checkpoint is not: it is sealed again.
-            if at.1 == Step::Adopt {
+            // What was sealed is as old as the checkpoint is not: it is sealed again. Also what was
+            // adopted, as owners may have become one partition that keeps either copy.
+            if matches!(at.1, Step::Adopt | Step::Settle) {
                 at.1 = Step::Switch;
             }
         }

@@ -42,7 +42,9 @@ import org.apache.flink.util.SerializedValue;
  * lives.
  *
  * <p>Its state is the step and the two templates. After a restore it begins a new run and repeats
- * its command, going back from "adopt" to "switch", since sealed files belong to a run.
+ * its command, going back to "switch" from "adopt", since sealed files belong to a run, and from
+ * "settle", since at another parallelism one partition may have the rows of both owners: the copy
+ * that it has kept of a row may say that it is the old owner's, and is no longer to be dropped.
  */
 public final class Balance extends AbstractStreamOperator<RouteEvent>
         implements OneInputStreamOperator<RouteEvent, RouteEvent> {
@@ -304,7 +306,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
             files.deleteAll();
         }
         if (epoch > 0 && newer.length > 0) {
-            step = step == Step.ADOPT ? Step.SWITCH : step;
+            step = step == Step.ADOPT || step == Step.SETTLE ? Step.SWITCH : step;
             command();
         }
     }

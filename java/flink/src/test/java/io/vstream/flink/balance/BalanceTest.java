@@ -6,6 +6,7 @@ import io.vstream.flink.route.RouteEvent;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeoutException;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
@@ -71,15 +72,39 @@ class BalanceTest {
         task.close();
     }
 
+    /** Rows are sealed again, since files belong to a run and owners may be one partition now. */
+    @Test
+    void whatWasBegunBeforeARestoreGoesBackToTheSwitch() throws Exception {
+        for (int polls = 0; polls < Step.values().length; polls++) {
+            begin();
+            polls(polls);
+            Step reached = last().step();
+            OperatorSubtaskState state = task.snapshot(1, 1);
+            task.close();
+            task = harness();
+            task.initializeState(state);
+            task.open();
+            polls(1);
+            boolean sealed = reached == Step.ADOPT || reached == Step.SETTLE;
+            assertThat(steps().get(0)).isEqualTo(sealed ? Step.SWITCH : reached);
+            task.close();
+        }
+    }
+
     private void begin() throws Exception {
-        task =
+        task = harness();
+        task.open();
+        task.processElement(new StreamRecord<>(RouteEvent.template(1, TEMPLATE)));
+    }
+
+    private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> harness() throws Exception {
+        var made =
                 new OneInputStreamOperatorTestHarness<>(
                         new BalanceFactory(new BalanceSettings("none", 1_000, 1.1, null), "{}", ""),
                         RouteEvent.TYPE.createSerializer(null),
                         new AskedEnvironment(this::answer));
-        task.setup(RouteEvent.TYPE.createSerializer(null));
-        task.open();
-        task.processElement(new StreamRecord<>(RouteEvent.template(1, TEMPLATE)));
+        made.setup(RouteEvent.TYPE.createSerializer(null));
+        return made;
     }
 
     /** All partitions have done by now what was commanded last. */

@@ -45,8 +45,8 @@ class HandOverTest {
 
     @BeforeEach
     void start() throws Exception {
-        old = new Partition(0, new KeyGroupRange(0, 63));
-        next = new Partition(1, new KeyGroupRange(64, 127));
+        old = new Partition(0, PARTITIONS, new KeyGroupRange(0, 63));
+        next = new Partition(1, PARTITIONS, new KeyGroupRange(64, 127));
     }
 
     @AfterEach
@@ -96,6 +96,27 @@ class HandOverTest {
         say(Step.DONE);
         assertThat(old.rows()).isEmpty();
         assertThat(next.rows()).isEmpty();
+    }
+
+    /**
+     * After a restore at a lower parallelism while rows were adopted and not all dropped: of row 7
+     * the old owner's copy was kept, of row 8 the new owner's.
+     */
+    @Test
+    void ownersThatHaveBecomeOnePartitionLoseNothing() throws Exception {
+        try (Partition both = new Partition(0, 1, new KeyGroupRange(0, 127))) {
+            both.writes.upsert(7, 5, MOVED, 10, vector(7));
+            both.writes.upsert(8, 6, MOVED, 100, vector(8));
+            for (Step step : List.of(Step.SWITCH, Step.ADOPT, Step.SETTLE, Step.DONE)) {
+                Mark mark = new Mark(77, 1, step, 0, range());
+                both.part.mark(true, mark);
+                both.part.mark(false, mark);
+                both.run();
+                assertThat(both.reached()).isEqualTo(Mark.position(1, step));
+            }
+            assertThat(both.rows()).isEqualTo(Map.of(7L, 5L, 8L, 6L));
+            assertThat(both.released.getCount()).isZero();
+        }
     }
 
     /** A partition whose reports nobody waits for must not speak to the JobManager. */
@@ -192,15 +213,15 @@ class HandOverTest {
         private final List<Object> unclaimed = new ArrayList<>();
         private boolean abandoned;
 
-        private Partition(int number, KeyGroupRange shards) throws Exception {
-            Path home = Files.createDirectories(folder.resolve("partition-" + number));
+        private Partition(int number, int partitions, KeyGroupRange shards) throws Exception {
+            Path home = Files.createDirectories(folder.resolve(number + "-of-" + partitions));
             engine = PartitionState.create(CheckpointLab.SETTINGS, shards, home.resolve("engine"));
             part =
                     new HandOver(
                             this,
                             reports::add,
                             settings(),
-                            new HandOver.Part(number, PARTITIONS, 0, PARTITIONS, PARTITIONS),
+                            new HandOver.Part(number, partitions, 0, partitions, partitions),
                             home,
                             new Shared(folder.resolve("shared").toUri().toString()),
                             List.of(adopted, released));
