@@ -6,6 +6,7 @@ mod expiry;
 mod failing;
 mod hot;
 mod model;
+mod moment;
 mod recall;
 mod shared;
 
