@@ -211,7 +211,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
 
     private void answer(
             Ticket ticket, List<Neighbors> rows, int fanOut, boolean partial, Frontier frontier) {
-        int size = rank(ranking, rows, ticket.k());
+        int size = ranking.rank(rows, ticket.k());
         long[] ids = new long[size];
         float[] distances = new float[size];
         for (int i = 0; i < size; i++) {
@@ -225,12 +225,12 @@ public final class Merge extends AbstractStreamOperator<Answer>
     /** Recall: the share of the exact nearest that the usual answer found; a tie counts. */
     private void audit(Gathering gathering) {
         int k = gathering.ticket().k();
-        int size = rank(truth, gathering.exact(), k);
+        int size = truth.rank(gathering.exact(), k);
         int found = 0;
         if (size > 0) {
             float farthest = truth.distance(size - 1);
             float limit = farthest + TIE * Math.max(1, Math.abs(farthest));
-            int given = rank(ranking, gathering.rows(), k);
+            int given = ranking.rank(gathering.rows(), k);
             for (int i = 0; i < Math.min(given, size); i++) {
                 found += ranking.distance(i) <= limit ? 1 : 0;
             }
@@ -238,14 +238,6 @@ public final class Merge extends AbstractStreamOperator<Answer>
         totals.get(AUDITS).inc();
         totals.get(RECALL_MICROS)
                 .inc(size == 0 ? (long) MICROS : Math.round(MICROS * found / size));
-    }
-
-    private static int rank(Ranking ranking, List<Neighbors> rows, int k) {
-        ranking.clear();
-        for (Neighbors part : rows) {
-            ranking.add(part);
-        }
-        return ranking.rank(k);
     }
 
     private void tickLater() {

@@ -2,12 +2,20 @@ package io.vstream.flink.merge;
 
 import io.vstream.flink.search.Neighbors;
 import java.util.Arrays;
+import java.util.List;
 
 /**
- * Merges the rows of several partitions: one row per id, the one with the highest version, then the
- * k nearest, ties by id. Reuses its arrays; not for several threads.
+ * Merges the rows of several partitions: one row per id, then the k nearest, ties by id. Reuses its
+ * arrays; not for several threads.
  *
- * <p>Cost: O(n log n) for n rows in all.
+ * <p>Partitions answer at moments of their own, so that a row that goes from one to another between
+ * these may be found in both. Of its copies the highest version is taken: it is the newest. A
+ * partition whose k rows hold older copies, however, has left out rows for them that would now be
+ * in the answer. Where such a row may be missing, the nearest copy of each id is taken instead:
+ * then k rows of a partition that are nearer than a row of it stay k rows that are nearer, and each
+ * copy was the row of its id when its partition answered.
+ *
+ * <p>Cost: O(n log n) for n rows in all, twice if a row may be missing.
  */
 final class Ranking {
 
@@ -17,6 +25,10 @@ final class Ranking {
     private long[] ids = new long[64];
     private long[] versions = new long[64];
     private float[] distances = new float[64];
+
+    /** Which list a row is of. */
+    private int[] origins = new int[64];
+
     private int size;
 
     /** Open addressing: position of an id's row, or {@link #EMPTY}. */
@@ -24,28 +36,74 @@ final class Ranking {
 
     private long[] order = new long[64];
 
-    /** Forgets all rows; call it before the first use, too. */
-    void clear() {
-        size = 0;
-        Arrays.fill(slots, EMPTY);
-    }
+    /** How far each list reaches: a row of its partition that is nearer is in it. */
+    private float[] reaches = new float[8];
 
-    /** Adds the rows of one partition. */
-    void add(Neighbors rows) {
-        reserve(size + rows.size());
-        for (int i = 0; i < rows.size(); i++) {
-            add(rows.ids()[i], rows.versions()[i], rows.distances()[i]);
+    /** How far all lists reach of which a copy was dropped. */
+    private float reach;
+
+    /**
+     * Ranks the rows of {@code parts}, the k nearest of a partition each or all that it has,
+     * ascending; returns how many there are, k at most.
+     */
+    int rank(List<Neighbors> parts, int k) {
+        int count = rank(parts, k, true);
+        boolean mayLack = reach < Float.POSITIVE_INFINITY && count > 0;
+        if (mayLack && distance(count - 1) > reach) {
+            return rank(parts, k, false);
         }
+        return count;
     }
 
-    /** Sorts the rows; at most {@code k} remain, and the count is returned. */
-    int rank(int k) {
+    private int rank(List<Neighbors> parts, int k, boolean newest) {
+        size = 0;
+        reach = Float.POSITIVE_INFINITY;
+        Arrays.fill(slots, EMPTY);
+        reaches = reaches.length < parts.size() ? new float[parts.size()] : reaches;
+        for (int i = 0; i < parts.size(); i++) {
+            Neighbors rows = parts.get(i);
+            int last = rows.size() - 1;
+            reaches[i] = rows.size() < k ? Float.POSITIVE_INFINITY : rows.distances()[last];
+            add(rows, i, newest);
+        }
         for (int i = 0; i < size; i++) {
             order[i] = (long) ascending(distances[i]) << Integer.SIZE | i;
         }
         Arrays.sort(order, 0, size);
         sortTiesById();
         return Math.min(k, size);
+    }
+
+    private void add(Neighbors rows, int origin, boolean newest) {
+        reserve(size + rows.size());
+        for (int i = 0; i < rows.size(); i++) {
+            long id = rows.ids()[i];
+            long version = rows.versions()[i];
+            float distance = rows.distances()[i];
+            int slot = slot(id);
+            int row = slots[slot];
+            if (row == EMPTY) {
+                row = size++;
+                slots[slot] = row;
+                ids[row] = id;
+                set(row, version, distance, origin);
+                continue;
+            }
+            int order = Long.compareUnsigned(version, versions[row]);
+            if (order != 0) {
+                // One of the two is dropped, in whose place its partition has left out another.
+                reach = Math.min(reach, reaches[order > 0 ? origins[row] : origin]);
+            }
+            if (newest ? order > 0 : distance < distances[row]) {
+                set(row, version, distance, origin);
+            }
+        }
+    }
+
+    private void set(int row, long version, float distance, int origin) {
+        versions[row] = version;
+        distances[row] = distance;
+        origins[row] = origin;
     }
 
     /** Id of the row at {@code rank}, 0 for the nearest. */
@@ -60,20 +118,6 @@ final class Ranking {
 
     private int row(int rank) {
         return (int) (order[rank] & INDEX_MASK);
-    }
-
-    private void add(long id, long version, float distance) {
-        int slot = slot(id);
-        int row = slots[slot];
-        if (row == EMPTY) {
-            row = size++;
-            slots[slot] = row;
-            ids[row] = id;
-        } else if (Long.compareUnsigned(version, versions[row]) <= 0) {
-            return;
-        }
-        versions[row] = version;
-        distances[row] = distance;
     }
 
     private int slot(long id) {
@@ -117,6 +161,7 @@ final class Ranking {
             ids = Arrays.copyOf(ids, capacity);
             versions = Arrays.copyOf(versions, capacity);
             distances = Arrays.copyOf(distances, capacity);
+            origins = Arrays.copyOf(origins, capacity);
             order = new long[capacity];
             int[] old = slots;
             slots = new int[capacity * 2];

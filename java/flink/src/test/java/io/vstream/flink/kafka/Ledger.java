@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 
 /**
  * What was written to the topics, and what answers may therefore say.
@@ -31,6 +32,9 @@ final class Ledger {
     static final int MANY = 500;
 
     static final int FEW = 10;
+
+    /** Writes of an id that a finding tells of. */
+    private static final int STORY = 4;
 
     private static final int LATELY = 50_000;
     private static final int CENTERS = 200;
@@ -229,25 +233,35 @@ final class Ledger {
             return;
         }
         if (exact(query)) {
-            double last = found.size() < k(query) ? Double.POSITIVE_INFINITY : before;
-            missing(query, frontier, vector, last, found);
+            missing(answer, frontier, vector, found);
         } else {
             count(answer, frontier, vector);
         }
     }
 
-    private void missing(
-            long query, long[] frontier, float[] vector, double last, Set<Integer> found) {
-        certain.nearer(
-                frontier,
-                vector,
-                last * (1 - TOLERANCE),
-                (id, distance) -> {
-                    if (!found.contains(id)) {
-                        lostRows++;
-                        note("query " + query + ": id " + id + " at " + distance + " is missing");
-                    }
-                });
+    private void missing(JsonNode answer, long[] frontier, float[] vector, Set<Integer> found) {
+        long query = answer.path("query_id").asLong();
+        JsonNode rows = answer.path("results");
+        double last =
+                found.size() < k(query)
+                        ? Double.POSITIVE_INFINITY
+                        : rows.path(rows.size() - 1).path("distance").asDouble();
+        List<Integer> lost = new ArrayList<>();
+        certain.nearer(frontier, vector, last * (1 - TOLERANCE), (id, distance) -> lost.add(id));
+        lost.removeAll(found);
+        if (!lost.isEmpty()) {
+            lostRows += lost.size();
+            int first = lost.get(0);
+            note(
+                    "query %d of %d lacks %d rows; row %d was written by %s; the answer: %s"
+                            .formatted(
+                                    query,
+                                    queries,
+                                    lost.size(),
+                                    first,
+                                    story(first),
+                                    ((ObjectNode) answer).deepCopy().without("results")));
+        }
     }
 
     private void count(JsonNode answer, long[] frontier, float[] vector) {
@@ -288,6 +302,22 @@ final class Ledger {
                     Math.max(0, answer.path("offsets").path("" + i).asLong(Frontier.NO_OFFSET));
         }
         return frontier;
+    }
+
+    /** Numbers of the writes of an id, newest first, of all that were written, and their ages. */
+    private String story(int id) {
+        List<String> story = new ArrayList<>();
+        for (int number = log.last(id);
+                number >= 0 && story.size() < STORY;
+                number = log.before(number)) {
+            story.add(
+                    (log.isDelete(number) ? "delete " : "upsert ")
+                            + number
+                            + " "
+                            + (log.latest() - log.time(number))
+                            + " ms ago");
+        }
+        return story + " of " + log.size();
     }
 
     private void note(String finding) {

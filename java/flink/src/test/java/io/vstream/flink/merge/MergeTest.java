@@ -72,8 +72,8 @@ class MergeTest {
     @Test
     void keepsOneRowPerIdAndKRows() throws Exception {
         part(1, 0, 2, row(10, 1, 0.1f), row(11, 1, 0.2f), row(12, 1, 0.3f));
-        part(1, 1, 2, row(10, 2, 0.9f), row(13, 1, 0.4f), row(14, 1, 0.5f));
-        assertThat(only().ids()).containsExactly(11, 12, 13);
+        part(1, 1, 2, row(13, 1, 0.25f), row(14, 1, 0.28f), row(10, 2, 0.9f));
+        assertThat(only().ids()).containsExactly(11, 13, 14);
     }
 
     @Test

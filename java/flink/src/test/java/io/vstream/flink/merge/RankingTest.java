@@ -17,35 +17,51 @@ class RankingTest {
 
     @Test
     void keepsTheHighestVersionOfAnIdEvenIfItIsFarther() {
-        ranking.clear();
-        ranking.add(rows(new long[] {1, 2}, new long[] {5, 1}, new float[] {0.1f, 0.2f}));
-        ranking.add(rows(new long[] {1}, new long[] {6}, new float[] {0.9f}));
-        assertThat(ids(10)).containsExactly(2L, 1L);
+        Neighbors one = rows(new long[] {1, 2}, new long[] {5, 1}, new float[] {0.1f, 0.2f});
+        Neighbors other = rows(new long[] {1}, new long[] {6}, new float[] {0.9f});
+        assertThat(ids(10, one, other)).containsExactly(2L, 1L);
         assertThat(ranking.distance(1)).isEqualTo(0.9f);
+        assertThat(ids(10, other, one)).containsExactly(2L, 1L);
+    }
+
+    @Test
+    void olderCopiesCrowdNoRowOut() {
+        // Row 1 has left the first partition, which has row 4 at 0.4 and was not asked for it.
+        Neighbors one =
+                rows(new long[] {1, 2, 3}, new long[] {5, 1, 1}, new float[] {0.1f, 0.2f, 0.3f});
+        Neighbors far =
+                rows(new long[] {7, 8, 1}, new long[] {1, 1, 6}, new float[] {0.7f, 0.8f, 0.9f});
+        assertThat(ids(3, one, far)).containsExactly(1L, 2L, 3L);
+        assertThat(ids(3, far, one)).containsExactly(1L, 2L, 3L);
+        // Where the others are near enough, nothing is missing.
+        Neighbors near =
+                rows(new long[] {7, 8, 1}, new long[] {1, 1, 6}, new float[] {0.1f, 0.2f, 0.9f});
+        assertThat(ids(3, one, near)).containsExactly(7L, 2L, 8L);
+        // Nor if the partition has no other row.
+        assertThat(ids(4, one, far)).containsExactly(2L, 3L, 7L, 8L);
     }
 
     @Test
     void breaksTiesByUnsignedId() {
-        ranking.clear();
-        ranking.add(rows(new long[] {-1, 9, 0}, new long[3], new float[] {1, 1, 1}));
-        assertThat(ids(10)).containsExactly(0L, 9L, -1L);
+        Neighbors rows = rows(new long[] {-1, 9, 0}, new long[3], new float[] {1, 1, 1});
+        assertThat(ids(10, rows)).containsExactly(0L, 9L, -1L);
     }
 
     @Test
     void sortsNegativeDistances() {
-        ranking.clear();
-        ranking.add(rows(new long[] {1, 2, 3}, new long[3], new float[] {-1, -3, 2}));
-        assertThat(ids(2)).containsExactly(2L, 1L);
+        Neighbors rows = rows(new long[] {2, 1, 3}, new long[3], new float[] {-3, -1, 2});
+        assertThat(ids(3, rows)).containsExactly(2L, 1L, 3L);
     }
 
     @Test
     void equalsASortOfEverything() {
         for (long seed = 0; seed < 200; seed++) {
             SplittableRandom random = new SplittableRandom(seed);
-            int k = 1 + random.nextInt(50);
+            // All that a partition has: nothing is left out.
+            int k = 61 + random.nextInt(50);
             Map<Long, float[]> best = new HashMap<>();
-            ranking.clear();
-            for (int part = 0; part < 1 + random.nextInt(6); part++) {
+            Neighbors[] parts = new Neighbors[1 + random.nextInt(6)];
+            for (int part = 0; part < parts.length; part++) {
                 int size = random.nextInt(60);
                 Neighbors rows = rows(new long[size], new long[size], new float[size]);
                 for (int i = 0; i < size; i++) {
@@ -57,21 +73,77 @@ class RankingTest {
                         best.put(rows.ids()[i], new float[] {part, rows.distances()[i]});
                     }
                 }
-                ranking.add(rows);
+                parts[part] = rows;
             }
             List<Long> expected = new ArrayList<>(best.keySet());
             expected.sort(
                     Comparator.<Long>comparingDouble(id -> best.get(id)[1])
                             .thenComparing(Long::compareUnsigned));
-            assertThat(ids(k))
+            assertThat(ids(k, parts))
                     .as("seed %d", seed)
                     .isEqualTo(expected.subList(0, Math.min(k, expected.size())));
         }
     }
 
-    private List<Long> ids(int k) {
+    /** Rows that change partition between the moments at which these answer. */
+    @Test
+    void noRowIsMissingWhileOthersMove() {
+        for (long number = 0; number < 2_000; number++) {
+            long seed = number;
+            SplittableRandom random = new SplittableRandom(seed);
+            int count = 2 + random.nextInt(3);
+            int rows = 20 + random.nextInt(100);
+            int k = 1 + random.nextInt(20);
+            List<List<float[]>> held = new ArrayList<>();
+            for (int part = 0; part < count; part++) {
+                held.add(new ArrayList<>());
+            }
+            Map<Long, Float> still = new HashMap<>();
+            for (int id = 0; id < rows; id++) {
+                int first = random.nextInt(count);
+                float distance = 10 * first + 10 * (float) random.nextDouble();
+                held.get(first).add(new float[] {distance, id, 1});
+                if (random.nextInt(3) > 0) {
+                    still.put((long) id, distance);
+                } else {
+                    int second = random.nextInt(count);
+                    if (second > first) {
+                        float then = 10 * second + 10 * (float) random.nextDouble();
+                        held.get(second).add(new float[] {then, id, 2});
+                    }
+                }
+            }
+            Neighbors[] parts =
+                    held.stream().map(part -> nearest(part, k)).toArray(Neighbors[]::new);
+            List<Long> found = ids(k, parts);
+            assertThat(found).as("seed %d", seed).doesNotHaveDuplicates();
+            final float last =
+                    found.size() < k ? Float.POSITIVE_INFINITY : ranking.distance(found.size() - 1);
+            still.forEach(
+                    (id, distance) -> {
+                        if (distance < last) {
+                            assertThat(found).as("seed %d", seed).contains(id);
+                        }
+                    });
+        }
+    }
+
+    private static Neighbors nearest(List<float[]> rows, int k) {
+        rows.sort(Comparator.comparingDouble(row -> row[0]));
+        int size = Math.min(k, rows.size());
+        Neighbors nearest = rows(new long[size], new long[size], new float[size]);
+        for (int i = 0; i < size; i++) {
+            float[] row = rows.get(i);
+            nearest.distances()[i] = row[0];
+            nearest.ids()[i] = (long) row[1];
+            nearest.versions()[i] = (long) row[2];
+        }
+        return nearest;
+    }
+
+    private List<Long> ids(int k, Neighbors... parts) {
         List<Long> ids = new ArrayList<>();
-        int size = ranking.rank(k);
+        int size = ranking.rank(List.of(parts), k);
         for (int i = 0; i < size; i++) {
             ids.add(ranking.id(i));
         }
