@@ -40,12 +40,12 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEve
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return new Relay.Maker(operator, search, true);
+        return new Relay.Maker(operator, search, true, settings.folder());
     }
 
     /** The relay that hears the partitions of a search. */
     public static OperatorCoordinator.Provider hearing(OperatorID operator, String search) {
-        return new Relay.Maker(operator, search, false);
+        return new Relay.Maker(operator, search, false, null);
     }
 
     @Override

@@ -38,6 +38,8 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     /** Loads in one answer: far below 10 MB, Flink's limit. The rest waits for the next one. */
     private static final int LOAD_BYTES_MAX = 4 << 20;
 
+    private static final long SWEEP_MILLIS = 5_000;
+
     private static final byte[] NO_STATE = new byte[0];
     private static final CoordinationResponse HEARD =
             new CollectCoordinationResponse("", 0, List.of());
@@ -45,12 +47,18 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     private final CoordinatorStore meeting;
     private final String key;
     private final boolean control;
+    private final String files;
     private long sampled;
 
-    private Relay(CoordinatorStore meeting, String search, boolean control) {
+    /**
+     * @param files folder of the rows that change partition, to be removed; null if it is not for
+     *     this relay to do
+     */
+    private Relay(CoordinatorStore meeting, String search, boolean control, String files) {
         this.meeting = meeting;
         this.key = "vstream-reports-" + search;
         this.control = control;
+        this.files = files;
     }
 
     /**
@@ -59,8 +67,11 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
      * @param operator that it belongs to
      * @param search name of the search, unique in its program
      * @param control true at the control task, false at search
+     * @param folder below which rows change partition, which the control task's relay clears of
+     *     what its job has left; null if they never do
      */
-    record Maker(OperatorID operator, String search, boolean control) implements Provider {
+    record Maker(OperatorID operator, String search, boolean control, String folder)
+            implements Provider {
         private static final long serialVersionUID = 1L;
 
         @Override
@@ -70,7 +81,9 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
         @Override
         public OperatorCoordinator create(Context context) {
-            return new Relay(context.getCoordinatorStore(), search, control);
+            boolean sweeps = control && folder != null;
+            String files = sweeps ? Shared.of(folder, context.getJobID()) : null;
+            return new Relay(context.getCoordinatorStore(), search, control, files);
         }
     }
 
@@ -207,9 +220,19 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         // Nothing to start.
     }
 
+    /**
+     * The job has ended, is cancelled or begins anew: sealed rows belong to one run. The JobManager
+     * waits a moment for the file system, and not for ever.
+     */
     @Override
-    public void close() {
+    public void close() throws Exception {
         forget();
+        if (files != null) {
+            Thread sweep = new Thread(() -> Shared.remove(files), "vstream-sweep");
+            sweep.setDaemon(true);
+            sweep.start();
+            sweep.join(SWEEP_MILLIS);
+        }
     }
 
     @Override

@@ -88,6 +88,21 @@ public final class Shared implements AutoCloseable {
                 });
     }
 
+    /**
+     * Removes the folder of a job with what is in it now. What comes meanwhile stays, as it is of a
+     * job that has begun anew. Files that cannot be removed are only warned about.
+     */
+    static void remove(String folder) {
+        try (Shared all = new Shared(folder)) {
+            for (FileStatus one : all.list()) {
+                delete(one.getPath());
+            }
+            if (all.list().length == 0) {
+                delete(all.folder);
+            }
+        }
+    }
+
     private FileStatus[] list() {
         try {
             FileSystem system = folder.getFileSystem();

@@ -3,9 +3,13 @@ package io.vstream.flink.balance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.route.RouteEvent;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeoutException;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
@@ -16,8 +20,10 @@ import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorCo
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /**
  * The control task at the end of its stream, while Flink holds back all events that it should get:
@@ -28,14 +34,39 @@ class BalanceTest {
 
     private static final int PARTITIONS = 3;
     private static final byte[] TEMPLATE = {1};
+    private static final JobID JOB = new JobID(1, 2);
 
     private final CoordinatorStore meeting = new CoordinatorStoreImpl();
-    private final Relay control = relay(true);
-    private final Relay search = relay(false);
+    @TempDir private Path folder;
+    private Relay control;
+    private Relay search;
     private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> task;
     private int questions;
     private int unanswered;
     private boolean silent;
+
+    @BeforeEach
+    void meet() {
+        control = relay(true);
+        search = relay(false);
+    }
+
+    @Test
+    void whatAJobLeavesOfItsHandOversGoesWithIt() throws Exception {
+        Path others = Files.createDirectories(folder.resolve("handover-of-another").resolve("1-1"));
+        Path sealed =
+                Path.of(URI.create(Shared.of(folder.toUri().toString(), JOB)))
+                        .resolve("77-1")
+                        .resolve("0-1");
+        Files.writeString(Files.createDirectories(sealed).resolve("shard-010.rows"), "rows");
+        search.close();
+        assertThat(sealed).isNotEmptyDirectory();
+        control.close();
+        assertThat(sealed.getParent().getParent()).doesNotExist();
+        assertThat(others).exists();
+        // There is nothing any more.
+        control.close();
+    }
 
     @Test
     void asksHowFarPartitionsAreWhenTheStreamHasEnded() throws Exception {
@@ -148,9 +179,14 @@ class BalanceTest {
     private Relay relay(boolean ofControl) {
         OperatorID operator = new OperatorID();
         return (Relay)
-                new Relay.Maker(operator, "", ofControl)
+                new Relay.Maker(operator, "", ofControl, folder.toUri().toString())
                         .create(
                                 new MockOperatorCoordinatorContext(operator, 1) {
+                                    @Override
+                                    public JobID getJobID() {
+                                        return JOB;
+                                    }
+
                                     @Override
                                     public CoordinatorStore getCoordinatorStore() {
                                         return meeting;

@@ -104,7 +104,7 @@ class ReporterTest {
 
     private Relay relay(boolean ofControl) {
         return (Relay)
-                new Relay.Maker(operator, "texts", ofControl)
+                new Relay.Maker(operator, "texts", ofControl, null)
                         .create(
                                 new MockOperatorCoordinatorContext(operator, 1) {
                                     @Override

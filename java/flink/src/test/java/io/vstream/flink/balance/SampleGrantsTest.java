@@ -31,7 +31,7 @@ class SampleGrantsTest {
     private final OperatorID operator = SampleGrants.operatorOf("balance");
     private final Relay relay =
             (Relay)
-                    new Relay.Maker(operator, "", true)
+                    new Relay.Maker(operator, "", true, null)
                             .create(new MockOperatorCoordinatorContext(operator, 1));
     private int lost;
 

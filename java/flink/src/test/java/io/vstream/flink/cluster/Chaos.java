@@ -30,6 +30,8 @@ final class Chaos implements AutoCloseable {
     enum Event {
         /** A task manager is killed, and another is started. */
         KILL_TASK_MANAGER,
+        /** All task managers are killed at once, and others are started. */
+        KILL_TASK_MANAGERS,
         /**
          * The JobManager is killed, and another is started, which knows nothing: the job is
          * submitted again from its newest checkpoint, by whoever watches it.
@@ -153,7 +155,7 @@ final class Chaos implements AutoCloseable {
                 perSecond,
                 () -> {
                     while (System.nanoTime() < end) {
-                        cluster.awaitCheckpoints(job, 1 + random.nextInt(4));
+                        cluster.awaitCheckpoints(job, 1 + random.nextInt(2));
                         happen(next());
                     }
                 });
@@ -251,30 +253,41 @@ final class Chaos implements AutoCloseable {
         if (adaptive) {
             return adaptiveNext();
         }
-        int number = random.nextInt(12);
-        if (number < 3) {
+        int number = random.nextInt(16);
+        if (number < 5) {
             return Event.KILL_TASK_MANAGER;
         }
-        return number < 6 ? Event.WAIT_FOR_HAND_OVER : Event.values()[1 + number % 4];
+        if (number < 10) {
+            return Event.KILL_TASK_MANAGERS;
+        }
+        List<Event> others =
+                List.of(
+                        Event.WAIT_FOR_HAND_OVER,
+                        Event.KILL_JOB_MANAGER,
+                        Event.BOUNCE_BROKER,
+                        Event.RESCALE_FROM_SAVEPOINT,
+                        Event.RESCALE_FROM_SAVEPOINT,
+                        Event.RESCALE_FROM_CHECKPOINT);
+        return others.get(number - 10);
     }
 
     private Event adaptiveNext() {
         int number = random.nextInt(8);
-        if (number < 4) {
+        if (number < 3) {
             return Event.LOSE_SLOTS;
         }
-        return number < 7 ? Event.KILL_TASK_MANAGER : Event.BOUNCE_BROKER;
+        if (number < 5) {
+            return Event.KILL_TASK_MANAGER;
+        }
+        return number < 7 ? Event.KILL_TASK_MANAGERS : Event.BOUNCE_BROKER;
     }
 
     private void happen(Event event) throws Exception {
         // Anywhere between two checkpoints, the commit of one included.
         Thread.sleep(random.nextInt(500));
         switch (event) {
-            case KILL_TASK_MANAGER -> {
-                cluster.killTaskManager(random.nextInt(cluster.taskManagers()));
-                cluster.startTaskManager();
-                kills.incrementAndGet();
-            }
+            case KILL_TASK_MANAGER -> kill(1);
+            case KILL_TASK_MANAGERS -> kill(TASK_MANAGERS);
             case KILL_JOB_MANAGER -> {
                 cluster.killJobManager();
                 kills.incrementAndGet();
@@ -316,6 +329,16 @@ final class Chaos implements AutoCloseable {
                 }
             }
             default -> throw new IllegalStateException("Unknown event " + event);
+        }
+    }
+
+    private void kill(int count) throws Exception {
+        for (int i = 0; i < count; i++) {
+            cluster.killTaskManager(random.nextInt(cluster.taskManagers()));
+            kills.incrementAndGet();
+        }
+        for (int i = 0; i < count; i++) {
+            cluster.startTaskManager();
         }
     }
 
