@@ -183,16 +183,7 @@ impl Settings {
                 self.memory.unwrap_or(0)
             )));
         }
-        if !(64..=1024).contains(&self.cluster.leaf_rows_max)
-            || self.cluster.leaf_rows_min * 2 > self.cluster.leaf_rows_max
-            || !(1..=1024).contains(&self.cluster.batch_rows)
-        {
-            return Err(Error::invalid(
-                "cluster sizes are out of range: leaf rows from 64 to 1024, at least twice the \
-                 minimum, and batches from 1 to 1024 rows",
-            ));
-        }
-        Ok(())
+        check_cluster(&self.cluster)
     }
 
     /// Rows under cosine are normalised when they are accepted: an integer element cannot hold a
@@ -202,4 +193,21 @@ impl Settings {
         let element = if direction { Element::F32 } else { self.element };
         IndexSettings { dimension: self.dimension, metric: self.metric, element, seed: self.seed }
     }
+}
+
+fn check_cluster(sizes: &ClusterSettings) -> Result<(), Error> {
+    let fits = (64..=1024).contains(&sizes.leaf_rows_max)
+        && sizes.leaf_rows_min <= sizes.leaf_rows_max / 2
+        && (1..=1024).contains(&sizes.batch_rows)
+        && sizes.reassign_leaves <= 1024
+        && (2..=1024).contains(&sizes.node_leaves_max)
+        && (1..=1024).contains(&sizes.jobs_per_batch);
+    if !fits {
+        return Err(Error::invalid(
+            "cluster sizes are out of range: leaf rows from 64 to 1024, at least twice the minimum, \
+             batches from 1 to 1024 rows, reassignments of 0 to 1024 leaves, nodes of 2 to 1024 \
+             leaves, and 1 to 1024 jobs a batch",
+        ));
+    }
+    Ok(())
 }

@@ -50,7 +50,8 @@ impl Shape {
     }
 }
 
-/// Settings of the collection of a seed. Half of those with segments merge neighbours in age.
+/// Settings of the collection of a seed, with small leaves. Half of those with segments merge
+/// neighbours in age.
 pub fn settings(seed: u64) -> Settings {
     let shape = Shape::of(seed);
     let mut settings = Settings::new(DIMENSION, shape.metric, shape.element);
@@ -59,15 +60,15 @@ pub fn settings(seed: u64) -> Settings {
         true => DeleteOrder::OldestFirst,
         false => DeleteOrder::Any,
     };
+    settings.cluster.leaf_rows_max = LEAF_ROWS_MAX;
+    settings.cluster.leaf_rows_min = LEAF_ROWS_MIN;
     adjust(&mut settings);
     settings
 }
 
-/// Changes what is not kept with a collection: small leaves, and no thread that audits queries.
+/// Changes what is not kept with a collection: no thread audits queries.
 pub fn adjust(settings: &mut Settings) {
     settings.recall_guard = false;
-    settings.cluster.leaf_rows_max = LEAF_ROWS_MAX;
-    settings.cluster.leaf_rows_min = LEAF_ROWS_MIN;
 }
 
 /// A write. Its LSN is the version of the row that it adds.

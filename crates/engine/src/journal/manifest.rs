@@ -1,7 +1,7 @@
 //! Which files make the state of a durable engine: the bytes of `COLLECTION`. Little-endian.
 //!
 //! ```text
-//! header 200 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
+//! header 256 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
 //!               | u8 durability | u32 interval in ms | f64 recall target | u64 seed
 //!               | u64 log bytes max | u64 collection | u64 generation
 //!               | u64 number of the base image, 0 for none | u64 LSN of the base | u64 its rows
@@ -11,13 +11,16 @@
 //!               | u64 number of a log that is yet to be made, 0 for none
 //!               | u64 memory for codes and 1, 0 for no limit
 //!               | u64 in which order rows end: 0 any, 1 oldest first
+//!               | sizes of the cluster index, u64 each: most and least rows of a leaf, rows of a batch,
+//!               leaves of a reassignment, leaves of a node, jobs of a batch | u64 1 with a second look
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows | u128 digest of them
 //!               | u64 number of its marks, 0 for none | u64 rows marked
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
-//! Format 2 did not have the last two words of the header, format 1 neither the last six nor segments.
+//! Format 3 did not have the sizes, format 2 neither the two words before, format 1 neither the four before
+//! these nor segments.
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
+use vstream_index::ClusterSettings;
 use vstream_store::{Access, FileStore, Range, Store};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
@@ -40,10 +44,12 @@ use crate::settings::{DeleteOrder, IndexKind, Settings, DIMENSION_MAX};
 use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Bytes of the header by format, from 1: the older ones are read for ever.
-const HEADERS: [usize; FORMAT as usize] = [152, 184, HEADER];
-const HEADER: usize = 200;
+const HEADERS: [usize; FORMAT as usize] = [152, 184, CLUSTER, HEADER];
+const HEADER: usize = 256;
+/// Where the sizes of the cluster index begin.
+const CLUSTER: usize = 200;
 /// Generations, LSNs, rows and numbers of files stay below.
 const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
@@ -194,6 +200,7 @@ impl Manifest {
         };
         let code_memory = self.settings.code_memory.map_or(0, |bytes| bytes.saturating_add(1));
         put(&mut out, &[code_memory, order]);
+        put_cluster(&mut out, &self.settings.cluster);
         debug_assert_eq!(out.len(), HEADER);
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
@@ -277,6 +284,32 @@ fn put(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
+fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
+    let rows = [of.leaf_rows_max, of.leaf_rows_min, of.batch_rows];
+    let work = [of.reassign_leaves, of.node_leaves_max, of.jobs_per_batch];
+    put(out, &rows.map(|size| size as u64));
+    put(out, &work.map(|size| size as u64));
+    put(out, &[u64::from(of.second_look)]);
+}
+
+/// The sizes in a header that has them.
+fn cluster_of(body: &[u8]) -> Option<ClusterSettings> {
+    let size = |at: usize| usize::try_from(u64_at(body, CLUSTER + at * 8)).ok();
+    Some(ClusterSettings {
+        leaf_rows_max: size(0)?,
+        leaf_rows_min: size(1)?,
+        batch_rows: size(2)?,
+        reassign_leaves: size(3)?,
+        node_leaves_max: size(4)?,
+        jobs_per_batch: size(5)?,
+        second_look: match size(6)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
+    })
+}
+
 /// * `word`: at an offset of the newest format, whatever the format of `body`.
 fn decode_settings(body: &[u8], word: &dyn Fn(usize) -> u64) -> Option<Settings> {
     let dimension = u32_at(body, 12) as usize;
@@ -299,6 +332,9 @@ fn decode_settings(body: &[u8], word: &dyn Fn(usize) -> u64) -> Option<Settings>
         1 => DeleteOrder::OldestFirst,
         _ => return None,
     };
+    if u32_at(body, 8) == FORMAT {
+        settings.cluster = cluster_of(body)?;
+    }
     settings.validate().ok()?;
     Some(settings)
 }

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use vstream_index::ClusterSettings;
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -55,7 +56,16 @@ fn what_is_written_is_read() {
     for code_memory in [None, Some(0), Some(1 << 30)] {
         for deletes in [DeleteOrder::Any, DeleteOrder::OldestFirst] {
             let memory = Some(1 << 20);
-            let made = manifest(Settings { memory, code_memory, deletes, ..settings() });
+            let cluster = ClusterSettings {
+                leaf_rows_max: 100,
+                leaf_rows_min: 50,
+                batch_rows: 3,
+                reassign_leaves: 0,
+                node_leaves_max: 7,
+                jobs_per_batch: 2,
+                second_look: true,
+            };
+            let made = manifest(Settings { memory, code_memory, deletes, cluster, ..settings() });
             assert_eq!(read(body(&made)).expect("what was written"), made);
         }
     }
@@ -64,6 +74,13 @@ fn what_is_written_is_read() {
 #[test]
 fn older_formats_are_read() {
     let memory = Some(1 << 20);
+    let of_codes = manifest(Settings {
+        memory,
+        code_memory: Some(5),
+        deletes: DeleteOrder::OldestFirst,
+        ..settings()
+    });
+    assert_eq!(read(as_format(3, &of_codes)).expect("format 3"), of_codes);
     let made = manifest(Settings { memory, ..settings() });
     assert_eq!(read(as_format(2, &made)).expect("format 2"), made);
     let (base, next) = (Base { segments: Vec::new(), ..made.base }, 1);
@@ -80,10 +97,13 @@ fn what_no_version_wrote_is_refused() {
     };
     assert_eq!(kind(152, 1), ErrorKind::Corrupt, "a limit below the least");
     assert_eq!(kind(192, 2), ErrorKind::Corrupt, "an order that there is not");
+    assert_eq!(kind(200, 2000), ErrorKind::Corrupt, "a leaf larger than any");
+    assert_eq!(kind(208, u64::MAX), ErrorKind::Corrupt, "a least leaf larger than any");
+    assert_eq!(kind(248, 2), ErrorKind::Corrupt, "neither with a second look nor without");
     let mut newer = body(&manifest(settings()));
-    newer[8] = 4;
+    newer[8] = 5;
     assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
-    for length in [HEADERS[0] - 1, HEADER - 1, HEADER] {
+    for length in [HEADERS[0] - 1, HEADERS[2], HEADER - 1, HEADER] {
         let cut = body(&manifest(settings()))[..length].to_vec();
         assert_eq!(read(cut).expect_err("refused").kind(), ErrorKind::Corrupt, "{length} bytes");
     }

@@ -14,8 +14,8 @@ const IDS: usize = 30_000;
 const CELLS: usize = 20;
 const K: usize = 500;
 /// Moments that are held at once, and writes between two.
-const HELD: usize = 12;
-const WRITES: usize = 2_000;
+const HELD: usize = 6;
+const WRITES: usize = 3_000;
 
 /// Rows near one of some centers, which is in their code.
 fn vector_of(seed: u64, cell: usize) -> Vec<f32> {
@@ -71,7 +71,7 @@ fn a_held_moment_shows_what_lived_then() {
     let mut version = 0;
     let mut held: VecDeque<Held> = VecDeque::new();
     let mut shared = Vec::new();
-    for round in 0..60 {
+    for round in 0..30 {
         for _ in 0..WRITES {
             let id = random.below(IDS);
             version += 1;
