@@ -31,7 +31,7 @@ use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
-use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, WINDOW_MIN};
+use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::places::{Places, PlacesScratch};
 use crate::settings::{IndexKind, Settings};
@@ -69,9 +69,9 @@ const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
 /// Audits after which what they say is looked at again, when there are many or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
-/// How much farther a search goes for each turnover of half of the rows since there was support for a
-/// decision, and turnovers after which it is not used at all. While the guard keeps up, support is
-/// hardly a tenth of a turnover old.
+/// How much farther a search goes when half of the rows were written over since there was support for a
+/// decision, and turnovers after which it is not used at all. Support that is as fresh as audits are
+/// kept is trusted: a guard that keeps up asks for no more than its audits do.
 const DISTRUST: f64 = 2.0;
 const TURNOVERS_MAX: f64 = 3.0;
 
@@ -237,7 +237,8 @@ impl Guard {
         if probes == usize::MAX {
             return Some(Reached::EXACT);
         }
-        let growth = now.most_growth_since(&then) * (1.0 + DISTRUST * turnovers);
+        let aged = (turnovers - REFRESHED_AFTER).max(0.0) / (1.0 - REFRESHED_AFTER);
+        let growth = now.most_growth_since(&then) * (1.0 + DISTRUST * aged);
         let grown = probes as f64 * growth;
         let refine = decision.refine.load(Ordering::Relaxed) as f64 * growth;
         Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })

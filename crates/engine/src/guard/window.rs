@@ -33,7 +33,7 @@ const RESERVE_MAX: f64 = 0.5;
 /// Audits made since that make those before superfluous.
 const WINDOW_FRESH: usize = 48;
 /// Part of half of the rows that may be written until an audit is made anew.
-const REFRESHED_AFTER: f64 = 0.2;
+pub(super) const REFRESHED_AFTER: f64 = 0.2;
 /// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
 /// rows of a leaf as a rule.
 const WRITES_PER_LEAF: u64 = 128;
