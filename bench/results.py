@@ -93,7 +93,9 @@ def rendered(text: str, folder: Path) -> str:
             sys.exit(f"There is no result {path}: measure it, then record it.")
         result = json.loads(path.read_text())
         caption = f"`{result['command']}`, commit {result['commit']}, {result['date']}:"
-        table = "\n".join(result["table"]).strip("\n")
+        # The document has headings of its own.
+        lines = [line for line in result["table"] if not line.startswith("# ")]
+        table = "\n".join(lines).strip("\n")
         return f"{head}{caption}\n\n{table}\n{end}"
 
     return _BLOCK.sub(block, text)
