@@ -69,6 +69,12 @@ impl FileStore {
         Ok(FileStore::new(Arc::new(disk), syncing))
     }
 
+    /// Forces the names of all files to the disk: what a process that was killed renamed, created or
+    /// removed last is seen by the next one and may not be sure. Errors: `Io`.
+    pub fn sync_names(&self) -> Result<(), Error> {
+        self.disk.sync_names()
+    }
+
     /// A new log, visible and durable at once though it is empty. Errors: `Exists`, `Full`, `Io`.
     pub fn create_log(&self, name: &str) -> Result<LogFile, Error> {
         self.disk.check(name)?;

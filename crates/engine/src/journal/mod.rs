@@ -119,7 +119,8 @@ impl Journal {
     /// A journal that goes on where `recovered` ends.
     ///
     /// What was recovered is made sure first: the logs are synced, and a manifest is published that
-    /// knows their end. Only then is removed what no manifest names: the one that was read may not
+    /// knows their end, or the names of files are, as the manifest that was read may have got its
+    /// name from a process that did not live to sync it. Only then is removed what no manifest names: the one that was read may not
     /// have been on the disk itself.
     pub(crate) fn start(
         directory: Directory,
@@ -133,6 +134,8 @@ impl Journal {
         if !is_sure || !directory.unnamed(Some(&manifest))?.is_empty() {
             manifest.known = recovered.state;
             manifest.publish(&directory.store)?;
+        } else {
+            directory.store.sync_names()?;
         }
         directory.sweep(Some(&manifest))?;
         let state = recovered.state;

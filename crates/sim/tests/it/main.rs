@@ -4,12 +4,16 @@ mod s3;
 
 use std::path::Path;
 
-use vstream_sim::crash::Seen;
+use vstream_engine::{Durability, Engine, Journaling};
+use vstream_sim::check::{self, Depth, Oracle};
+use vstream_sim::crash::{Promise, Seen, Walk};
 use vstream_sim::damage::AtRest;
 use vstream_sim::defects::Planted;
+use vstream_sim::disk::{Content, Disk, Event, Failing, Faults};
 use vstream_sim::far::there_and_back;
 use vstream_sim::kill::Killer;
 use vstream_sim::ledger::Totals;
+use vstream_sim::script::{settings, Script, Shape};
 use vstream_sim::simulation::{crash_everywhere, play};
 
 /// Seeds that are crashed everywhere, half of them on each of two threads: one of each shape.
@@ -80,6 +84,58 @@ fn what_goes_far_away_comes_back() {
     assert!(totals.crash_states >= 1_000, "only {} states", totals.crash_states);
     assert!(totals.faults >= 60, "only {} faults", totals.faults);
     assert!(totals.corruptions >= 200, "only {} flips", totals.corruptions);
+}
+
+/// The manifest had got its new name and the directory was not synced: the next process saw it, went
+/// on in the log that it names and promised what a crash then took.
+#[test]
+fn a_checkpoint_that_fails_anywhere_loses_nothing_that_is_promised_later() {
+    let (seed, seen) = (3, Seen::default());
+    let mut script = Script::new(seed, Shape::of(seed).ids());
+    script.extend_to(120);
+    let mut failures = 0;
+    for calls in 0..40 {
+        let disk = Disk::holding(&Content::new(), seed);
+        let journaling =
+            Journaling { durability: Durability::None, background: false, ..Journaling::default() };
+        let made = Engine::create_in_store(check::store(&disk), settings(seed), journaling, seed);
+        let mut engine = made.expect("an engine");
+        disk.mark(Event::Made);
+        let write = |engine: &mut Engine, writes: std::ops::RangeInclusive<u64>| {
+            disk.mark(Event::Issued(*writes.end()));
+            writes.for_each(|lsn| script.apply(engine, lsn).expect("a write"));
+        };
+        write(&mut engine, 1..=80);
+        engine.flush().expect("a sync");
+        disk.mark(Event::Acked(80));
+        disk.kill(|| drop(engine));
+        // Its manifest says that these 80 are on the disk.
+        let mut engine = check::open(&disk).expect("it opens");
+        disk.mark(Event::Recovered(80));
+        write(&mut engine, 81..=90);
+        let failing = Failing { calls, reads: false, is_full: calls % 2 == 0, stays: false };
+        disk.set_faults(Faults { failing: Some(failing), ..Faults::default() });
+        failures += u64::from(engine.checkpoint().is_err());
+        disk.set_faults(Faults::default());
+        disk.kill(|| drop(engine));
+        let mut engine = check::open(&disk).expect("it opens");
+        let found = check::lsn_of(&engine);
+        disk.mark(Event::Recovered(found));
+        write(&mut engine, found + 1..=110);
+        engine.flush().expect("a sync");
+        disk.mark(Event::Acked(110));
+        disk.kill(|| drop(engine));
+        let mut walk = Walk::new(&Content::new(), Promise { made: false, lsn: 0..=0 }, seed);
+        disk.trace().iter().for_each(|event| drop(walk.step(event)));
+        let (promise, oracle) =
+            (walk.promise().clone(), Oracle { seed, script: &script, seen: &seen });
+        for state in walk.states() {
+            oracle
+                .check(&state, &promise, |_| Depth::Open)
+                .unwrap_or_else(|violation| panic!("call {calls} failed: {violation:?}"));
+        }
+    }
+    assert!(failures >= 5, "only {failures} checkpoints failed");
 }
 
 /// An empty disk beside a snapshot far away has its rows, and none by itself.
