@@ -332,7 +332,8 @@ fn decode_settings(body: &[u8], word: &dyn Fn(usize) -> u64) -> Option<Settings>
         1 => DeleteOrder::OldestFirst,
         _ => return None,
     };
-    if u32_at(body, 8) == FORMAT {
+    // From format 4 on.
+    if u32_at(body, 8) >= 4 {
         settings.cluster = cluster_of(body)?;
     }
     settings.validate().ok()?;
