@@ -85,6 +85,26 @@ class RankingTest {
         }
     }
 
+    @Test
+    void ofDistinctRowsTheKNearestAreKept() {
+        for (long seed = 0; seed < 200; seed++) {
+            SplittableRandom random = new SplittableRandom(seed);
+            int k = 1 + random.nextInt(20);
+            List<List<float[]>> held = List.of(new ArrayList<>(), new ArrayList<>());
+            List<float[]> all = new ArrayList<>();
+            for (int id = 0; id < 100; id++) {
+                float[] row = {(float) random.nextDouble() - 0.5f, id, 1};
+                held.get(random.nextInt(2)).add(row);
+                all.add(row);
+            }
+            all.sort(Comparator.comparingDouble(row -> row[0]));
+            List<Long> nearest = all.subList(0, k).stream().map(row -> (long) row[1]).toList();
+            assertThat(ids(k, nearest(held.get(0), k), nearest(held.get(1), k)))
+                    .as("seed %d", seed)
+                    .isEqualTo(nearest);
+        }
+    }
+
     /** Rows that change partition between the moments at which these answer. */
     @Test
     void noRowIsMissingWhileOthersMove() {
