@@ -12,7 +12,7 @@
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::slab::Block;
@@ -21,15 +21,24 @@ use crate::slab::Block;
 pub(crate) const PARTS: usize = 4;
 
 /// A buffer that grows at its end. Whoever holds it may read; only its [`Pen`] can write.
+///
+/// What a reader needs is less than a cache line; the rest is elsewhere.
 pub(crate) struct Cells<T> {
-    parts: [OnceLock<Block>; PARTS],
+    /// First byte of each part; null until it is allocated.
+    starts: [AtomicPtr<u8>; PARTS],
+    len: AtomicUsize,
     /// Elements of a part.
     part: usize,
+    own: Box<Own>,
+    elements: PhantomData<T>,
+}
+
+/// What only the writer looks at.
+struct Own {
+    parts: [OnceLock<Block>; PARTS],
     capacity: usize,
-    len: AtomicUsize,
     /// Matches the one pen of this buffer.
     number: u64,
-    elements: PhantomData<T>,
 }
 
 /// The right to append to one buffer. Not `Clone`, and pushing needs `&mut`: one writer.
@@ -37,33 +46,35 @@ pub(crate) struct Pen {
     number: u64,
 }
 
-// SAFETY: elements below `len` are never written again, and memory above it is touched only
-// through the one `Pen`, so nothing is written while another thread can read it.
-unsafe impl<T: Copy + Send + Sync> Sync for Cells<T> {}
-// SAFETY: the buffer owns plain `Copy` data.
-unsafe impl<T: Copy + Send> Send for Cells<T> {}
-
 /// A buffer for `capacity` elements in parts of `part` elements, [`PARTS`] at most, and its pen.
 /// What is pushed at a time must not cross from one part to the next.
-pub(crate) fn append_buffer<T: Copy>(capacity: usize, part: usize) -> (Pen, Cells<T>) {
+pub(crate) fn append_buffer<T: Copy + Send + Sync>(
+    capacity: usize,
+    part: usize,
+) -> (Pen, Cells<T>) {
     const { assert!(align_of::<T>() <= 64, "blocks begin at cache lines") };
     assert!(capacity.div_ceil(part) <= PARTS, "a buffer of too many parts");
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let (parts, len) = (Default::default(), AtomicUsize::new(0));
-    (Pen { number }, Cells { parts, part, capacity, len, number, elements: PhantomData })
+    let own = Box::new(Own { parts: Default::default(), capacity, number });
+    let (starts, len) = (Default::default(), AtomicUsize::new(0));
+    (Pen { number }, Cells { starts, len, part, own, elements: PhantomData })
 }
 
-impl<T: Copy> Cells<T> {
+impl<T: Copy + Send + Sync> Cells<T> {
     /// Appends `items` and publishes them together. Panics if they do not fit, or if the pen is
     /// that of another buffer.
     pub(crate) fn push(&self, pen: &mut Pen, items: &[T]) {
-        assert_eq!(pen.number, self.number, "the pen of another buffer");
+        assert_eq!(pen.number, self.own.number, "the pen of another buffer");
         let len = self.len.load(Ordering::Relaxed);
         let end = len + items.len();
-        assert!(end <= self.capacity, "append buffer is full");
+        assert!(end <= self.own.capacity, "append buffer is full");
         let (part, offset) = self.split(len, items.len());
-        let block = self.parts[part].get_or_init(|| Block::new(self.part * size_of::<T>()));
+        let block = self.own.parts[part].get_or_init(|| {
+            let block = Block::new(self.part * size_of::<T>());
+            self.starts[part].store(block.start().as_ptr(), Ordering::Relaxed);
+            block
+        });
         // SAFETY: the room from `offset` on lies in the part and above the published length, so no
         // reader looks at it, and `&mut` of the buffer's only pen excludes another writer.
         unsafe {
@@ -78,9 +89,10 @@ impl<T: Copy> Cells<T> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Bytes of the parts there are.
+    /// Bytes of the parts there are, and of what leads to them.
     pub(crate) fn bytes(&self) -> usize {
-        self.parts.iter().filter_map(OnceLock::get).count() * self.part * size_of::<T>()
+        let parts = self.own.parts.iter().filter_map(OnceLock::get).count();
+        parts * self.part * size_of::<T>() + size_of::<Own>()
     }
 
     /// Part, and offset in it, of `count` elements from `start`.
@@ -97,9 +109,10 @@ impl<T: Copy> Cells<T> {
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         assert!(start + count <= self.len(), "reading above what was published");
         let (part, offset) = self.split(start, count);
-        let first = match self.parts[part].get() {
+        // It was stored before the length that was loaded with Acquire.
+        let first = match NonNull::new(self.starts[part].load(Ordering::Relaxed)) {
             // SAFETY: the offset lies in the part.
-            Some(block) => unsafe { block.start().cast::<T>().add(offset) },
+            Some(start) => unsafe { start.cast::<T>().add(offset) },
             None => NonNull::dangling(),
         };
         // SAFETY: the range lies below the length that was loaded with Acquire, hence in a part that
@@ -152,11 +165,12 @@ mod tests {
     #[test]
     fn a_part_is_allocated_when_it_is_needed() {
         let (mut pen, cells) = append_buffer::<u32>(400, 100);
-        assert_eq!((cells.bytes(), cells.slice(0, 0)), (0, [].as_slice()));
+        let empty = cells.bytes();
+        assert_eq!(cells.slice(0, 0), []);
         cells.push(&mut pen, &[7; 100]);
-        assert_eq!(cells.bytes(), 400);
+        assert_eq!(cells.bytes() - empty, 400);
         cells.push(&mut pen, &[8; 10]);
-        assert_eq!((cells.bytes(), cells.slice(105, 3)), (800, [8; 3].as_slice()));
+        assert_eq!((cells.bytes() - empty, cells.slice(105, 3)), (800, [8; 3].as_slice()));
     }
 
     #[test]

@@ -55,10 +55,13 @@ struct Routing {
 }
 
 /// Rows of one chunk, as readers see them. Lanes are numbered in the order of arrival.
+///
+/// What leads to a row, vectors and metas, begins at a cache line and is two of them.
+#[repr(C, align(64))]
 pub(crate) struct RowChunk {
     vectors: Vectors,
-    dimension: usize,
     metas: Slots<RowMeta>,
+    dimension: usize,
     /// There as soon as a row of the chunk has anything but zeros.
     routings: OnceLock<Slots<Routing>>,
 }
@@ -171,7 +174,8 @@ impl RowChunk {
     /// Starts loading what leads to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
-        kernels::prefetch(std::slice::from_ref(self));
+        kernels::prefetch(std::slice::from_ref(&self.vectors));
+        kernels::prefetch(std::slice::from_ref(&self.metas));
     }
 
     /// Starts loading a published row.

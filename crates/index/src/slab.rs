@@ -258,6 +258,7 @@ fn whole_pages(page: usize, bytes: Range<usize>) -> Range<usize> {
 }
 
 /// A slice of values that live in a block.
+#[repr(C)]
 pub(crate) struct Slots<T> {
     block: Block,
     len: usize,

@@ -4,7 +4,7 @@
 //! that a scan reads them as one stream; those of the chunk that still fills are a block of
 //! their own, replaced whole for every batch of rows and copied to the run when it is full.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -13,7 +13,7 @@ use vstream_quantize::rabitq::{block_bytes, clear, copy_lane, pack_lane, Factors
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
-use crate::rows::{RowChunk, Sequence};
+use crate::rows::{RowChunk, Sequence, Visible};
 
 /// Each run is twice as long as the one before: a leaf is small as a rule, and when many rows
 /// arrive before it can be split it still has room for 130,000.
@@ -26,16 +26,23 @@ const PREFETCH_BYTES: usize = 1024;
 pub(crate) type LeafId = u32;
 
 /// A few hundred near rows.
+///
+/// What a scan needs comes first, in two cache lines: they are loaded for every leaf that is
+/// visited, and for those that a new row is compared with.
+#[repr(C, align(64))]
 pub(crate) struct Leaf {
     pub(crate) id: LeafId,
-    /// Mean of the rows when the leaf was made; fixed for its life.
-    pub(crate) center: Box<[f32]>,
-    /// `center` in rotated space: what the codes refer to.
-    pub(crate) centroid: Box<[f32]>,
     /// Largest distance (not squared) of a row to the centroid so far, as the bits of an `f32`:
     /// the bits of numbers that are not negative are in the order of the numbers.
     reach: AtomicU32,
-    runs: [OnceLock<Run>; RUNS],
+    /// Sequence of the last death among the rows, stored before the lane is called dead.
+    last_death: AtomicU64,
+    /// `center` in rotated space: what the codes refer to.
+    pub(crate) centroid: Box<[f32]>,
+    first_run: OnceLock<Run>,
+    later_runs: OnceLock<Box<[OnceLock<Run>; RUNS - 1]>>,
+    /// Mean of the rows when the leaf was made; fixed for its life.
+    pub(crate) center: Box<[f32]>,
 }
 
 /// Chunks, and the codes of the full ones among them, which are the first.
@@ -48,8 +55,9 @@ struct Run {
 /// 32 rows; the codes as long as the chunk is not full.
 pub(crate) struct LeafChunk {
     pub(crate) rows: Arc<RowChunk>,
-    /// Lanes that died, each set after its row was marked. A reader whose moment is later sees the
-    /// lane here, since both came before what it pinned.
+    /// Lanes that died at some time, each set after its row was marked. A reader whose moment is
+    /// later sees the lane here, since both came before what it pinned; one that pinned an earlier
+    /// one may still see the row.
     dead: AtomicU32,
     filling: ArcSwapOption<CodeBlock>,
     /// Fine codes with their factors, row by row, if the index takes a second look.
@@ -101,18 +109,6 @@ impl LeafChunk {
         };
         let (dead, filling) = (AtomicU32::new(0), ArcSwapOption::empty());
         (LeafChunk { rows, dead, filling, fine }, pen)
-    }
-
-    /// Ends the life of a row. Only the writer calls this, at most once per row.
-    pub(crate) fn mark_deleted(&self, lane: usize, at: Sequence) {
-        self.rows.mark_deleted(lane, at);
-        self.dead.fetch_or(1 << lane, Ordering::Relaxed);
-    }
-
-    /// Lanes that died at some time: a reader that pinned an earlier one still sees them.
-    #[inline]
-    pub(crate) fn dead(&self) -> u32 {
-        self.dead.load(Ordering::Relaxed)
     }
 
     /// Adds a row's fine code and factors, before its code is published. Only the writer calls.
@@ -203,12 +199,63 @@ impl Run {
 impl Leaf {
     /// An empty leaf.
     pub(crate) fn new(id: LeafId, center: Box<[f32]>, centroid: Box<[f32]>) -> Leaf {
-        Leaf { id, center, centroid, reach: AtomicU32::new(0), runs: Default::default() }
+        Leaf {
+            id,
+            reach: AtomicU32::new(0),
+            last_death: AtomicU64::new(0),
+            centroid,
+            first_run: OnceLock::new(),
+            later_runs: OnceLock::new(),
+            center,
+        }
+    }
+
+    /// The runs there are.
+    #[inline]
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        let later = self.later_runs.get().into_iter().flat_map(|runs| runs.iter());
+        self.first_run.get().into_iter().chain(later.map_while(OnceLock::get))
+    }
+
+    #[inline]
+    fn run(&self, at: usize) -> Option<&Run> {
+        match at.checked_sub(1) {
+            None => self.first_run.get(),
+            Some(later) => self.later_runs.get()?[later].get(),
+        }
     }
 
     /// Widens the reach to a row at this distance from the centroid; before the row is published.
     pub(crate) fn widen(&self, distance: f32) {
         self.reach.fetch_max(distance.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Ends the life of a row. Only the writer calls this, at most once per row.
+    pub(crate) fn mark_deleted(&self, chunk: usize, lane: usize, at: Sequence) {
+        let chunk = self.chunk(chunk);
+        chunk.rows.mark_deleted(lane, at);
+        self.last_death.fetch_max(at, Ordering::Relaxed);
+        chunk.dead.fetch_or(1 << lane, Ordering::Release);
+    }
+
+    /// The lanes of `mask` without those whose rows died at or before the moment.
+    #[inline]
+    pub(crate) fn without_dead(&self, chunk: &LeafChunk, mask: u32, visible: Visible) -> u32 {
+        let dead = chunk.dead.load(Ordering::Acquire) & mask;
+        // As a rule nothing died here since the moment, and no row must be looked up.
+        if dead == 0 || self.last_death.load(Ordering::Relaxed) <= visible.deleted {
+            return mask & !dead;
+        }
+        let mut left = mask;
+        let mut dead = dead;
+        while dead != 0 {
+            let lane = dead.trailing_zeros();
+            dead &= dead - 1;
+            if !chunk.rows.is_visible(lane as usize, visible) {
+                left &= !(1 << lane);
+            }
+        }
+        left
     }
 
     /// No published row is farther from the centroid than this.
@@ -220,7 +267,11 @@ impl Leaf {
     pub(crate) fn add_chunk(&self, at: usize, chunk: LeafChunk) -> Option<Pen> {
         let (run, offset) = run_of(at);
         let mut pen = None;
-        let run = self.runs[run].get_or_init(|| {
+        let slot = match run.checked_sub(1) {
+            None => &self.first_run,
+            Some(later) => &self.later_runs.get_or_init(Box::default)[later],
+        };
+        let run = slot.get_or_init(|| {
             let (run, new) = Run::new(FIRST_RUN << run, self.block_bytes());
             pen = Some(new);
             run
@@ -233,7 +284,7 @@ impl Leaf {
     /// Publishes the codes of a chunk that is now full, after those before it.
     pub(crate) fn seal(&self, at: usize, block: &CodeBlock, pen: &mut Pen) {
         let (run, offset) = run_of(at);
-        let run = self.runs[run].get().expect("the run of an open chunk");
+        let run = self.run(run).expect("the run of an open chunk");
         assert_eq!(run.full_chunks(self.block_bytes()), offset, "chunks fill in order");
         run.codes.push(pen, &block.codes);
         self.chunk(at).filling.store(None);
@@ -242,21 +293,20 @@ impl Leaf {
     /// The chunk at `at`, which exists.
     pub(crate) fn chunk(&self, at: usize) -> &LeafChunk {
         let (run, offset) = run_of(at);
-        let slot = self.runs[run].get().and_then(|run| run.chunks[offset].get());
+        let slot = self.run(run).and_then(|run| run.chunks[offset].get());
         slot.expect("a chunk that a row was placed in")
     }
 
     /// The chunks opened so far.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &LeafChunk> {
-        let runs = self.runs.iter().map_while(OnceLock::get);
-        runs.flat_map(|run| run.chunks.iter()).map_while(OnceLock::get)
+        self.runs().flat_map(|run| run.chunks.iter()).map_while(OnceLock::get)
     }
 
     /// Shows each chunk that has codes: position, chunk, codes, rows.
     #[inline]
     pub(crate) fn for_each_block(&self, mut visit: impl FnMut(usize, &LeafChunk, &[u8], usize)) {
         let mut first = 0;
-        for run in self.runs.iter().map_while(OnceLock::get) {
+        for run in self.runs() {
             if run.for_each_block(first, self.block_bytes(), &mut visit) {
                 return;
             }
@@ -264,16 +314,17 @@ impl Leaf {
         }
     }
 
-    /// Starts loading the leaf itself.
+    /// Starts loading what leads to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
-        kernels::prefetch(std::slice::from_ref(self));
+        // It lies in both lines.
+        kernels::prefetch(std::slice::from_ref(&self.first_run));
     }
 
     /// Starts loading its chunks and the begin of its codes; its head should be there.
     #[inline]
     pub(crate) fn prefetch_codes(&self) {
-        for run in self.runs.iter().map_while(OnceLock::get) {
+        for run in self.runs() {
             let bytes = run.codes.len().min(PREFETCH_BYTES);
             kernels::prefetch(run.codes.slice(0, bytes));
             kernels::prefetch(&run.chunks);
@@ -282,8 +333,8 @@ impl Leaf {
 
     /// Bytes held by codes, rows and the leaf itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let runs = self.runs.iter().map_while(OnceLock::get);
-        let runs: usize = runs
+        let runs: usize = self
+            .runs()
             .map(|run| run.codes.bytes() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
         let own = (self.center.len() + self.centroid.len()) * size_of::<f32>() + size_of::<Leaf>();

@@ -222,7 +222,7 @@ impl Cluster {
         let (chunk, lane) = leaf::split_position(place.position);
         let placed = self.placed;
         let state = self.state_mut(place.leaf);
-        state.leaf.chunk(chunk).mark_deleted(lane, at);
+        state.leaf.mark_deleted(chunk, lane, at);
         state.dead += 1;
         // What a batch moves elsewhere is not lost, and a batch marks with its own sequence.
         state.lost += usize::from(at != placed);

@@ -18,9 +18,6 @@ const ROUTED_NODES: usize = 8;
 /// Leaves whose distance is taken exactly when a row is routed.
 const ROUTED_EXACTLY: usize = 6;
 
-/// Estimates of which the least is taken first.
-const LOOKED_AT_TOGETHER: usize = 16;
-
 /// Buffers of the writer, reused.
 #[derive(Default)]
 pub(super) struct Buffers {
@@ -228,11 +225,12 @@ fn open_chunk(shared: &Shared, state: &mut LeafState) {
 /// Buffers of routing.
 #[derive(Default)]
 pub(super) struct RouteScratch {
-    nodes: Vec<(f32, u32)>,
+    /// Squared distance and position of the nodes, and where their leaves begin in `estimates`.
+    nodes: Vec<(f32, u32, usize)>,
     scan: ScanScratch,
+    scanned: Vec<f32>,
+    /// Of the leaves of these nodes, filled up with infinity to whole rows of [`COLUMNS`].
     estimates: Vec<f32>,
-    /// Estimate, node and child of the leaves that may be nearest.
-    near: Vec<(f32, u32, u32)>,
 }
 
 /// The leaf whose centroid is nearest to a rotated row, among those of the nearest nodes.
@@ -240,48 +238,73 @@ pub(super) struct RouteScratch {
 /// Rows are grouped by Euclidean distance under every metric. A first look at byte centroids
 /// leaves a few, whose distance is then taken exactly.
 pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScratch) -> LeafId {
-    let RouteScratch { nodes, scan, estimates, near } = scratch;
+    let RouteScratch { nodes, scan, scanned, estimates } = scratch;
     nodes.clear();
     for (node, centroid) in tree.centroids.chunks_exact(rotated.len()).enumerate() {
-        nodes.push((kernels::l2_squared(rotated, centroid), node as u32));
+        nodes.push((kernels::l2_squared(rotated, centroid), node as u32, 0));
     }
     if nodes.len() > ROUTED_NODES {
         nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
         nodes.truncate(ROUTED_NODES);
     }
-    // With the nearest node first, few leaves of the others pass those kept so far.
-    nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    near.clear();
-    for &(_, node) in nodes.iter() {
-        tree.nodes[node as usize].coded.scan(Form::L2, rotated, scan, estimates);
-        for (estimates, first) in estimates.chunks(LOOKED_AT_TOGETHER).zip(0..) {
-            // Few of many pass, so most are dismissed together.
-            let least = estimates.iter().fold(f32::INFINITY, |least, &x| least.min(x));
-            if near.len() == ROUTED_EXACTLY && near[ROUTED_EXACTLY - 1].0 <= least {
-                continue;
-            }
-            for (&estimate, child) in estimates.iter().zip(first * LOOKED_AT_TOGETHER as u32..) {
-                keep_nearest(near, (estimate, node, child));
-            }
-        }
+    estimates.clear();
+    for (_, node, first) in nodes.iter_mut() {
+        *first = estimates.len();
+        tree.nodes[*node as usize].coded.scan(Form::L2, rotated, scan, scanned);
+        estimates.extend_from_slice(scanned);
     }
-    let leaf =
-        |&(_, node, child): &(f32, u32, u32)| &tree.nodes[node as usize].leaves[child as usize];
-    near.iter().for_each(|at| leaf(at).prefetch_head());
-    near.iter().for_each(|at| kernels::prefetch(&leaf(at).centroid));
-    let leaves =
-        near.iter().map(leaf).map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
+    let leaf_at = |at: usize| {
+        let (_, node, first) = nodes[nodes.partition_point(|&(_, _, first)| first <= at) - 1];
+        &*tree.nodes[node as usize].leaves[at - first]
+    };
+    let mut near = [leaf_at(0); ROUTED_EXACTLY];
+    let found = take_least(estimates, near.iter_mut(), leaf_at);
+    let near = &near[..found.max(1)];
+    near.iter().for_each(|leaf| kernels::prefetch(&leaf.centroid));
+    let leaves = near.iter().map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
     leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
 }
 
-/// Keeps the [`ROUTED_EXACTLY`] least estimates, ascending.
-fn keep_nearest(near: &mut Vec<(f32, u32, u32)>, leaf: (f32, u32, u32)) {
-    if near.len() == ROUTED_EXACTLY {
-        if near[ROUTED_EXACTLY - 1].0 <= leaf.0 {
-            return;
-        }
-        near.pop();
+/// Values that are compared with one another by one pass over all of them.
+const COLUMNS: usize = 32;
+
+/// Fills `out` with what stands at the least values, as far as they are finite; returns how many.
+///
+/// A few of some hundred: the least of each of 32 columns first, without a branch, then column by
+/// column.
+fn take_least<'a, T>(
+    values: &mut Vec<f32>,
+    out: impl Iterator<Item = &'a mut T>,
+    at: impl Fn(usize) -> T,
+) -> usize
+where
+    T: 'a,
+{
+    values.resize(values.len().next_multiple_of(COLUMNS), f32::INFINITY);
+    let least = |a: f32, b: f32| if b < a { b } else { a };
+    let mut columns = [f32::INFINITY; COLUMNS];
+    for row in values.as_chunks::<COLUMNS>().0 {
+        columns.iter_mut().zip(row).for_each(|(column, &x)| *column = least(*column, x));
     }
-    let at = near.partition_point(|other| other.0 <= leaf.0);
-    near.insert(at, leaf);
+    let mut found = 0;
+    for out in out {
+        let (mut first, mut of) = (f32::INFINITY, 0);
+        for (column, &x) in columns.iter().enumerate() {
+            (first, of) = if x < first { (x, column) } else { (first, of) };
+        }
+        if first == f32::INFINITY {
+            break;
+        }
+        let column = || (of..).step_by(COLUMNS);
+        let position = column().find(|&at| values[at] == first).expect("the least of a column");
+        values[position] = f32::INFINITY;
+        columns[of] =
+            column().map_while(|at| values.get(at)).fold(f32::INFINITY, |a, &b| least(a, b));
+        *out = at(position);
+        found += 1;
+    }
+    found
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use super::leaf::{Leaf, LeafChunk};
 use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
-use crate::rows::{distance, Visible};
+use crate::rows::distance;
 use crate::search::{Refined, SearchStats};
 
 /// Leaves whose heads are asked for ahead of the one that is scanned, and whose centroids.
@@ -116,7 +116,7 @@ impl View<'_> {
                 let mut mask = table.scan_block_below(block, base, threshold, &mut estimates);
                 if mask != 0 {
                     chunk.rows.prefetch_head();
-                    mask = without_dead(chunk, mask, placed);
+                    mask = leaf.without_dead(chunk, mask, placed);
                 }
                 while mask != 0 {
                     let lane = mask.trailing_zeros();
@@ -327,20 +327,6 @@ impl super::Shared {
         };
         squared.max(0.0).sqrt()
     }
-}
-
-/// The lanes of `mask` without those that died at or before the moment.
-#[inline]
-fn without_dead(chunk: &LeafChunk, mut mask: u32, placed: Visible) -> u32 {
-    let mut dead = chunk.dead() & mask;
-    while dead != 0 {
-        let lane = dead.trailing_zeros();
-        dead &= dead - 1;
-        if !chunk.rows.is_visible(lane as usize, placed) {
-            mask &= !(1 << lane);
-        }
-    }
-    mask
 }
 
 pub(super) fn leaf_of(root: &Root, ranked: Ranked) -> &Arc<Leaf> {
