@@ -299,6 +299,10 @@ impl Rows for RowsOf<'_> {
         self.places.is_full()
     }
 
+    fn is_at_limit(&self) -> bool {
+        self.places.room() == Room::None
+    }
+
     fn capture(&self) -> Capture {
         if self.places.keeps_segments() {
             return Capture::Frozen(self.places.freeze());

@@ -13,6 +13,7 @@ mod guard;
 mod handover;
 mod journal;
 mod places;
+mod priority;
 mod reader;
 mod records;
 pub mod segment;
@@ -33,6 +34,7 @@ pub use journal::{
     JournalStats, Journaling, SegmentInfo, SharedFile, SharedState, Verified,
 };
 pub use places::PlacesStats;
+pub use priority::yield_to_others;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
 pub use settings::{DeleteOrder, IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};

@@ -106,9 +106,8 @@ impl Reader {
 
     /// The `k` nearest rows that live at one moment during the call, nearest first, ties by id.
     ///
-    /// Fewer than `k` come back only if fewer live (`Exact`), or if fewer were reached. Errors:
-    /// `Invalid` query; nothing was done then. `Corrupt` or `Io` if rows are in segments that
-    /// cannot be read; then there is no answer.
+    /// Fewer than `k` come back only if fewer live. Errors: `Invalid` query; nothing was done then.
+    /// `Corrupt` or `Io` if rows are in segments that cannot be read; then there is no answer.
     pub fn search(
         &self,
         query: &Query<'_>,

@@ -67,8 +67,9 @@ pub struct Settings {
     pub index: IndexKind,
     /// Recall@k that searches of `Effort::Auto` are steered to, 0.5..=0.999.
     pub recall_target: f64,
-    /// Steer the effort by sampled exact checks in the background, within 3 % of one core. Without
-    /// it the effort is a fixed function of the collection's size, and recall is not held.
+    /// Steer the effort by sampled exact checks in the background, within 3 % of one core but for
+    /// while queries wait for a first decision. Without it the effort is a fixed function of the
+    /// collection's size, and recall is not held.
     pub recall_guard: bool,
     /// Seed of every random choice.
     pub seed: u64,

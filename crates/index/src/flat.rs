@@ -243,6 +243,10 @@ impl Staged for Pinned {
         self.pin
     }
 
+    fn leaves(&self) -> usize {
+        0
+    }
+
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.exact(vector, out).rows
     }

@@ -16,9 +16,9 @@ const STEPS: usize = 24;
 pub struct Reach {
     /// The neighbour.
     pub id: u64,
-    /// Its position among the true neighbours, from 0.
+    /// Position among the true neighbours of the first that it speaks for, from 0.
     pub nth: u32,
-    /// Neighbours that it speaks for: itself and those after it that were not noted.
+    /// Neighbours that it speaks for; it is in the middle of them.
     pub weight: u32,
     /// Rank of its leaf for the query, from 0; `None` for a row that every search scans.
     pub leaf: Option<u32>,
@@ -66,8 +66,8 @@ fn step_of(leaf: u32) -> usize {
     ((leaf + 1).next_power_of_two().ilog2() as usize).min(STEPS - 1)
 }
 
-/// Which of `k` neighbours are noted: position and weight. All of the first 16, a fourth of the next
-/// 96, then a 37th: 64 of 1,000.
+/// In which groups `k` neighbours are noted: first position, and how many. Each of the first 16, the
+/// next 96 by fours, then by 37: 64 groups of 1,000.
 pub fn noted(k: usize) -> impl Iterator<Item = (usize, u32)> {
     let after = move |nth: &usize| Some(nth + width(*nth)).filter(|&next| next < k);
     let first = (k > 0).then_some(0);
@@ -125,7 +125,8 @@ pub fn note<L: Iterator<Item = u32>>(
     rows.sort_unstable_by(Neighbor::order);
     reach.clear();
     reach.extend(noted(rows.len()).map(|(nth, weight)| {
-        let id = rows[nth].id;
+        // Farther ones are harder to find: the first of a group would flatter the others.
+        let id = rows[nth + (weight as usize - 1) / 2].id;
         let at = positions.binary_search_by_key(&id, |(row, _)| row.id).ok();
         let ranks = at.map(|at| ranks_of(positions[at].1));
         let ranks = ranks.map(|(own, better)| (own, CodeRanks::new(own, better)));

@@ -229,6 +229,9 @@ pub trait Staged: PinnedRows {
     /// The sequence up to which writes are seen.
     fn sequence(&self) -> u64;
 
+    /// Leaves that there are.
+    fn leaves(&self) -> usize;
+
     /// Offers every visible row that is in no leaf; returns how many there were.
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize;
 

@@ -69,23 +69,23 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Memory that the system gives page by page.
-    fn new() -> Mapping {
+    /// Memory that the system gives page by page; `None` if it has none left.
+    fn new() -> Option<Mapping> {
         // Twice the size, so that an aligned slab lies inside; the rest is never touched.
-        let mut memory = map(2 * SLAB);
+        let mut memory = map(2 * SLAB)?;
         let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
         let offset = start.as_ptr().align_offset(SLAB);
         // SAFETY: an aligned address lies within the first of two slabs.
         let base = unsafe { start.add(offset) };
-        Mapping { memory, offset, base }
+        Some(Mapping { memory, offset, base })
     }
 
     /// As [`Mapping::new`], as one huge page where the system has them.
-    fn huge() -> Mapping {
-        let mapping = Mapping::new();
+    fn huge() -> Option<Mapping> {
+        let mapping = Mapping::new()?;
         // Without huge pages it is slower and just as right.
         let _refused = mapping.memory.advise_range(Advice::HugePage, mapping.offset, SLAB);
-        mapping
+        Some(mapping)
     }
 
     /// Makes the system find the memory now.
@@ -120,7 +120,7 @@ impl Block {
         if bytes <= BLOCK_MAX {
             return pool().take(bytes);
         }
-        let mut memory = map(bytes);
+        let mut memory = map(bytes).unwrap_or_else(|| out_of_memory(bytes));
         let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
         Block { start, home: Home::Own { _memory: memory } }
     }
@@ -140,13 +140,14 @@ impl Drop for Block {
 }
 
 /// Anonymous memory. Small mappings stay with small pages.
-fn map(bytes: usize) -> MmapMut {
-    match MmapOptions::new().len(bytes).map_anon() {
-        Ok(memory) => memory,
-        Err(_) => std::alloc::handle_alloc_error(
-            std::alloc::Layout::from_size_align(bytes, ALIGN).expect("a size below isize::MAX"),
-        ),
-    }
+fn map(bytes: usize) -> Option<MmapMut> {
+    MmapOptions::new().len(bytes).map_anon().ok()
+}
+
+/// Ends the process, as `Box` does.
+fn out_of_memory(bytes: usize) -> ! {
+    let layout = std::alloc::Layout::from_size_align(bytes, ALIGN).expect("a size below isize::MAX");
+    std::alloc::handle_alloc_error(layout)
 }
 
 impl Pool {
@@ -199,7 +200,11 @@ impl Pool {
 impl Class {
     fn add_slab(&mut self, bytes: usize) -> u32 {
         // The first slab of a size grows page by page: a small collection stays small.
-        let mapping = if self.slabs.is_empty() { Mapping::new() } else { spare::take() };
+        let mapping = if self.slabs.is_empty() {
+            Mapping::new().unwrap_or_else(|| out_of_memory(2 * SLAB))
+        } else {
+            spare::take()
+        };
         let used = vec![false; SLAB / bytes];
         let slab = Slab { mapping, used, live: 0, thin: false };
         let at = self.vacant.pop().unwrap_or_else(|| {

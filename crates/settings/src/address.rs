@@ -36,7 +36,9 @@ impl FolderAddress {
         let is_s3 = text.starts_with("s3");
         // Other stores have the name of an account there.
         let user = authority.split_once('@').map(|(user, _)| user);
-        if user.is_some_and(|user| is_s3 || user.contains(':')) {
+        // A secret may hold a slash, so that what looks like a bucket is a part of it.
+        let has_credentials = user.is_some_and(|user| user.contains(':'));
+        if has_credentials || (is_s3 && rest.contains('@')) {
             // The address is printed and logged, so the sentence does not repeat it.
             return Err("an address holds no credentials. Leave them to the environment: \
                         AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."

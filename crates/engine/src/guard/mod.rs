@@ -11,7 +11,8 @@
 //!    (`window.rs`) and, when that leaves the target, the leaves to visit and the rows to refine
 //!    that meet it (`choice.rs`). Nothing is fed back, so the decision cannot run away.
 //! 5. It takes 3 % of one core at most. Half of that is saved up, for some hundred audits at once
-//!    when the collection has changed.
+//!    when the collection has changed. While queries come and nothing is decided it takes more: each
+//!    of them costs as much as an audit then.
 //! 6. Readers do not wait for it: a tree that has grown since the decision is probed more, and the
 //!    more of it was written over, the less is a decision trusted. Where nothing was decided, a query
 //!    is answered as an audit is, through every code.
@@ -34,13 +35,14 @@ use self::classes::{class_of, CLASSES, USUAL};
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::places::{Places, PlacesScratch};
+use crate::priority::yield_to_others;
 use crate::settings::{IndexKind, Settings};
 
 /// One query in this many is offered to the guard when enough are known.
 const NOTE_EVERY: usize = 16;
 /// Queries kept for the guard.
 const RING: usize = 64;
-/// Share of one core that the guard may take.
+/// Share of one core that the guard may take, but for while queries wait for a decision.
 const CPU_SHARE: f64 = 0.03;
 /// Part of that share which it takes when nothing presses.
 const CALM: f64 = 0.5;
@@ -55,6 +57,8 @@ const REFINE_PER_PROBE: usize = 3;
 const REFINE_CHOSEN_MAX: usize = 1024;
 /// Rows refined exactly at least for probes that a caller chose.
 const REFINE_CHOSEN_MIN: usize = 64;
+/// An audit that needs less than the depth of those before lowers it by one part of so many.
+const DEPTH_FORGOTTEN: usize = 16;
 /// Neighbours that an audit asks for at least: fewer say little of how deep it must look.
 const AUDIT_K_MIN: usize = 10;
 /// Neighbours of rows that are asked for until a query has asked for more.
@@ -158,13 +162,14 @@ pub(crate) struct Guard {
     on: bool,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
-    /// Rows by estimate that held the true neighbours in audits so far.
+    /// Rows by estimate that held the true neighbours in the last audits.
     depth: AtomicUsize,
     /// Class of the last query.
     last_class: AtomicUsize,
     /// Most neighbours asked for so far.
     most_asked: AtomicUsize,
-    seen: AtomicUsize,
+    /// Queries so far, by class.
+    seen: [AtomicUsize; CLASSES.len()],
     /// Readers touch it, the auditor holds it for moments only.
     state: Mutex<State>,
     auditor: Mutex<Auditor>,
@@ -181,7 +186,7 @@ impl Guard {
             depth: AtomicUsize::new(0),
             last_class: AtomicUsize::new(USUAL),
             most_asked: AtomicUsize::new(0),
-            seen: AtomicUsize::new(0),
+            seen: Default::default(),
             state: Mutex::new(State::default()),
             auditor: Mutex::new(Auditor {
                 queries: Default::default(),
@@ -262,7 +267,7 @@ impl Guard {
         let class = class_of(k);
         self.last_class.store(class, Ordering::Relaxed);
         self.most_asked.fetch_max(k, Ordering::Relaxed);
-        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
+        let seen = self.seen[class].fetch_add(1, Ordering::Relaxed);
         let is_known = self.decisions[class].is_known.load(Ordering::Relaxed);
         if is_known && !seen.is_multiple_of(NOTE_EVERY) {
             return;
@@ -351,11 +356,15 @@ impl Guard {
         true
     }
 
+    fn is_asked(&self) -> bool {
+        self.seen.iter().any(|seen| seen.load(Ordering::Relaxed) > 0)
+    }
+
     /// How much the next audit is waited for.
     fn pressing(&self, search: &Places, auditor: &Auditor) -> Pressing {
         let class = self.last_class.load(Ordering::Relaxed);
         let now = moment(search);
-        if self.reached(class, &now).is_none() {
+        if self.is_asked() && self.reached(class, &now).is_none() {
             return Pressing::Undecided;
         }
         let queries = &auditor.queries[class];
@@ -372,7 +381,7 @@ impl Guard {
 
     /// True if audits of rows are needed: few are known, and some class has no queries.
     fn wants_rows(&self, auditor: &Auditor) -> bool {
-        let is_asked = self.seen.load(Ordering::Relaxed) > 0;
+        let is_asked = self.is_asked();
         let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
         let is_short = match is_asked && last.len() >= WINDOW_MIN {
             true => auditor.rows.len() < WINDOW_MIN,
@@ -410,7 +419,9 @@ impl Guard {
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let depth = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        self.depth.fetch_max(depth, Ordering::Relaxed);
+        // One query may need far more than others: what it needed is forgotten again.
+        let before = self.depth.load(Ordering::Relaxed);
+        self.depth.store(depth.max(before - before / DEPTH_FORGOTTEN), Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =
@@ -445,6 +456,10 @@ impl Guard {
         let decision = &self.decisions[class];
         let is_known = queries.is_half_full() && !queries.is_stale(now);
         decision.is_known.store(is_known, Ordering::Relaxed);
+        // Before anything is judged: what is trusted more goes less far, and that is what is judged.
+        if let Some(writes) = window.supported_writes() {
+            decision.supported_writes.store(writes, Ordering::Relaxed);
+        }
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, self.target, now);
@@ -457,9 +472,6 @@ impl Guard {
                 decision.probes.store(probes, Ordering::Relaxed);
             }
         }
-        if let Some(writes) = window.supported_writes() {
-            decision.supported_writes.store(writes, Ordering::Relaxed);
-        }
         let in_force = self.reached(class, now).unwrap_or(Reached::EXACT);
         locked(&self.state).estimates[class] = window.estimate(of, in_force, now);
     }
@@ -469,12 +481,13 @@ impl Guard {
 fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
     let Some(at) = reach.iter().position(|hit| Some(hit.id) == own) else { return };
     // One that spoke for others speaks for one fewer.
-    if reach[at].weight > 1 {
+    let next = if reach[at].weight > 1 {
         reach[at].weight -= 1;
+        at + 1
     } else {
         reach.remove(at);
-    }
-    let next = at.min(reach.len());
+        at
+    };
     let after = reach[next..].iter_mut().filter(|hit| hit.nth > 0);
     after.for_each(|hit| hit.nth -= 1);
 }
@@ -511,6 +524,7 @@ fn cpu_seconds() -> f64 {
 }
 
 fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
+    yield_to_others();
     // Enough to begin with for a first decision.
     let mut saved = SAVED_MAX;
     let (mut last, mut spent) = (Instant::now(), cpu_seconds());

@@ -14,6 +14,7 @@
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::base::{Capture, Keeper, Taken};
 use super::files::Directory;
@@ -24,11 +25,15 @@ use super::share::SharedState;
 use super::state::State;
 use super::writer::Spare;
 use crate::error::Error;
+use crate::priority::yield_to_others;
 
 /// What a checkpoint asks of the rows.
 pub(crate) trait Rows {
     /// True if the rows in memory are to be written, however long the log is.
     fn is_due(&self) -> bool;
+
+    /// True if memory takes no row until some have left it.
+    fn is_at_limit(&self) -> bool;
 
     /// What the checkpoint writes, of this moment.
     fn capture(&self) -> Capture;
@@ -37,6 +42,8 @@ pub(crate) trait Rows {
 /// Logs after the base at which a base is written, however short they are: shared states begin one
 /// each, and whoever keeps their files should not have to keep ever more of them.
 const LOGS_MAX: u64 = 128;
+/// Between two tries while writes are refused.
+const RETRY_AT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Logs, or parts of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +65,7 @@ pub(super) struct Checkpoints {
     log_written: u64,
     /// Bytes of log at the last attempt that failed.
     failed_at: u64,
+    failed_when: Instant,
     /// LSN with which the newest log begins; unknown until it was switched to.
     begun: Option<u64>,
     count: u64,
@@ -89,6 +97,7 @@ impl Checkpoints {
             logs,
             log_written: 0,
             failed_at: 0,
+            failed_when: Instant::now(),
             begun: is_new,
             count: 0,
             failure: None,
@@ -102,10 +111,15 @@ impl Checkpoints {
 
     /// True if memory is full, or the log longer than its limit and than the base: so that what
     /// checkpoints write is at most about twice what the log is. Also if there are many logs.
+    ///
+    /// What failed is tried again after some more log; while no write is taken, since memory is at
+    /// its limit, after a second.
     pub(super) fn is_due(&self, rows: &dyn Rows) -> bool {
         let since = self.logs.bytes - self.failed_at.min(self.logs.bytes);
         let limit = self.journaling.log_bytes_max.max(self.keeper.base_bytes());
-        let is_retry = self.failed_at > 0 && since < self.journaling.log_bytes_max / 16;
+        let is_retry = self.failed_at > 0
+            && since < self.journaling.log_bytes_max / 16
+            && !(rows.is_at_limit() && self.failed_when.elapsed() >= RETRY_AT_LIMIT);
         since > limit || ((rows.is_due() || self.logs.count > LOGS_MAX) && !is_retry)
     }
 
@@ -177,6 +191,7 @@ impl Checkpoints {
             }
             Err(error) => {
                 self.left = taken.filter(|taken| matches!(taken.capture, Capture::Frozen(_)));
+                self.failed_when = Instant::now();
                 self.failed_at = self.logs.bytes.max(1);
                 self.failure = Some(error.to_string());
             }
@@ -307,6 +322,10 @@ impl Running {
                     take.recv().map_err(|_| gone())?
                 }
             };
+            // A writer may wait for rows to leave memory; for an image nobody does.
+            if matches!(taken.capture, Capture::Image(_)) {
+                yield_to_others();
+            }
             keeper.write(&taken)
         };
         let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned()).spawn(work);

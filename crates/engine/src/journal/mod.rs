@@ -54,6 +54,7 @@ use self::format::{Group, HEADER};
 use self::state::State;
 use crate::defect::{self, Defect};
 use crate::error::Error;
+use crate::priority::yield_to_others;
 use crate::places::Places;
 
 /// Merges at a time, and how many segments there are before a second one begins.
@@ -77,17 +78,11 @@ pub(crate) struct Journal {
     begun: Option<MergeBegun>,
     /// Checkpoints after which it was asked whether a compaction pays.
     looked: u64,
+    /// A merge left something to be merged.
+    compact_again: bool,
     /// A group was handed over since the last step, or memory is full.
     is_step_due: bool,
     closed: bool,
-}
-
-/// Lets other threads compute before this one: what it does is in nobody's way if it takes longer.
-fn yield_to_others() {
-    const NICE: i32 = 5;
-    // On Linux this concerns the thread alone. Where it is refused, it is merely less kind.
-    #[cfg(target_os = "linux")]
-    let _refused = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
 }
 
 /// A compaction beside the writer.
@@ -152,6 +147,7 @@ impl Journal {
             compactions: Vec::new(),
             begun: None,
             looked: 0,
+            compact_again: false,
             is_step_due: false,
             closed: false,
         })
@@ -235,21 +231,20 @@ impl Journal {
     }
 
     fn advance_compaction(&mut self) {
-        let mut again = false;
         let (done, running): (Vec<_>, Vec<_>) =
             self.compactions.drain(..).partition(|running| running.thread.is_finished());
         self.compactions = running;
         for done in done {
-            again |= matches!(done.thread.join(), Ok(Ok(true)));
+            self.compact_again |= matches!(done.thread.join(), Ok(Ok(true)));
         }
         let count = self.checkpoints.count();
         let keeper = self.checkpoints.keeper();
         // Small segments do not wait until a large merge has ended.
         let most = if keeper.segments() > SEGMENTS_MANY { COMPACTIONS_MAX } else { 1 };
-        if self.compactions.len() >= most || !(again || self.looked != count) {
+        if self.compactions.len() >= most || !(self.compact_again || self.looked != count) {
             return;
         }
-        self.looked = count;
+        (self.looked, self.compact_again) = (count, false);
         let (keeper, stop) = (keeper.clone(), Arc::<AtomicBool>::default());
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());

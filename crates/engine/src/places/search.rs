@@ -42,7 +42,7 @@ pub(crate) struct PlacesScratch {
     pub(super) found: Vec<Vec<Coded>>,
     pub(super) best: Best,
     merged: Vec<f32>,
-    /// Id and segment of each row whose exact distance was taken.
+    /// Id and segment of rows that were among the nearest when their distance was taken.
     pub(super) origins: Vec<(u64, usize)>,
 }
 
@@ -67,6 +67,12 @@ impl Best {
             self.estimates.select_nth_unstable_by(self.keep - 1, f32::total_cmp);
             self.estimates.truncate(self.keep);
         }
+    }
+
+    /// Takes what all places found, instead of what was taken so far.
+    fn retake(&mut self, found: &[Vec<Coded>]) {
+        self.estimates.clear();
+        found.iter().for_each(|found| self.take(found));
     }
 
     /// Only estimates below are among the `keep` least.
@@ -180,8 +186,7 @@ impl Pinned {
             .iter()
             .map(|costs| costs.partition_point(|cost| cost.total_cmp(&bound).is_le()))
             .collect();
-        // A rank beyond the last leaf has no cost: nothing was left out then.
-        let is_all = bound == f32::INFINITY;
+        let is_all = leaves.iter().sum::<usize>() >= self.leaves();
         let stops = !self.tiers.without.threshold_stop;
         scratch.best.reset(refine, stops);
         stats.rows += self.scan_unsealed(&leaves, refine, scratch);
@@ -217,6 +222,13 @@ impl Pinned {
             add(&mut stats, sealed.at(self.sequence).exact(vector, out)?);
         }
         Ok(stats)
+    }
+
+    /// Leaves of all places.
+    fn leaves(&self) -> usize {
+        let unsealed: usize = self.unsealed().map(|staged| staged.leaves()).sum();
+        let sealed = self.view.sealed.iter().map(|sealed| sealed.segment.leaves());
+        unsealed + sealed.sum::<usize>()
     }
 
     pub(super) fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
@@ -356,10 +368,16 @@ impl Pinned {
                 }
                 let (query, visit) = (&queries[query_of[at]].1, &mut sealed[at]);
                 rows += view.scan(query, read, (keep, best.bound()), visit);
-                let found = &mut found[UNSEALED + at];
-                found.clear();
-                found.extend(view.found(visit));
-                best.take(found);
+                let place = UNSEALED + at;
+                let is_first = found[place].is_empty();
+                found[place].clear();
+                found[place].extend(view.found(visit));
+                if is_first {
+                    best.take(&found[place]);
+                } else {
+                    // What it found in earlier rounds is there already.
+                    best.retake(found);
+                }
             }
         }
         Ok(rows)
@@ -451,3 +469,6 @@ pub(super) fn add(stats: &mut SearchStats, more: SearchStats) {
     stats.rows += more.rows;
     stats.exact += more.exact;
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use vstream_index::{distance, RowKey, SearchStats, VectorRef};
 use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
-use vstream_vector::{Metric, Neighbor, TopK};
+use vstream_vector::{Metric, Neighbor, SplitMix, TopK};
 
 use super::format::{IdRow, RowBlock, ID_ROWS};
 use super::read::{Segment, BLOCKS_AHEAD};
@@ -256,16 +256,16 @@ impl SegmentView<'_> {
         out: &mut Vec<f32>,
     ) -> Result<Option<u64>, Error> {
         let mut living = 0;
+        let mut random = SplitMix(pick);
         let mut found = None;
-        let rows = u64::from(self.segment.leaves[leaf as usize].rows.max(1));
         self.for_each_visible(std::iter::once(leaf), &mut |key, vector| {
-            // The last one at or before the row that is picked.
-            if living <= pick % rows {
+            // How many live is known in the end only: the n-th takes the place with a chance of 1/n.
+            living += 1;
+            if random.below(living) == 0 {
                 out.resize(self.segment.dimension(), 0.0);
                 vector.read(out);
                 found = Some(key().id);
             }
-            living += 1;
         })?;
         Ok(found)
     }

@@ -23,6 +23,8 @@ pub(super) enum Job {
 
 /// Rows that a leaf has to lose before a merge is considered, and again before the next time.
 const LOST_MIN: usize = 16;
+/// Rows of a batch for which `jobs_per_batch` is meant.
+const BATCH_ROWS: usize = 8;
 /// Leaves around a thin one that are looked at.
 const AROUND: usize = 8;
 
@@ -89,7 +91,9 @@ impl Cluster {
             self.do_job(leaf);
             jobs += 1;
         }
-        while jobs < self.settings.jobs_per_batch {
+        // Rows that come many at a time make as much work as those that come in small batches.
+        let due = self.settings.jobs_per_batch * placed.div_ceil(BATCH_ROWS).max(1);
+        while jobs < due {
             if let Some(due) = self.reassignments.pop_front() {
                 self.reassign(&due);
                 jobs += 1;

@@ -6,8 +6,10 @@
 //! 3. A leaf above `leaf_rows_max` is *split* in two; rows near the new border are reassigned.
 //! 4. A leaf with many dead rows is *rewritten*, one with few living rows is *merged* away.
 //!
-//! At most `jobs_per_batch` of steps 3 and 4 run per batch, so the work of one write is bounded.
-//! Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ (codes). The search is in `search.rs`.
+//! `jobs_per_batch` of steps 3 and 4 run per batch, and those that leaves far beyond their size need,
+//! so the work of one write is bounded. Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ
+//! (codes). A search ranks leaves (`rank.rs`), scans codes and measures rows (`scan.rs`), for the
+//! rows of one moment (`view.rs`).
 
 mod batch;
 mod halves;
@@ -52,8 +54,8 @@ pub struct ClusterSettings {
     pub reassign_leaves: usize,
     /// Leaves of an inner node at most.
     pub node_leaves_max: usize,
-    /// Jobs per batch at most: splits, merges, rewrites, reassignments from 4 leaves. A leaf that is
-    /// half as large again as it may be is handled beyond that.
+    /// Jobs per 8 rows at most: splits, merges, rewrites, reassignments from 4 leaves. A leaf that
+    /// is half as large again as it may be is handled beyond that.
     pub jobs_per_batch: usize,
     /// Whether four bits per dimension are kept beside the one that is scanned, for a second look
     /// at the best candidates: `dimension / 2 + 6` bytes per row more, a tenth of the exact

@@ -14,6 +14,9 @@ use super::Shared;
 /// Leaves scanned for ranking at least, however few are probed.
 const RANKED_LEAVES_MIN: usize = 1024;
 
+/// Leaves whose reach is asked for ahead of the one that is ranked.
+const AHEAD: usize = 12;
+
 /// A leaf that may be visited.
 #[derive(Clone, Copy)]
 pub(super) struct Ranked {
@@ -58,6 +61,10 @@ impl Shared {
             let of = &tree.nodes[node as usize];
             of.coded.scan(self.form, rotated, scan, estimates);
             for (child, (&estimate, leaf)) in estimates.iter().zip(&of.leaves).enumerate() {
+                if let (Form::InnerProduct, Some(later)) = (self.form, of.leaves.get(child + AHEAD))
+                {
+                    kernels::prefetch(std::slice::from_ref(&later.id));
+                }
                 let cost = match self.form {
                     Form::L2 => estimate,
                     Form::InnerProduct => estimate - credit * finite_reach(leaf),

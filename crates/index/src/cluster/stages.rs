@@ -55,6 +55,10 @@ impl Staged for Pinned {
         self.pin
     }
 
+    fn leaves(&self) -> usize {
+        self.root.tree.leaves
+    }
+
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.view().loose(vector, out)
     }

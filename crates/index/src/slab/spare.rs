@@ -7,7 +7,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::Mapping;
+use super::{out_of_memory, Mapping, SLAB};
 
 /// Slabs that wait: one for rows and one for their ids, codes or a second index.
 const SPARE: usize = 2;
@@ -23,19 +23,23 @@ impl Spares {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps [`SPARE`] slabs ready, for ever.
+    /// Keeps [`SPARE`] slabs ready, for ever, as far as there is memory: nobody needs them yet.
     fn run(&self) {
         let mut ready = self.lock();
         loop {
             if ready.len() < SPARE {
                 drop(ready);
-                let mut mapping = Mapping::huge();
-                mapping.touch();
+                let mapping = Mapping::huge().map(|mut mapping| {
+                    mapping.touch();
+                    mapping
+                });
                 ready = self.lock();
-                ready.push(mapping);
-            } else {
-                ready = self.wanted.wait(ready).unwrap_or_else(PoisonError::into_inner);
+                if let Some(mapping) = mapping {
+                    ready.push(mapping);
+                    continue;
+                }
             }
+            ready = self.wanted.wait(ready).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -51,5 +55,5 @@ pub(super) fn take() -> Mapping {
         thread.spawn(|| SPARES.run()).is_ok()
     });
     SPARES.wanted.notify_one();
-    mapping.unwrap_or_else(Mapping::huge)
+    mapping.or_else(Mapping::huge).unwrap_or_else(|| out_of_memory(2 * SLAB))
 }

@@ -437,6 +437,11 @@ fn addresses_that_are_no_folder() {
              AWS_SECRET_ACCESS_KEY.",
         ),
         (
+            "s3://key:a/secret@b/x?region=here",
+            "an address holds no credentials. Leave them to the environment: AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY.",
+        ),
+        (
             "s3://b/x?region=here",
             "'s3://b/x?region=here' has more than a bucket and a folder. Leave endpoint and region \
              to the environment: AWS_ENDPOINT_URL and AWS_REGION.",

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vstream_engine::{
     verify, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Query, Row, Scratch,
@@ -165,10 +165,43 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
     assert!(engine.delete(0, 1).expect("deletes make room"));
     assert_eq!(rows(&engine).len() as u64, id - 1);
     disk.segments.store(false, Ordering::Relaxed);
-    engine.checkpoint().expect("a checkpoint");
+    // Whoever writes again when there is room on the disk is heard, without a checkpoint of theirs.
+    let vector = vector_of(id);
+    let row = Row { id, version: 1, code: 0, shard: 0, vector: &vector };
+    let begun = Instant::now();
+    while let Err(error) = engine.upsert(&row) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", engine.stats());
+    }
     assert!(engine.stats().places.segments > 0);
-    put(&mut engine, id, 1, &vector_of(id));
     assert_eq!(rows(&engine).len() as u64, id);
+}
+
+/// A search that finds too few rows in the leaves it was told to visit goes on to others, wherever
+/// these are: in memory, in rows that left it and are not written yet, or in both.
+#[test]
+fn too_few_rows_are_never_an_answer_while_memory_is_frozen() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    disk.segments.store(true, Ordering::Relaxed);
+    let reader = engine.reader();
+    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+    let mut id = 0;
+    loop {
+        let vector = vector_of(id);
+        if engine.upsert(&Row { id, version: 1, code: 0, shard: 0, vector: &vector }).is_err() {
+            break;
+        }
+        id += 1;
+        let query = Query { vector: &vector, k: 300, effort: Effort::probes(1) };
+        reader.search(&query, &mut scratch, &mut out).expect("an answer");
+        assert_eq!(out.len() as u64, id.min(300), "{:?}", engine.stats());
+        if id % 100 == 0 {
+            engine.commit().expect("the log has room");
+        }
+    }
+    let places = engine.stats().places;
+    assert!(places.segments == 0 && id > 600, "{places:?} of {id} rows");
 }
 
 /// Whoever writes a segment dies of a defect: the rows that had left memory are still served, still

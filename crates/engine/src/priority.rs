@@ -1,0 +1,10 @@
+//! Which threads compute first where there are more than cores.
+
+/// Lets other threads compute before this one, from now on: for work that is in nobody's way if it
+/// takes longer.
+pub fn yield_to_others() {
+    const NICE: i32 = 5;
+    // On Linux this concerns the thread alone. Where it is refused, it is merely less kind.
+    #[cfg(target_os = "linux")]
+    let _refused = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+}
