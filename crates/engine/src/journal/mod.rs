@@ -54,8 +54,8 @@ use self::format::{Group, HEADER};
 use self::state::State;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::priority::yield_to_others;
 use crate::places::Places;
+use crate::priority::yield_to_others;
 
 /// Merges at a time, and how many segments there are before a second one begins.
 const COMPACTIONS_MAX: usize = 2;
