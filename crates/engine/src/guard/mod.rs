@@ -11,8 +11,10 @@
 //!    (`window.rs`) and, when that leaves the target, the leaves to visit and the rows to refine
 //!    that meet it (`choice.rs`). Nothing is fed back, so the decision cannot run away.
 //! 5. It takes 3 % of one core at most. Half of that is saved up, for some hundred audits at once
-//!    when the collection has changed. While queries come and nothing is decided it takes more: each
-//!    of them costs as much as an audit then.
+//!    when the collection has changed. It takes more where that makes queries cheaper at once: as
+//!    much as it needs while queries go through every code, and a quarter of what queries take while
+//!    they go farther than they must since audits are few. Before the first query it takes some
+//!    of its share in advance.
 //! 6. Readers do not wait for it: a tree that has grown since the decision is probed more, and the
 //!    more of it was written over, the less is a decision trusted. Where nothing was decided, a query
 //!    is answered as an audit is, through every code.
@@ -48,6 +50,12 @@ const CPU_SHARE: f64 = 0.03;
 const CALM: f64 = 0.5;
 /// Seconds of CPU that it may have saved at most.
 const SAVED_MAX: f64 = 0.3;
+/// Part of what queries take that it may take too while audits are few.
+const QUERY_SHARE: f64 = 0.25;
+/// How many times farther than was decided a search may go before a new decision is pressing.
+const STRETCH_MAX: f64 = 2.0;
+/// Seconds of CPU that it takes in advance at most, so that the first query finds a decision.
+const LENT_MAX: f64 = 0.3;
 /// Seconds that the guard rests at most before it looks whether it is still wanted.
 const REST_MAX: f64 = 2.0;
 /// Leaves up to which every row is looked at: some thousand rows cost no more than a search.
@@ -150,9 +158,14 @@ struct Decision {
 /// How much the next audit is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pressing {
-    /// Queries go through every code until there is a decision.
+    /// Queries go through every code, or much farther than was decided, until there is a new
+    /// decision.
     Undecided,
-    /// A decision rests on few audits.
+    /// The first query would.
+    Unasked,
+    /// A decision rests on few audits, so queries go farther than they would have to.
+    Few,
+    /// Audits are better made again.
     Unsure,
     Calm,
 }
@@ -170,6 +183,8 @@ pub(crate) struct Guard {
     most_asked: AtomicUsize,
     /// Queries so far, by class.
     seen: [AtomicUsize; CLASSES.len()],
+    /// CPU time that the last search took that was made as a reader makes it.
+    query_ns: AtomicU64,
     /// Readers touch it, the auditor holds it for moments only.
     state: Mutex<State>,
     auditor: Mutex<Auditor>,
@@ -187,6 +202,7 @@ impl Guard {
             last_class: AtomicUsize::new(USUAL),
             most_asked: AtomicUsize::new(0),
             seen: Default::default(),
+            query_ns: AtomicU64::new(0),
             state: Mutex::new(State::default()),
             auditor: Mutex::new(Auditor {
                 queries: Default::default(),
@@ -232,21 +248,25 @@ impl Guard {
         if probes == 0 {
             return None;
         }
+        let stretch = self.stretch(class, now)?;
+        if probes == usize::MAX {
+            return Some(Reached::EXACT);
+        }
+        let grown = probes as f64 * stretch;
+        let refine = decision.refine.load(Ordering::Relaxed) as f64 * stretch;
+        Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
+    }
+
+    /// How many times farther than decided a search goes, since the collection has changed; `None`
+    /// if the decision is of no use any more.
+    fn stretch(&self, class: usize, now: &Moment) -> Option<f64> {
+        let decision = &self.decisions[class];
         let leaves = decision.leaves.load(Ordering::Relaxed);
         let writes = decision.supported_writes.load(Ordering::Relaxed);
         let then = Moment { leaves, writes };
         let turnovers = now.turnovers_since(&then);
-        if turnovers > TURNOVERS_MAX {
-            return None;
-        }
-        if probes == usize::MAX {
-            return Some(Reached::EXACT);
-        }
         let aged = (turnovers - REFRESHED_AFTER).max(0.0) / (1.0 - REFRESHED_AFTER);
-        let growth = now.most_growth_since(&then) * (1.0 + DISTRUST * aged);
-        let grown = probes as f64 * growth;
-        let refine = decision.refine.load(Ordering::Relaxed) as f64 * growth;
-        Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
+        (turnovers <= TURNOVERS_MAX).then(|| now.most_growth_since(&then) * (1.0 + DISTRUST * aged))
     }
 
     /// The effort for probes that the caller chose. Without `refine`, refinement grows with them,
@@ -356,23 +376,35 @@ impl Guard {
         true
     }
 
+    /// Queries so far.
+    fn asked(&self) -> usize {
+        self.seen.iter().map(|seen| seen.load(Ordering::Relaxed)).sum()
+    }
+
     fn is_asked(&self) -> bool {
-        self.seen.iter().any(|seen| seen.load(Ordering::Relaxed) > 0)
+        self.asked() > 0
+    }
+
+    /// CPU time of a reader's search.
+    fn query_seconds(&self) -> f64 {
+        self.query_ns.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
     /// How much the next audit is waited for.
     fn pressing(&self, search: &Places, auditor: &Auditor) -> Pressing {
         let class = self.last_class.load(Ordering::Relaxed);
         let now = moment(search);
-        if self.is_asked() && self.reached(class, &now).is_none() {
-            return Pressing::Undecided;
-        }
         let queries = &auditor.queries[class];
-        let (is_short, is_stale) = match queries.len() >= WINDOW_MIN {
-            true => (queries.is_short(), queries.is_stale(&now)),
-            false => (auditor.rows.is_short(), auditor.rows.is_stale(&now)),
-        };
-        if is_short || is_stale {
+        let window = if queries.len() >= WINDOW_MIN { queries } else { &auditor.rows };
+        let is_far = || self.stretch(class, &now).is_some_and(|stretch| stretch > STRETCH_MAX);
+        let has_few = window.fresh(&now) < WINDOW_MIN;
+        if self.reached(class, &now).is_none() || (has_few && is_far()) {
+            return if self.is_asked() { Pressing::Undecided } else { Pressing::Unasked };
+        }
+        if window.is_short() || has_few {
+            return Pressing::Few;
+        }
+        if window.is_stale(&now) {
             Pressing::Unsure
         } else {
             Pressing::Calm
@@ -434,7 +466,10 @@ impl Guard {
             let probe =
                 Probe { vector: &query, k: k_made + spare, effort: self.effort(search, k_made) };
             tools.top.reset(k_made + spare);
+            let begin = cpu_seconds();
             search.search(&probe, &mut tools.scratch, &mut tools.top)?;
+            let took = ((cpu_seconds() - begin) * 1e9) as u64;
+            self.query_ns.store(took, Ordering::Relaxed);
             tools.top.drain_sorted(&mut tools.found);
             tools.found.retain(|row| Some(row.id) != own);
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
@@ -527,26 +562,39 @@ fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
     yield_to_others();
     // Enough to begin with for a first decision.
     let mut saved = SAVED_MAX;
-    let (mut last, mut spent) = (Instant::now(), cpu_seconds());
+    let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);
     loop {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
             let Some(search) = search.upgrade() else { return };
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
-            // Where nothing is decided every query costs as much as an audit: that waits for nothing.
-            let may = saved >= 0.0 || pressing == Pressing::Undecided;
+            let before = std::mem::replace(&mut asked, guard.asked());
+            if pressing == Pressing::Few {
+                saved += (asked - before) as f64 * guard.query_seconds() * QUERY_SHARE;
+            }
+            let may = match pressing {
+                // Every query costs as much as an audit: that waits for nothing.
+                Pressing::Undecided => true,
+                Pressing::Unasked => saved > -LENT_MAX,
+                Pressing::Few | Pressing::Unsure | Pressing::Calm => saved >= 0.0,
+            };
             (may && guard.step(&search, &mut auditor), pressing)
         };
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
-        saved = (saved + (now - last).as_secs_f64() * CPU_SHARE - used).min(SAVED_MAX);
+        saved = saved + (now - last).as_secs_f64() * CPU_SHARE - used;
+        // What was pressing is not paid back for ever.
+        saved = saved.clamp(-LENT_MAX, SAVED_MAX);
         (last, spent) = (now, computed);
         let rest = match pressing {
-            Pressing::Undecided if has_audited => 0.001,
+            Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
+            // Queries are not to wait until it wakes.
+            Pressing::Unasked | Pressing::Undecided => 0.02,
+            Pressing::Few if saved < 0.0 => 0.005,
             _ if saved < 0.0 => -saved / CPU_SHARE,
             _ if !has_audited => 0.02,
-            Pressing::Unsure => 0.001,
+            Pressing::Few | Pressing::Unsure => 0.001,
             _ => used / (CPU_SHARE * CALM),
         };
         std::thread::sleep(Duration::from_secs_f64(rest.clamp(0.001, REST_MAX)));

@@ -178,8 +178,7 @@ impl Window {
     /// Drops audits that are better made again, where enough are left that were made since: after a
     /// drift they speak of what is gone.
     pub(super) fn drop_stale(&mut self, now: &Moment) {
-        let is_fresh = |audit: &&Audit| now.turnovers_since(&audit.at) <= REFRESHED_AFTER;
-        if self.audits.iter().rev().take(WINDOW_FRESH).filter(is_fresh).count() == WINDOW_FRESH {
+        if self.fresh(now) >= WINDOW_FRESH {
             while let Some(stale) = self.take_stale(now) {
                 self.keep_query(stale);
             }
@@ -191,6 +190,12 @@ impl Window {
             self.again.pop_front();
         }
         self.again.push_back((audit.query, audit.k));
+    }
+
+    /// Audits that need not be made again yet.
+    pub(super) fn fresh(&self, now: &Moment) -> usize {
+        let is_fresh = |audit: &&Audit| now.turnovers_since(&audit.at) <= REFRESHED_AFTER;
+        self.audits.iter().rev().take_while(is_fresh).count()
     }
 
     /// True if most audits are better made again.
