@@ -8,13 +8,15 @@ use vstream_store::{FileStore, Syncing};
 
 use crate::answers::{self, Recall};
 use crate::crash::{fingerprint, Promise, Seen, Walk};
-use crate::disk::{Content, Disk};
-use crate::script::{adjust, settings, Script};
+use crate::disk::{Content, Disk, Faults};
+use crate::script::{adjust, placed, settings, Script};
 
 /// Exact and approximate queries of every state that is opened.
 const QUERIES: (usize, usize) = (1, 2);
 /// Writes to a state that is written to.
 const WRITES: u64 = 3;
+/// One state in this many is opened with short and interrupted calls.
+const SHORT_ONE_IN: u64 = 4;
 
 /// How a promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,7 +101,9 @@ pub fn unlike(engine: &Engine, script: &Script, lsn: u64) -> Result<Option<Viola
     engine.pin().for_each_row(&mut |row| {
         let expected = expected.get_mut(row.id as usize);
         let is_right = expected.as_ref().is_some_and(|expected| {
-            **expected == row.version && script.stored(row.version) == row.vector
+            **expected == row.version
+                && placed(row.id) == (row.code, row.shard)
+                && script.stored(row.version) == row.vector
         });
         if is_right {
             *expected.expect("an id of the script") = FOUND;
@@ -187,6 +191,9 @@ impl Oracle<'_> {
     ) -> Result<Checked, Violation> {
         let Oracle { seed, script, seen } = *self;
         let disk = Disk::holding(content, seed);
+        // Other bits than those by which the depth is chosen.
+        let short = (fingerprint(content) >> 32).is_multiple_of(SHORT_ONE_IN);
+        disk.set_faults(Faults { short, ..Faults::default() });
         let engine = match open(&disk) {
             Ok(engine) => engine,
             Err(error) if !promise.made && error.is_not_made() => {
@@ -257,5 +264,35 @@ trait NotMade {
 impl NotMade for Error {
     fn is_not_made(&self) -> bool {
         self.kind() == ErrorKind::Invalid || self.message().contains("COLLECTION: cannot open")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Write;
+    use vstream_engine::Row;
+
+    /// Of this seed rows are held as they are given.
+    const SEED: u64 = 3;
+
+    #[test]
+    fn a_row_with_another_code_or_shard_is_a_ghost() {
+        let mut script = Script::new(SEED, 10);
+        script.extend_to(1);
+        let Write::Upsert(id) = script.write(1) else { panic!("the first write adds a row") };
+        let (code, shard) = placed(id);
+        for (code, shard, is_right) in
+            [(code, shard, true), (code + 1, shard, false), (code, shard + 1, false)]
+        {
+            let disk = Disk::holding(&Content::new(), SEED);
+            let journaling = Journaling { background: false, ..Journaling::default() };
+            let engine = Engine::create_in_store(store(&disk), settings(SEED), journaling, SEED);
+            let mut engine = engine.expect("an engine");
+            let row = Row { id, version: 1, code, shard, vector: script.stored(1) };
+            engine.upsert(&row).expect("a write");
+            let found = unlike(&engine, &script, 1).expect("rows").map(|found| found.breach);
+            assert_eq!(found, (!is_right).then_some(Breach::Ghost), "code {code}, shard {shard}");
+        }
     }
 }

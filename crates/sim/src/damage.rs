@@ -24,7 +24,7 @@ pub struct AtRest {
     /// Its files.
     pub content: Content,
     script: Script,
-    /// The same files of another collection.
+    /// The files of another collection with the same settings.
     foreign: Content,
     /// The files before it was closed.
     unclosed: Content,
@@ -62,17 +62,17 @@ fn made(seed: u64) -> Result<AtRest, Violation> {
 impl AtRest {
     /// The collection of `seed`.
     pub fn new(seed: u64) -> Result<AtRest, Violation> {
-        Ok(AtRest { foreign: made(seed ^ (u64::MAX - 1))?.content, ..made(seed)? })
+        // Settings go by the lowest three bits: what differs is the identity, and the writes.
+        Ok(AtRest { foreign: made(seed ^ (u64::MAX - 7))?.content, ..made(seed)? })
     }
 
-    /// Flips single bits, `count` of them, evenly over all bytes and bits; returns how many.
+    /// Flips single bits, `count` of them, evenly over all bytes; returns how many.
     ///
     /// Some are also opened: that must fail, or give the right rows and answers.
     pub fn flip_bits(&self, start: u64, count: u64) -> Result<u64, Violation> {
         let disk = Disk::holding(&self.content, 0);
         let bits: u64 = self.content.values().map(|bytes| bytes.len() as u64 * 8).sum();
-        // A stride without a common factor visits every bit once before any twice.
-        let stride = (bits / 3) | 1;
+        let stride = stride_over(bits);
         for turn in start..start + count {
             let mut bit = ((turn as u128 * stride as u128) % bits as u128) as u64;
             let mut files = self.content.iter();
@@ -103,11 +103,12 @@ impl AtRest {
             Arc::make_mut(bytes)[bit / 8] ^= 1 << (bit % 8);
             let what = format!("bit {bit} of {name}, not closed");
             if let Ok(engine) = open(&Disk::holding(&content, 0)) {
-                if lsn_of(&engine) < self.sure {
-                    let (lsn, sure) = (lsn_of(&engine), self.sure);
+                let (lsn, sure) = (lsn_of(&engine), self.sure);
+                if !(sure..=WRITES).contains(&lsn) {
                     let what = format!("{what}: it opens with {lsn} writes, {sure} were sure");
                     return Err(Violation::new(Breach::Undetected, what));
                 }
+                self.compare(&engine, lsn, &what)?;
             }
         }
         Ok(count)
@@ -184,24 +185,69 @@ impl AtRest {
         if opens {
             let copy = Disk::holding(&disk.content(), 0);
             if let Ok(engine) = open(&copy) {
-                self.compare(&engine, what)?;
+                self.compare(&engine, WRITES, what)?;
             }
         }
         Ok(())
     }
 
-    /// Errors: what opened in spite of a change has other rows, or answers otherwise. That it cannot
-    /// read them is as good: a segment is read when its rows are asked for.
-    fn compare(&self, engine: &Engine, what: &str) -> Result<(), Violation> {
+    /// Errors: what opened in spite of a change has other rows than after `lsn` writes, or answers
+    /// otherwise. That it cannot read them is as good: a segment is read when its rows are asked
+    /// for.
+    fn compare(&self, engine: &Engine, lsn: u64, what: &str) -> Result<(), Violation> {
         let differs = |found: &Violation| {
             Violation::new(Breach::Undetected, format!("{what}: it opens and {}", found.what))
         };
-        if let Ok(Some(violation)) = unlike(engine, &self.script, WRITES) {
+        if let Ok(Some(violation)) = unlike(engine, &self.script, lsn) {
             return Err(differs(&violation));
         }
-        match answers::ask(engine, &self.script, WRITES, QUERIES) {
+        match answers::ask(engine, &self.script, lsn, QUERIES) {
             Err(violation) if violation.breach != Breach::Unread => Err(differs(&violation)),
             _ => Ok(()),
+        }
+    }
+}
+
+/// Bits from one flip to the next, modulo all `bits`: the golden section spreads any number of
+/// turns evenly, and without a common factor every bit comes once before any comes twice.
+fn stride_over(bits: u64) -> u64 {
+    let golden = (bits as f64 * 0.618_034) as u64;
+    (golden..)
+        .find(|&stride| common_factor(stride, bits) == 1)
+        .expect("the next prime at the latest")
+}
+
+fn common_factor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => common_factor(b, a % b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flips_of_a_seed_leave_no_large_part_untouched() {
+        for (bits, seed) in [(1_104_488, 0), (1_104_488, 43), (8 * 99_991, 512), (2_400_000, 7)] {
+            let stride = stride_over(bits);
+            assert_eq!(common_factor(stride, bits), 1);
+            let turns = seed * 1_000..(seed + 1) * 1_000;
+            let mut places: Vec<u64> = turns.map(|turn| turn * stride % bits).collect();
+            places.sort_unstable();
+            let largest = places.windows(2).map(|pair| pair[1] - pair[0]).max();
+            assert!(largest.is_some_and(|gap| gap < 3 * bits / 1_000), "{bits}: {largest:?}");
+        }
+    }
+
+    #[test]
+    fn the_other_collection_has_the_same_settings() {
+        for seed in 0..8 {
+            let at_rest = AtRest::new(seed).expect("a collection");
+            let other = seed ^ (u64::MAX - 7);
+            assert_eq!(format!("{:?}", settings(seed)), format!("{:?}", settings(other)));
+            assert_ne!(at_rest.content["COLLECTION"], at_rest.foreign["COLLECTION"]);
         }
     }
 }

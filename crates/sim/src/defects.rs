@@ -5,7 +5,7 @@ use std::path::Path;
 use vstream_engine::Defect;
 use vstream_store::Defect as RemoteDefect;
 
-use crate::check::Violation;
+use crate::check::{guarded, Violation};
 use crate::crash::Seen;
 use crate::damage::AtRest;
 use crate::far::there_and_back;
@@ -48,7 +48,7 @@ impl Planted {
         match self {
             Planted::Crashes(defect) => {
                 vstream_engine::set_defect(Some(defect));
-                let shown = crashes_and_damage(seed);
+                let shown = guarded(|| crashes_and_damage(seed));
                 vstream_engine::set_defect(None);
                 shown
             }

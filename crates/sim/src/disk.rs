@@ -72,8 +72,10 @@ struct World {
     contents: Vec<Arc<Vec<u8>>>,
     trace: Vec<Event>,
     faults: Faults,
-    /// Calls that failed because of `faults.failing`.
+    /// Calls that failed, but for those that found no room.
     failed: u64,
+    /// Calls that found no room.
+    full: u64,
     /// The process is dead: what it still tries does not happen.
     dead: bool,
     random: SplitMix,
@@ -89,8 +91,10 @@ impl Disk {
         let names = content.keys().cloned().zip(0..).collect();
         let contents = content.values().cloned().collect();
         let (faults, random) = (Faults::default(), SplitMix(seed));
-        let (trace, failed, dead) = (Vec::new(), 0, false);
-        Disk(Arc::new(Mutex::new(World { names, contents, trace, faults, failed, dead, random })))
+        let (trace, dead) = (Vec::new(), false);
+        let (failed, full) = (0, 0);
+        let world = World { names, contents, trace, faults, failed, full, dead, random };
+        Disk(Arc::new(Mutex::new(world)))
     }
 
     /// Changes what will go wrong.
@@ -103,18 +107,29 @@ impl Disk {
         self.world().faults.clone()
     }
 
-    /// Calls that failed as [`Failing`] says.
+    /// Calls that failed, but for those that found no room.
     pub fn failed(&self) -> u64 {
         self.world().failed
     }
 
-    /// Runs `end`, the end of a process that was killed: nothing of it reaches the disk. What was
-    /// written before stays readable, synced or not.
+    /// Calls that found no [`Faults::room`].
+    pub fn full(&self) -> u64 {
+        self.world().full
+    }
+
+    /// Ends the faults, but for short calls: they go on for as long as the disk is used.
+    pub fn heal(&self) {
+        let mut world = self.world();
+        world.faults = Faults { short: world.faults.short, ..Faults::default() };
+    }
+
+    /// Runs `end`, the end of a process that was killed: nothing of it reaches the disk, which then
+    /// is healed. What was written before stays readable, synced or not.
     pub fn kill(&self, end: impl FnOnce()) {
         self.world().dead = true;
         end();
-        let mut world = self.world();
-        (world.dead, world.faults) = (false, Faults::default());
+        self.world().dead = false;
+        self.heal();
     }
 
     /// Changes bytes of a file at rest.
@@ -272,6 +287,7 @@ impl OutFile for Open {
             part = part.min(*room);
             *room -= part;
             if part == 0 && !bytes.is_empty() {
+                world.full += 1;
                 return Err(io::ErrorKind::StorageFull.into());
             }
         }
@@ -313,6 +329,7 @@ impl OutFile for Open {
             Some(left) => Some(left - 1),
         };
         if fails {
+            world.failed += 1;
             world.trace.push(Event::SyncFailed(self.inode));
             return Err(io::Error::other("EIO of the simulation"));
         }
@@ -337,5 +354,28 @@ impl InFile for Open {
 
     fn waits(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_counts_when_it_fires_and_short_calls_outlive_a_kill() {
+        let disk = Disk::holding(&Content::new(), 1);
+        let armed = Faults { sync_fails_in: Some(1), room: Some(1), short: true, failing: None };
+        disk.set_faults(armed);
+        let mut file = disk.create("a").expect("a file");
+        file.sync().expect("the first sync");
+        assert_eq!((disk.failed(), disk.full()), (0, 0));
+        file.sync().expect_err("the second sync");
+        let is_full = |error: io::Error| error.kind() == io::ErrorKind::StorageFull;
+        // Others are interrupted or write the one byte.
+        assert!((0..100).any(|_| file.append(b"ab").is_err_and(is_full)), "it never fills up");
+        assert_eq!((disk.failed(), disk.full()), (1, 1));
+        disk.kill(|| {});
+        let faults = disk.faults();
+        assert!(faults.short && faults.room.is_none() && faults.sync_fails_in.is_none());
     }
 }

@@ -3,7 +3,8 @@
 //! 1. It is pushed; the process dies at a request and another one pushes again. After each death
 //!    there is no snapshot, or a whole one.
 //! 2. It is restored, opened before it is there, compared with the oracle, and written to while
-//!    files come. Every crash that the restoring disk may see is opened again and compared.
+//!    files come. After one step in three, every state that a crash of the restoring disk may leave
+//!    is opened again and compared.
 //! 3. Bits are flipped on the way and at rest: an error, or the right rows.
 
 use std::sync::Arc;

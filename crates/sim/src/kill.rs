@@ -16,7 +16,7 @@ use vstream_engine::{Defect, Durability, Engine, Journaling};
 use vstream_vector::SplitMix;
 
 use crate::answers::{self, Recall};
-use crate::check::{compare, lsn_of, Breach, Violation};
+use crate::check::{compare, guarded, lsn_of, Breach, Violation};
 use crate::crash::Promise;
 use crate::script::{adjust, settings, Script, Shape};
 
@@ -83,13 +83,19 @@ pub struct Killed {
 impl Killer<'_> {
     /// Kills `count` children. Errors: a promise was broken, or a child died otherwise.
     pub fn run(&self, count: u64) -> Result<Killed, Violation> {
+        guarded(|| self.kill_all(count))
+    }
+
+    fn kill_all(&self, count: u64) -> Result<Killed, Violation> {
         let dir = tempfile::tempdir_in(self.place).map_err(|e| failed("no directory", &e))?;
         let copy = tempfile::tempdir_in(self.place).map_err(|e| failed("no directory", &e))?;
         let mut random = SplitMix(self.seed);
         let mut script = Script::new(self.seed, Shape::of(self.seed).ids());
         let (mut killed, mut acked) = (Killed::default(), 0);
         for turn in 0..count {
-            acked = self.kill(dir.path(), &mut random)?.unwrap_or(acked);
+            let told = self.kill(dir.path(), &mut random)?;
+            acked = acknowledged(acked, &told)
+                .map_err(|v| Violation::new(v.breach, format!("kill {turn}: {}", v.what)))?;
             killed.kills += 1;
             if !dir.path().join("COLLECTION").exists() && acked == 0 {
                 continue;
@@ -107,20 +113,21 @@ impl Killer<'_> {
         Ok(killed)
     }
 
-    /// Starts a child and kills it at some moment; returns what it acknowledged last, if anything.
-    fn kill(&self, dir: &Path, random: &mut SplitMix) -> Result<Option<u64>, Violation> {
+    /// Starts a child and kills it at some moment; returns what it said: the writes that it
+    /// recovered, and those that it acknowledged.
+    fn kill(&self, dir: &Path, random: &mut SplitMix) -> Result<Vec<u64>, Violation> {
         let mut command = Command::new(self.program);
         command.args(["child", &dir.display().to_string(), &self.seed.to_string()]);
         command.args(self.defect.map(|defect| format!("{defect:?}")));
         let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut process = spawned.map_err(|e| failed("cannot start the child", &e))?;
-        let told = lines_of(process.stdout.take().expect("a pipe"));
-        let mut last = None;
+        let lines = lines_of(process.stdout.take().expect("a pipe"));
+        let mut told = Vec::new();
         let mut is_silent = false;
         if random.below(4) > 0 {
             for _ in 0..random.below(20) {
-                match told.recv_timeout(PATIENCE) {
-                    Ok(line) => last = Some(line),
+                match lines.recv_timeout(PATIENCE) {
+                    Ok(line) => told.push(line),
                     Err(RecvTimeoutError::Disconnected) => break,
                     Err(RecvTimeoutError::Timeout) => {
                         is_silent = true;
@@ -143,8 +150,20 @@ impl Killer<'_> {
             let what = format!("a child acknowledged nothing for {} s", PATIENCE.as_secs());
             return Err(Violation::new(Breach::Refused, what));
         }
-        Ok(told.iter().last().or(last))
+        told.extend(lines.iter());
+        Ok(told)
     }
+}
+
+/// The writes that are promised after a child that had `acked` behind it and `told` these.
+///
+/// Errors: it recovered fewer. It writes the same script again, so only what it says shows that.
+fn acknowledged(acked: u64, told: &[u64]) -> Result<u64, Violation> {
+    if let Some(recovered) = told.first().filter(|&&recovered| recovered < acked) {
+        let what = format!("a child recovered {recovered} writes, {acked} were acknowledged");
+        return Err(Violation::new(Breach::Lost, what));
+    }
+    Ok(told.iter().copied().fold(acked, u64::max))
 }
 
 /// What a child says, line by line, until its pipe ends. A line without an end was not told whole.
@@ -188,4 +207,21 @@ fn mirror(from: &Path, to: &Path) -> io::Result<()> {
         fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child whose recovery loses writes makes them again from the script: the directory is whole
+    /// when the parent looks at it, and only the first line tells.
+    #[test]
+    fn a_child_that_recovers_less_than_was_acknowledged_has_lost_it() {
+        let lost = acknowledged(700, &[600, 700, 900]).expect_err("100 writes are lost");
+        assert_eq!(lost.breach, Breach::Lost);
+        let promised = |acked, told: &[u64]| acknowledged(acked, told).expect("nothing is lost");
+        assert_eq!(promised(0, &[]), 0);
+        assert_eq!(promised(700, &[]), 700);
+        assert_eq!(promised(700, &[702, 705]), 705);
+    }
 }

@@ -20,7 +20,7 @@ pub struct Totals {
     pub seeds: u64,
     /// Distinct states after a crash that were opened and compared.
     pub crash_states: u64,
-    /// Faults that were injected while workloads ran.
+    /// Calls that failed while workloads ran, and requests that met a fault.
     pub faults: u64,
     /// Deaths of pushes, after which an object store was looked at.
     pub deaths: u64,
@@ -30,6 +30,8 @@ pub struct Totals {
     pub corruptions: u64,
     /// Rows of approximate answers.
     pub recall: Recall,
+    /// Those of them that were asked for after kills: too few of a seed to judge it by them.
+    pub recall_of_kills: Recall,
     /// Broken promises, by kind.
     pub breaches: BTreeMap<Breach, u64>,
 }
@@ -56,6 +58,13 @@ impl Totals {
     pub fn bury(&mut self, killed: Killed) {
         self.kills += killed.kills;
         self.recall.add(killed.recall);
+        self.recall_of_kills.add(killed.recall);
+    }
+
+    /// Errors: after all kills together fewer of the nearest rows were found than `target` allows.
+    pub fn judge_kills(&self, target: f64) -> Result<(), Violation> {
+        let judged = self.recall_of_kills.judge(target);
+        judged.map_err(|v| Violation::new(v.breach, format!("after kills: {}", v.what)))
     }
 
     /// Adds the totals of another part of the run.
@@ -66,6 +75,7 @@ impl Totals {
         self.deaths += other.deaths;
         self.kills += other.kills;
         self.recall.add(other.recall);
+        self.recall_of_kills.add(other.recall_of_kills);
         self.corruptions += other.corruptions;
         for (breach, count) in &other.breaches {
             *self.breaches.entry(*breach).or_default() += count;
@@ -129,5 +139,23 @@ impl Totals {
             line["defects_caught"].as_str().unwrap_or_default(),
             self.violations(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_after_kills_are_judged_when_all_seeds_are_done() {
+        let killed = Killed { kills: 30, recall: Recall { hits: 900, wanted: 1_200 } };
+        let mut totals = Totals::default();
+        totals.bury(killed);
+        assert!(totals.judge_kills(0.95).is_ok(), "too few of one seed");
+        let mut others = Totals::default();
+        (0..3).for_each(|_| others.bury(killed));
+        totals.merge(&others);
+        let violation = totals.judge_kills(0.95).expect_err("a quarter is missing");
+        assert_eq!(violation.breach, Breach::Blind);
     }
 }

@@ -177,13 +177,18 @@ impl Script {
     pub fn apply(&self, engine: &mut Engine, lsn: u64) -> Result<(), Error> {
         match self.write(lsn) {
             Write::Upsert(id) => {
-                let (code, shard) = (id << 8, (id % 3) as u16);
+                let (code, shard) = placed(id);
                 let vector = &self.given[range_of(lsn)];
                 engine.upsert(&Row { id, version: lsn, code, shard, vector }).map(|_| ())
             }
             Write::Delete(id) => engine.delete(id, u64::MAX).map(|_| ()),
         }
     }
+}
+
+/// Code and shard of the row of an id.
+pub fn placed(id: u64) -> (u64, u16) {
+    (id << 8, (id % 3) as u16)
 }
 
 impl Shape {

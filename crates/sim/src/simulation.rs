@@ -33,7 +33,7 @@ pub struct Played {
     pub loaded: usize,
     /// What was written.
     pub script: Script,
-    /// Calls that failed, and other faults that were injected.
+    /// Calls that failed.
     pub faults: u64,
     /// Rows of approximate answers on the way.
     pub recall: Recall,
@@ -65,7 +65,6 @@ fn play_inside(seed: u64) -> Result<Played, Violation> {
         lsn: 0,
         acked: 0,
         is_sync: durability == Durability::Sync,
-        faults: 0,
         recall: Recall::default(),
         failed_before: 0,
     };
@@ -75,9 +74,10 @@ fn play_inside(seed: u64) -> Result<Played, Violation> {
         player.turn(&mut random)?;
     }
     player.stop()?;
-    let Player { disk, mut script, faults, recall, lsn, .. } = player;
+    let Player { disk, mut script, recall, lsn, .. } = player;
     script.extend_to(lsn + 8);
-    Ok(Played { trace: disk.trace(), loaded, script, faults: faults + disk.failed(), recall })
+    let faults = disk.failed() + disk.full();
+    Ok(Played { trace: disk.trace(), loaded, script, faults, recall })
 }
 
 fn refused(what: &str) -> Violation {
@@ -92,7 +92,6 @@ struct Player {
     lsn: u64,
     acked: u64,
     is_sync: bool,
-    faults: u64,
     recall: Recall,
     /// Calls that had failed when the engine was opened last.
     failed_before: u64,
@@ -131,7 +130,6 @@ impl Player {
             1 => faults.room = Some(random.below(9_000)),
             _ => faults.failing = Some(failing(random)),
         }
-        self.faults += u64::from(faults.failing.is_none());
         self.disk.set_faults(faults);
     }
 
@@ -155,7 +153,7 @@ impl Player {
         let failed = self.disk.failed();
         match self.seen() {
             Err(_) if self.disk.failed() > failed => {
-                self.heal();
+                self.disk.heal();
                 self.seen()
             }
             seen => seen,
@@ -167,12 +165,6 @@ impl Player {
         compare(engine, &Promise { made: true, lsn: self.lsn..=self.lsn }, &self.script)?;
         self.recall.add(answers::ask(engine, &self.script, self.lsn, QUERIES)?);
         Ok(())
-    }
-
-    /// Ends the faults, but for short reads and writes.
-    fn heal(&self) {
-        let short = self.disk.faults().short;
-        self.disk.set_faults(Faults { short, ..Faults::default() });
     }
 
     fn engine(&mut self) -> &mut Engine {
@@ -192,7 +184,7 @@ impl Player {
             // then.
             let could_resume =
                 self.disk.faults().room == Some(0) && self.disk.failed() == self.failed_before;
-            self.heal();
+            self.disk.heal();
             done = work(self.engine());
             if let (Err(error), true) = (&done, could_resume) {
                 return Err(refused(&format!("space was freed and still: {error}")));
@@ -217,7 +209,7 @@ impl Player {
             let failed = self.disk.failed();
             let calls = random.below(ALL_CALLS) as u32;
             let failing = Failing { reads: true, calls, ..failing(random) };
-            self.disk.set_faults(Faults { failing: Some(failing), ..Faults::default() });
+            self.disk.set_faults(Faults { failing: Some(failing), ..self.disk.faults() });
             let opened = check::open(&self.disk);
             if let (Err(error), true) = (&opened, self.disk.failed() == failed) {
                 return Err(refused(&format!("does not open after a kill: {error}")));
@@ -246,7 +238,7 @@ impl Player {
 
     /// Ends in order.
     fn stop(&mut self) -> Result<(), Violation> {
-        self.heal();
+        self.disk.heal();
         if self.engine().detach().is_err() {
             self.reopen()?;
             self.engine().detach().map_err(|e| refused(&format!("does not close: {e}")))?;
@@ -274,7 +266,7 @@ pub struct Crashed {
     pub checked: Checked,
     /// Steps of the trace.
     pub steps: u64,
-    /// Faults injected while the workload ran.
+    /// Calls that failed while the workload ran.
     pub faults: u64,
 }
 

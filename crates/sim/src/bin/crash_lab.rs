@@ -16,6 +16,7 @@ use vstream_sim::defects::Planted;
 use vstream_sim::far::there_and_back;
 use vstream_sim::kill::{self, Killer};
 use vstream_sim::ledger::Totals;
+use vstream_sim::script::settings;
 use vstream_sim::simulation::crash_everywhere;
 
 /// Seeds in which a deliberate defect must be caught.
@@ -103,6 +104,9 @@ fn run(length: Duration, seed: u64, ledger: Option<PathBuf>, place: &Path) -> Ex
             totals.merge(&worker.join().expect("violations are counted, not thrown"));
         }
     });
+    if let Err(violation) = totals.judge_kills(settings(seed).recall_target) {
+        totals.note(&violation, &format!("run --seed {seed}"));
+    }
     let line = totals.to_json((found, planted), start.elapsed().as_secs());
     if let Some(path) = ledger {
         if let Err(error) = totals.append_to(&path, seed, &line) {
@@ -168,9 +172,9 @@ impl Lab<'_> {
 
 /// What is simulated of a seed.
 fn everything(seed: u64, seen: &Seen, totals: &mut Totals) -> Result<(), Violation> {
-    totals.add(crash_everywhere(seed, seen)?);
-    totals.travel(there_and_back(seed, seen)?);
     guarded(|| {
+        totals.add(crash_everywhere(seed, seen)?);
+        totals.travel(there_and_back(seed, seen)?);
         let at_rest = AtRest::new(seed)?;
         totals.corruptions += at_rest.flip_bits(seed * FLIPS, FLIPS)?
             + at_rest.flip_unclosed(seed, MANGLES)?

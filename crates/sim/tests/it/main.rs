@@ -16,6 +16,8 @@ use vstream_sim::ledger::Totals;
 use vstream_sim::script::{settings, Script, Shape};
 use vstream_sim::simulation::{crash_everywhere, play};
 
+// Counts below follow from the seeds; bounds are four fifths of what they are.
+
 /// Seeds that are crashed everywhere, half of them on each of two threads: one of each shape.
 const SEEDS: u64 = 4;
 
@@ -43,9 +45,9 @@ fn no_crash_loses_or_invents_a_row_or_spoils_an_answer() {
         totals.merge(&other.join().expect("no violation"));
     });
     println!("{totals:?}");
-    assert!(totals.crash_states >= 5_000, "only {} states", totals.crash_states);
-    assert!(totals.faults >= 10, "only {} faults", totals.faults);
-    assert!(totals.recall.wanted >= 100_000, "only {} rows", totals.recall.wanted);
+    assert!(totals.crash_states >= 8_250, "only {} states", totals.crash_states);
+    assert!(totals.faults >= 35, "only {} faults", totals.faults);
+    assert!(totals.recall.wanted >= 169_000, "only {} rows", totals.recall.wanted);
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn what_was_seen_is_not_counted_again() {
     let seen = Seen::default();
     let first = crash_everywhere(3, &seen).expect("no violation");
     let second = crash_everywhere(3, &seen).expect("no violation");
-    assert!(first.checked.states > 500, "only {} states", first.checked.states);
+    assert!(first.checked.states >= 970, "only {} states", first.checked.states);
     assert_eq!(second.checked.states, 0);
 }
 
@@ -81,9 +83,9 @@ fn what_goes_far_away_comes_back() {
         }));
     }
     println!("{totals:?}");
-    assert!(totals.crash_states >= 1_000, "only {} states", totals.crash_states);
-    assert!(totals.faults >= 60, "only {} faults", totals.faults);
-    assert!(totals.corruptions >= 200, "only {} flips", totals.corruptions);
+    assert!(totals.crash_states >= 1_460, "only {} states", totals.crash_states);
+    assert!(totals.faults >= 130, "only {} faults", totals.faults);
+    assert!(totals.corruptions >= 248, "only {} flips", totals.corruptions);
 }
 
 /// The manifest had got its new name and the directory was not synced: the next process saw it, went
@@ -137,7 +139,7 @@ fn a_checkpoint_that_fails_anywhere_loses_nothing_that_is_promised_later() {
                 .unwrap_or_else(|violation| panic!("call {calls} failed: {violation:?}"));
         }
     }
-    assert!(failures >= 5, "only {failures} checkpoints failed");
+    assert!(failures >= 29, "only {failures} checkpoints failed");
 }
 
 /// An empty disk beside a snapshot far away has its rows, and none by itself.
@@ -145,7 +147,7 @@ fn a_checkpoint_that_fails_anywhere_loses_nothing_that_is_promised_later() {
 fn what_was_seen_beside_a_snapshot_says_nothing_of_other_disks() {
     let seen = Seen::default();
     let before = there_and_back(1, &seen).expect("no violation");
-    assert!(before.checked.states > 0);
+    assert!(before.checked.states >= 134, "only {} states", before.checked.states);
     // Of these seeds the first step is crashed, before anything is there.
     for seed in [40, 80] {
         crash_everywhere(seed, &seen).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
