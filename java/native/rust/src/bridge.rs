@@ -577,3 +577,11 @@ pub extern "system" fn adoption_close<'frame>(
 ) {
     call(env, |_| ADOPTIONS.remove(adoption).map(drop))
 }
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn yield_to_others<'frame>(env: EnvUnowned<'frame>, _class: JClass<'frame>) {
+    call(env, |_| {
+        vstream_engine::yield_to_others();
+        Ok(())
+    })
+}

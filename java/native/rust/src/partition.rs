@@ -338,6 +338,8 @@ impl Partition {
                 let pinned = writer.engine.pin();
                 drop(writer);
                 let found = pinned.leaving(&ranges)?;
+                // Frees what was replaced meanwhile, which nobody is to wait for.
+                drop(pinned);
                 writer = self.writer()?;
                 writer.leaving = Some(found);
             }

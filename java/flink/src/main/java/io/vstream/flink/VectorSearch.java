@@ -228,9 +228,10 @@ public final class VectorSearch {
         }
 
         /**
-         * Searches of each partition under way at most, exact ones counted apart: 256 if not set,
-         * or 32 with {@link #waitWhenFull}. A query that finds no place is answered at once, as
-         * {@code partial}, so that writes go on.
+         * Searches of each partition under way at most: 256 if not set, or 32 with {@link
+         * #waitWhenFull}. Exact ones are counted apart, and there are at most 8 for each of {@link
+         * #searchThreads}, since a checkpoint waits for them. A query that finds no place is
+         * answered at once, as {@code partial}, so that writes go on.
          *
          * @param count 1 to 4,096
          */
@@ -286,7 +287,8 @@ public final class VectorSearch {
          *
          * @throws IllegalStateException if a stream is missing
          * @throws IllegalArgumentException if the environment's checkpoints are unaligned, at least
-         *     once or merged into shared files, or if it runs in batch mode
+         *     once or merged into shared files, if it runs in batch mode, or if the program already
+         *     has a step with a uid of this search
          */
         public VectorSearch build() {
             if (vectors == null || queries == null) {

@@ -119,6 +119,23 @@ class SeveralSearchesIT {
                 .hasMessageContaining("'Images' is no name of a search");
     }
 
+    /** The uid of a step is the name of its search, a hyphen and the name of the step. */
+    @Test
+    void aNameWhoseStepsWouldHaveUidsOfAnotherIsRefused() {
+        StreamExecutionEnvironment env = environment();
+        search(env, "images", 1);
+        assertThatThrownBy(() -> search(env, "images-decode", 2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("'images-decode'")
+                .hasMessageContaining("the uid 'images-decode-queries'");
+        StreamExecutionEnvironment other = environment();
+        search(other, "images-decode", 1);
+        assertThatThrownBy(() -> search(other, "images", 2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("the uid 'images-decode-queries'");
+        search(other, "images-search", 2);
+    }
+
     private static VectorSearch search(StreamExecutionEnvironment env, String name, int salt) {
         DataStream<VectorChange> rows =
                 env.fromSequence(0, ROWS - 1)

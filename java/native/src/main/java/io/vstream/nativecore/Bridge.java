@@ -117,4 +117,6 @@ final class Bridge {
     static native long adoptionOpen(String settingsJson, String directory);
 
     static native void adoptionClose(long adoption);
+
+    static native void yieldToOthers();
 }

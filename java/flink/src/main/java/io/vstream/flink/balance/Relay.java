@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.jobgraph.OperatorID;
@@ -228,10 +229,12 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     public void close() throws Exception {
         forget();
         if (files != null) {
-            Thread sweep = new Thread(() -> Shared.remove(files), "vstream-sweep");
+            AtomicBoolean late = new AtomicBoolean();
+            Thread sweep = new Thread(() -> Shared.remove(files, late::get), "vstream-sweep");
             sweep.setDaemon(true);
             sweep.start();
             sweep.join(SWEEP_MILLIS);
+            late.set(true);
         }
     }
 

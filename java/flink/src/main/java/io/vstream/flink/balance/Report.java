@@ -1,5 +1,6 @@
 package io.vstream.flink.balance;
 
+import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
@@ -59,7 +60,6 @@ public record Report(
             Drawn some) {
         ByteBuffer now = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
         ByteBuffer old = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
-        short[] used = new short[searchNanos.length];
         int[] held = new int[searchNanos.length];
         int[] cost = new int[searchNanos.length];
         long live = 0;
@@ -67,15 +67,29 @@ public record Report(
             live += now.getInt(at);
         }
         double each = (double) otherNanos / Math.max(1, live);
-        int count = 0;
         for (int bucket = 0; bucket < searchNanos.length; bucket++) {
             int at = bucket * LOAD_BYTES;
             int writes = now.getInt(at + WRITES) - old.getInt(at + WRITES);
             double nanos = writes * writeNanos + searchNanos[bucket] + each * now.getInt(at);
-            used[count] = (short) bucket;
-            held[count] = now.getInt(at);
-            cost[count] = (int) Math.min(Integer.MAX_VALUE, Math.round(nanos / NANOS_PER_MICRO));
-            count += held[count] != 0 || cost[count] != 0 ? 1 : 0;
+            held[bucket] = now.getInt(at);
+            cost[bucket] = (int) Math.min(Integer.MAX_VALUE, Math.round(nanos / NANOS_PER_MICRO));
+        }
+        return with(held, cost, some);
+    }
+
+    /** The same report with rows and costs of every bucket, of which it keeps those that are. */
+    private Report with(int[] held, int[] cost, Drawn some) {
+        short[] used = new short[held.length];
+        int[] usedRows = new int[held.length];
+        int[] usedMicros = new int[held.length];
+        int count = 0;
+        for (int bucket = 0; bucket < held.length; bucket++) {
+            if (held[bucket] != 0 || cost[bucket] != 0) {
+                used[count] = (short) bucket;
+                usedRows[count] = held[bucket];
+                usedMicros[count] = cost[bucket];
+                count++;
+            }
         }
         return new Report(
                 partition,
@@ -83,8 +97,8 @@ public record Report(
                 run,
                 position,
                 Arrays.copyOf(used, count),
-                Arrays.copyOf(held, count),
-                Arrays.copyOf(cost, count),
+                Arrays.copyOf(usedRows, count),
+                Arrays.copyOf(usedMicros, count),
                 some);
     }
 
@@ -93,15 +107,34 @@ public record Report(
         return of(partition, partitions, run, position);
     }
 
-    /** This report, with the loads of an earlier one if no step has ended in between. */
+    /**
+     * This report, with the loads of an earlier one that nobody has heard of, if no step has ended
+     * in between.
+     */
     Report after(Report earlier) {
         boolean keep =
                 earlier != null
-                        && !hasLoads()
                         && earlier.hasLoads()
                         && earlier.run == run
                         && earlier.position == position;
-        return keep ? earlier : this;
+        if (!keep) {
+            return this;
+        }
+        return hasLoads() ? plus(earlier) : earlier;
+    }
+
+    private Report plus(Report earlier) {
+        int[] held = new int[MovedRanges.BUCKETS];
+        int[] cost = new int[MovedRanges.BUCKETS];
+        for (int i = 0; i < earlier.buckets.length; i++) {
+            cost[earlier.buckets[i]] = earlier.micros[i];
+        }
+        for (int i = 0; i < buckets.length; i++) {
+            int bucket = buckets[i];
+            held[bucket] = rows[i];
+            cost[bucket] = (int) Math.min(Integer.MAX_VALUE, (long) cost[bucket] + micros[i]);
+        }
+        return with(held, cost, drawn == null ? earlier.drawn : drawn);
     }
 
     /** True if it says what cells cost. */

@@ -32,11 +32,13 @@ public final class Reporter {
     /**
      * Sends a report. While the JobManager owes an answer to the one before it, a report that says
      * nothing new is left out, so that none pile up.
+     *
+     * @return false if it was left out: costs that it holds are to be told with a later one
      */
-    public void send(Report report) {
+    public boolean send(Report report) {
         boolean waiting = last != null && !last.isDone();
         if (waiting && report.position() == lastPosition) {
-            return;
+            return false;
         }
         lastPosition = report.position();
         try {
@@ -50,5 +52,6 @@ public final class Reporter {
                         LOG.debug("A report was lost; it is repeated", failure);
                     }
                 });
+        return true;
     }
 }

@@ -36,7 +36,7 @@ public final class SampleGrants {
     /**
      * @param jobManager the task's way to coordinators
      * @param controlUid uid of the control task, whose coordinator keeps the count
-     * @param sample vectors in all
+     * @param sample vectors in all; 0 if none is wanted
      * @param subtasks that share it
      */
     public SampleGrants(
@@ -45,6 +45,7 @@ public final class SampleGrants {
         this.control = operatorOf(controlUid);
         this.sample = sample;
         this.subtasks = subtasks;
+        this.exhausted = sample == 0;
     }
 
     /**

@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.nio.file.Files;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.BooleanSupplier;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.core.fs.FileStatus;
@@ -91,15 +92,29 @@ public final class Shared implements AutoCloseable {
     /**
      * Removes the folder of a job with what is in it now. What comes meanwhile stays, as it is of a
      * job that has begun anew. Files that cannot be removed are only warned about.
+     *
+     * @param late true once the job may begin anew: files that are only found then may be its own,
+     *     and stay
      */
-    static void remove(String folder) {
+    static void remove(String folder, BooleanSupplier late) {
         try (Shared all = new Shared(folder)) {
-            for (FileStatus one : all.list()) {
+            FileStatus[] found = all.list();
+            if (late.getAsBoolean()) {
+                LOG.warn("{} was not listed in time; delete what is old in it by hand.", folder);
+                return;
+            }
+            for (FileStatus one : found) {
                 delete(one.getPath());
             }
-            if (all.list().length == 0) {
-                delete(all.folder);
-            }
+            all.deleteIfEmpty();
+        }
+    }
+
+    private void deleteIfEmpty() {
+        try {
+            folder.getFileSystem().delete(folder, false);
+        } catch (IOException e) {
+            LOG.debug("{} is in use again, or a file in it could not be deleted.", folder, e);
         }
     }
 

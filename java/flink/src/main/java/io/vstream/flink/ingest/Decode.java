@@ -48,6 +48,9 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
     /** Bits of a query's number that count; the subtask stands above them. */
     private static final int NUMBER_BITS = 48;
 
+    /** Where a subtask's state has the vectors that it sent. */
+    private static final int SENT = 2;
+
     /** Warnings per reason and subtask; the counters tell the rest. */
     private static final int WARNINGS_MAX = 3;
 
@@ -62,7 +65,11 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
     private transient Count sampledNow;
     private transient long subtask;
     private transient long queries;
+
+    /** Sent to the trainer; the first subtask adds what was sent before a restore. */
     private transient long sampled;
+
+    private transient long sampledBefore;
     private transient ListState<long[]> state;
     private transient SampleGrants grants;
     private transient int granted;
@@ -98,20 +105,23 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
                                         "decode", LongPrimitiveArraySerializer.INSTANCE));
         for (long[] old : state.get()) {
             queries = Math.max(queries, old[0]);
-            sampled = Math.max(sampled, old[1]);
+            // In an older state subtasks repeat what others sent: only the largest count is sure.
+            sampledBefore =
+                    old.length > SENT ? sampledBefore + old[SENT] : Math.max(sampledBefore, old[1]);
         }
+        subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+        sampled = subtask == 0 ? sampledBefore : 0;
     }
 
     @Override
     public void snapshotState(FunctionSnapshotContext context) throws Exception {
         bad.snapshot();
         state.clear();
-        state.add(new long[] {queries, sampled});
+        state.add(new long[] {queries, 0, sampled});
     }
 
     @Override
     public void open(OpenContext context) {
-        subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         parser = new LineParser(defaultK);
         reused = new VectorRecord();
     }
@@ -142,6 +152,11 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
         if (reason != null) {
             refuse(reason, record, context);
         }
+    }
+
+    /** Vectors that the trainer lacks in the restored state: aligned barriers cut both alike. */
+    int missing() {
+        return (int) Math.max(0, sampleSize - sampledBefore);
     }
 
     /** Uses these grants; before the first record. */

@@ -1,8 +1,8 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.kafka.Loopback;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.net.InetAddress;
 import java.net.URI;
 import java.nio.file.Path;
 import java.util.Map;
@@ -143,20 +143,12 @@ final class FileSystems {
         if ("https".equals(uri.getScheme())) {
             return;
         }
-        if (!"http".equals(uri.getScheme()) || uri.getHost() == null || !loopback(uri.getHost())) {
+        if (!"http".equals(uri.getScheme()) || !Loopback.isHostOf(uri)) {
             throw new IllegalArgumentException(
                     "The endpoint "
                             + endpoint
                             + " is not encrypted: use https; http is for addresses of this machine"
                             + " alone.");
-        }
-    }
-
-    private static boolean loopback(String host) {
-        try {
-            return InetAddress.getByName(host).isLoopbackAddress();
-        } catch (IOException e) {
-            return false;
         }
     }
 

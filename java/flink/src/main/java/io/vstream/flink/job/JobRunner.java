@@ -130,7 +130,6 @@ public final class JobRunner {
             } finally {
                 removeHook(stop);
             }
-            removeHandOvers(id);
             if (!result.isSuccess()) {
                 if (result.getJobStatus().orElse(null) == JobStatus.CANCELED) {
                     return EXIT_FAILED;
@@ -139,10 +138,20 @@ public final class JobRunner {
                         .ifPresent(e -> err.println("vstream: the job failed: " + rootMessage(e)));
                 return EXIT_FAILED;
             }
-            FinalSnapshot.publish(job.snapshotFolder());
-            return 0;
+            return publish(err);
         } finally {
             Gate.release(gateName);
+        }
+    }
+
+    /** The job has ended, so what goes wrong here is not that it was refused. */
+    private int publish(PrintStream err) {
+        try {
+            FinalSnapshot.publish(job.snapshotFolder());
+            return 0;
+        } catch (IOException e) {
+            err.println("vstream: the job ended, and its snapshot is not in its place: " + e);
+            return EXIT_FAILED;
         }
     }
 
@@ -198,20 +207,14 @@ public final class JobRunner {
         return cluster.metrics().min(Names.PHASE, 0) == Names.PHASE_ENDED;
     }
 
-    /**
-     * Rows that were on their way between partitions are in no checkpoint and nobody's any more.
-     */
-    private void removeHandOvers(JobID id) throws IOException {
-        if (job.checkpoint() != null) {
-            FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
-        }
-    }
-
     private void cancel(LocalCluster cluster, JobID id) {
         try {
             cluster.cancel(id);
             cluster.await(id);
-            removeHandOvers(id);
+            if (job.checkpoint() != null) {
+                // The process may be gone before the JobManager removes rows on their way.
+                FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
+            }
         } catch (Exception e) {
             // The process ends anyway; what the job left is overwritten by the next one.
             System.err.println("vstream: could not end the job cleanly: " + e.getMessage());

@@ -27,8 +27,13 @@ import io.vstream.flink.sink.AnswerFile;
 import io.vstream.flink.sink.Measure;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeRouter;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExecutionOptions;
@@ -127,7 +132,8 @@ public final class VStreamJob {
      *
      * @param streams the input
      * @param search name of the search, unique in its program; may be empty
-     * @throws IllegalArgumentException if {@code env} has a setting that would break the search
+     * @throws IllegalArgumentException if {@code env} has a setting that would break the search, or
+     *     already has a step with a uid of the search
      */
     public static Outputs add(
             StreamExecutionEnvironment env,
@@ -143,7 +149,31 @@ public final class VStreamJob {
                             + search
                             + "'. Give each search a name of its own: name(...).");
         }
-        return made.dataflow(streams);
+        int steps = env.getTransformations().size();
+        Outputs outputs = made.dataflow(streams);
+        refuseTakenUids(env, steps, search);
+        return outputs;
+    }
+
+    /** A name of a search may end as a step does, so that two uids are the same. */
+    private static void refuseTakenUids(StreamExecutionEnvironment env, int before, String search) {
+        List<Transformation<?>> all = env.getTransformations();
+        Set<String> taken =
+                all.subList(0, before).stream()
+                        .map(Transformation::getUid)
+                        .filter(Objects::nonNull)
+                        .collect(Collectors.toSet());
+        for (Transformation<?> step : all.subList(before, all.size())) {
+            if (taken.contains(step.getUid())) {
+                throw new IllegalArgumentException(
+                        "The search '"
+                                + search
+                                + "' needs the uid '"
+                                + step.getUid()
+                                + "' for a step, and the program already has a step with it. Give"
+                                + " the search another name: name(...).");
+            }
+        }
     }
 
     private static void refuseWhatBreaks(StreamExecutionEnvironment env) {
@@ -220,8 +250,7 @@ public final class VStreamJob {
         return incoming.transform(
                         name(uid),
                         VectorRecord.TYPE,
-                        new DecodeOperator(
-                                new Decode(job.rules(), sample, k), sample, name("balance")))
+                        new DecodeOperator(new Decode(job.rules(), sample, k), name("balance")))
                 .setParallelism(incoming.getParallelism())
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
                 .uid(name(uid));
@@ -239,7 +268,7 @@ public final class VStreamJob {
                                                 job.rules().dimension(),
                                                 job.trainingSample())))
                 .disableChaining()
-                .setBufferTimeout(INGEST_BUFFER_MILLIS)
+                .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("train"));
     }
 

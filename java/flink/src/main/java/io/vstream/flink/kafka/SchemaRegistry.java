@@ -2,9 +2,7 @@ package io.vstream.flink.kafka;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.net.InetAddress;
 import java.net.URI;
-import java.net.UnknownHostException;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
@@ -65,7 +63,7 @@ final class SchemaRegistry {
         this.address = address.replaceFirst("/+$", "");
         this.credentials = credentials(environment);
         URI uri = URI.create(address);
-        if (credentials != null && !"https".equals(uri.getScheme()) && !loopback(uri)) {
+        if (credentials != null && !"https".equals(uri.getScheme()) && !Loopback.isHostOf(uri)) {
             throw new IllegalArgumentException(
                     "The environment has credentials for the schema registry, and "
                             + this.address
@@ -81,15 +79,6 @@ final class SchemaRegistry {
             return "Basic " + Base64.getEncoder().encodeToString(bytes);
         }
         return token == null || token.isBlank() ? null : "Bearer " + token.strip();
-    }
-
-    private static boolean loopback(URI uri) {
-        try {
-            return uri.getHost() != null
-                    && InetAddress.getByName(uri.getHost()).isLoopbackAddress();
-        } catch (UnknownHostException e) {
-            return false;
-        }
     }
 
     /** Number of the schema of a record, or {@link #NONE} if it does not begin as one does. */

@@ -16,7 +16,6 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param shard any shard of the partition
  * @param inFanOut true if a query like this would visit the partition; only an audit goes further
  * @param expected copies that were sent in all
- * @param routedMillis when the copies were sent, milliseconds since 1970
  * @param bucket in which the query lies, if its cost is to be counted there; else -1
  * @param vector the collection's dimension, all finite; empty for a mark
  * @param obeyed null unless this says that the router has obeyed a command
@@ -26,7 +25,6 @@ public record QueryCopy(
         int shard,
         boolean inFanOut,
         int expected,
-        long routedMillis,
         int bucket,
         float[] vector,
         Mark obeyed) {
@@ -40,7 +38,7 @@ public record QueryCopy(
 
     /** The mark of a router for the partition of {@code shard}. */
     static QueryCopy of(Mark mark, int shard) {
-        return new QueryCopy(NO_TICKET, shard, false, 0, 0, -1, NO_VECTOR, mark);
+        return new QueryCopy(NO_TICKET, shard, false, 0, -1, NO_VECTOR, mark);
     }
 
     private static final class QueryCopySerializer extends RecordSerializer<QueryCopy> {
@@ -53,7 +51,7 @@ public record QueryCopy(
 
         @Override
         public QueryCopy createInstance() {
-            return new QueryCopy(NO_TICKET, 0, true, 1, 0, -1, NO_VECTOR, null);
+            return new QueryCopy(NO_TICKET, 0, true, 1, -1, NO_VECTOR, null);
         }
 
         @Override
@@ -63,7 +61,6 @@ public record QueryCopy(
                     from.shard,
                     from.inFanOut,
                     from.expected,
-                    from.routedMillis,
                     from.bucket,
                     from.vector.clone(),
                     from.obeyed);
@@ -80,7 +77,6 @@ public record QueryCopy(
             copy.ticket.write(target);
             target.writeBoolean(copy.inFanOut);
             target.writeShort(copy.expected);
-            target.writeLong(copy.routedMillis);
             target.writeShort(copy.bucket);
             floats().write(copy.vector, target);
         }
@@ -96,7 +92,6 @@ public record QueryCopy(
                     shard,
                     source.readBoolean(),
                     source.readUnsignedShort(),
-                    source.readLong(),
                     source.readShort(),
                     floats().read(source),
                     null);

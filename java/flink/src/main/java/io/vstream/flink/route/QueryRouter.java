@@ -144,12 +144,11 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
             bucket = MovedRanges.bucket(placement.getLong(0));
             owner = ShardKeys.partition(placement.getInt(Long.BYTES), partitions);
         }
-        long now = getProcessingTimeService().getCurrentProcessingTime();
         for (int i = 0; i < count; i++) {
-            send(in, in.ticket(), chosen[i], true, count, now, chosen[i] == owner ? bucket : -1);
+            send(in, in.ticket(), chosen[i], true, count, chosen[i] == owner ? bucket : -1);
         }
         if (audited(in.ticket())) {
-            audit(in, count, now);
+            audit(in, count);
         }
     }
 
@@ -215,13 +214,13 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
         return partitions;
     }
 
-    private void audit(QueryRecord in, int visited, long now) {
+    private void audit(QueryRecord in, int visited) {
         Ticket shadow = in.ticket().asAudit();
         int next = 0;
         for (int partition = 0; partition < partitions; partition++) {
             boolean inFanOut = next < visited && chosen[next] == partition;
             next += inFanOut ? 1 : 0;
-            send(in, shadow, partition, inFanOut, partitions, now, -1);
+            send(in, shadow, partition, inFanOut, partitions, -1);
         }
     }
 
@@ -231,20 +230,12 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
             int partition,
             boolean inFanOut,
             int expected,
-            long now,
             int bucket) {
         int shard = ShardKeys.shardIn(partition, partitions);
         output.collect(
                 record.replace(
                         new QueryCopy(
-                                ticket,
-                                shard,
-                                inFanOut,
-                                expected,
-                                now,
-                                bucket,
-                                in.vector(),
-                                null)));
+                                ticket, shard, inFanOut, expected, bucket, in.vector(), null)));
     }
 
     /** A fixed function of the number, so that a replay audits the same queries. */

@@ -10,7 +10,8 @@ import org.apache.flink.api.common.operators.MailboxExecutor;
  * Decides what becomes of a query: it is searched beside the task, in the task, or not at all.
  *
  * <p>With as many searches under way as there may be, the query is shed: its answer is partial,
- * comes at once, and writes go on. Where the settings say so, the task waits instead.
+ * comes at once, and writes go on. Where the settings say so, the task waits instead, but for no
+ * audit.
  */
 final class Answering implements AutoCloseable {
 
@@ -58,7 +59,8 @@ final class Answering implements AutoCloseable {
         }
         boolean exact = Question.readsEveryRow(copy);
         if (!beside.hasRoom(exact)) {
-            if (settings.shed()) {
+            // An audit may be left out, and nobody is to wait for one.
+            if (settings.shed() || copy.ticket().audit()) {
                 answers.accept(new Question(desk, copy, behind.get(), null).shed());
                 return;
             }

@@ -21,8 +21,6 @@ public final class Folders {
     public static void delete(Path folder) {
         try {
             Files.walkFileTree(folder, new Deleter());
-        } catch (NoSuchFileException e) {
-            // It is gone, which is what was asked for.
         } catch (IOException e) {
             LOG.warn("Could not delete {}; delete it by hand.", folder, e);
         }
@@ -34,6 +32,15 @@ public final class Folders {
                 throws IOException {
             Files.deleteIfExists(file);
             return FileVisitResult.CONTINUE;
+        }
+
+        /** Somebody else may delete here, too: what is gone ends no walk. */
+        @Override
+        public FileVisitResult visitFileFailed(Path file, IOException failure) throws IOException {
+            if (failure instanceof NoSuchFileException) {
+                return FileVisitResult.CONTINUE;
+            }
+            throw failure;
         }
 
         @Override

@@ -9,7 +9,7 @@ import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
-import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * Tells the control task, now and then, how far the partition is and what its cells cost. Where
@@ -27,9 +27,9 @@ final class LoadReport {
     /** Rows and upserts of a bucket. */
     private static final int LOAD_BYTES = 8;
 
-    private final Aside aside;
+    private final HandOver.Host aside;
     private final HandOver handOver;
-    private final Consumer<Report> control;
+    private final Predicate<Report> control;
     private final SearchSettings settings;
     private final long[] searchNanos = new long[MovedRanges.BUCKETS];
     private final int partitions;
@@ -43,13 +43,13 @@ final class LoadReport {
     private long drawDueNanos;
 
     /**
-     * @param control hears the reports
+     * @param control hears the reports, or says that it does not
      * @param partitions of the job
      */
     LoadReport(
-            Aside aside,
+            HandOver.Host aside,
             HandOver handOver,
-            Consumer<Report> control,
+            Predicate<Report> control,
             SearchSettings settings,
             int partitions) {
         this.partitions = partitions;
@@ -85,7 +85,7 @@ final class LoadReport {
     private void report() {
         if (!settings.loads() || System.nanoTime() - dueNanos < 0) {
             if (settings.loads() || !handOver.resting()) {
-                control.accept(handOver.report());
+                control.test(handOver.report());
             }
             aside.later(settings.reportMillis(), this::report);
             return;
@@ -132,19 +132,19 @@ final class LoadReport {
         dueNanos = System.nanoTime() + WALK_SHARE * walk.countNanos;
         if (walk.drawn != null) {
             drawDueNanos = System.nanoTime() + WALK_SHARE * walk.drawNanos;
-            slice = (slice + 1) % Drawn.SLICES;
         }
+        Report report = handOver.report();
         if (before != null) {
             double each = (double) writeNanos.getCount() / Math.max(1, applied.getCount());
-            control.accept(
-                    handOver.report()
-                            .with(loads, before, each, searchNanos, otherNanos, walk.drawn));
-        } else {
-            control.accept(handOver.report());
+            report = report.with(loads, before, each, searchNanos, otherNanos, walk.drawn);
         }
-        Arrays.fill(searchNanos, 0);
-        otherNanos = 0;
-        before = loads;
+        // Costs that were not told are counted on, and told with the next report.
+        if (control.test(report) || before == null) {
+            Arrays.fill(searchNanos, 0);
+            otherNanos = 0;
+            before = loads;
+            slice = (slice + (walk.drawn == null ? 0 : 1)) % Drawn.SLICES;
+        }
         live = rows(loads);
         aside.later(settings.reportMillis(), this::report);
     }

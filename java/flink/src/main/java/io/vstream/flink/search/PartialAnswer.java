@@ -15,7 +15,6 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param ticket of the query
  * @param partition that answered
  * @param expected answers in all
- * @param routedMillis when the query was routed, milliseconds since 1970
  * @param rows the answer; empty if the partition only takes part in an audit
  * @param frontier how much of the vector stream was applied before the search
  * @param exact the exact answer at the same position of the stream; empty unless audited
@@ -25,7 +24,6 @@ public record PartialAnswer(
         Ticket ticket,
         int partition,
         int expected,
-        long routedMillis,
         Neighbors rows,
         Frontier frontier,
         Neighbors exact,
@@ -36,11 +34,10 @@ public record PartialAnswer(
             Ticket ticket,
             int partition,
             int expected,
-            long routedMillis,
             Neighbors rows,
             Frontier frontier,
             Neighbors exact) {
-        this(ticket, partition, expected, routedMillis, rows, frontier, exact, false);
+        this(ticket, partition, expected, rows, frontier, exact, false);
     }
 
     /** Type of a stream of these. */
@@ -66,7 +63,6 @@ public record PartialAnswer(
                     new Ticket(0, 0, 1, 0, 0, false),
                     0,
                     1,
-                    0,
                     Neighbors.NONE,
                     Frontier.NONE,
                     Neighbors.NONE,
@@ -83,7 +79,6 @@ public record PartialAnswer(
             answer.ticket.write(target);
             target.writeShort(answer.partition);
             target.writeShort(answer.expected);
-            target.writeLong(answer.routedMillis);
             answer.rows.write(target);
             answer.frontier.write(target);
             answer.exact.write(target);
@@ -96,7 +91,6 @@ public record PartialAnswer(
                     Ticket.read(source),
                     source.readUnsignedShort(),
                     source.readUnsignedShort(),
-                    source.readLong(),
                     Neighbors.read(source),
                     Frontier.read(source),
                     Neighbors.read(source),

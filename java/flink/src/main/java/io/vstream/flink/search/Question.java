@@ -88,7 +88,6 @@ final class Question implements Searches.Search<Question.Found> {
                         copy.ticket(),
                         desk.partition,
                         copy.expected(),
-                        copy.routedMillis(),
                         Neighbors.NONE,
                         frontier,
                         Neighbors.NONE,
@@ -120,13 +119,7 @@ final class Question implements Searches.Search<Question.Found> {
         desk.idle.add(buffers);
         PartialAnswer answer =
                 new PartialAnswer(
-                        copy.ticket(),
-                        desk.partition,
-                        copy.expected(),
-                        copy.routedMillis(),
-                        found,
-                        frontier,
-                        exact);
+                        copy.ticket(), desk.partition, copy.expected(), found, frontier, exact);
         return new Found(answer, copy.bucket(), leaves, System.nanoTime() - began, began - asked);
     }
 

@@ -223,6 +223,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         }
         if (writes.count() >= BATCH) {
             apply();
+            // A task goes on with one input as long as it has records and there is no mail: after a
+            // stall every write that waits would come before the next query.
+            mailbox.execute(() -> {}, "turn of the queries");
         }
     }
 

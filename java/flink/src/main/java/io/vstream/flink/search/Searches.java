@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.nativecore.NativeThread;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashSet;
@@ -24,7 +25,8 @@ import org.apache.flink.util.ExceptionUtils;
  *   <li><b>Bounded.</b> A search begins only where there is a place; what becomes of a query
  *       without one is up to the operator.
  *   <li><b>Two lanes.</b> Searches that read every row have threads and places of their own, so
- *       that they are never in the way of the others.
+ *       that they are never in the way of the others: where there are more threads than cores they
+ *       compute last. Few places, so that a barrier soon passes.
  *   <li><b>A slow search delays no other</b> of its lane, as long as a thread is free.
  *   <li><b>Every search has an answer soon after its deadline.</b> One that still waits is not run;
  *       of one that runs, the late answer is dropped.
@@ -40,11 +42,16 @@ final class Searches<A> implements AutoCloseable {
 
     private static final long END_MILLIS = 10_000;
 
+    /**
+     * Places per thread of the exact lane, whatever the settings give the usual one: a search there
+     * takes long, and a barrier waits for all of them.
+     */
+    static final int EXACT_PLACES = 8;
+
     /** How long a wait sleeps at most: answers wake it, other mails and deadlines do not. */
     private static final long SLEEP_NANOS = 1_000_000;
 
     private final MailboxExecutor mailbox;
-    private final int inFlightMax;
     private final long deadlineNanos;
     private final Consumer<A> answers;
     private final Lane usual;
@@ -81,20 +88,31 @@ final class Searches<A> implements AutoCloseable {
      */
     Searches(MailboxExecutor mailbox, String name, Searching searching, Consumer<A> answers) {
         this.mailbox = mailbox;
-        this.inFlightMax = searching.inFlight();
         this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(searching.deadlineMillis());
         this.answers = answers;
-        usual = new Lane(name, searching.threads());
-        exact = new Lane(name + "-exact", searching.threads());
+        int threads = searching.threads();
+        int places = searching.inFlight();
+        usual = new Lane(name, threads, places, () -> {});
+        exact =
+                new Lane(
+                        name + "-exact",
+                        threads,
+                        Math.min(places, threads * EXACT_PLACES),
+                        NativeThread::yieldToOthers);
     }
 
     /** Threads, and how many searches have a place here. */
     private static final class Lane {
 
         private final ThreadPoolExecutor pool;
+        private final int places;
         private int taken;
 
-        private Lane(String name, int threads) {
+        /**
+         * @param begin what each thread does first
+         */
+        private Lane(String name, int threads, int places, Runnable begin) {
+            this.places = places;
             AtomicInteger number = new AtomicInteger();
             pool =
                     new ThreadPoolExecutor(
@@ -103,13 +121,21 @@ final class Searches<A> implements AutoCloseable {
                             0,
                             TimeUnit.MILLISECONDS,
                             new LinkedBlockingQueue<>(),
-                            work -> new Thread(work, name + "-" + number.incrementAndGet()));
+                            work -> {
+                                Runnable all =
+                                        () -> {
+                                            begin.run();
+                                            work.run();
+                                        };
+                                return new Thread(all, name + "-" + number.incrementAndGet());
+                            });
         }
     }
 
     /** True if one more search may begin. */
     boolean hasRoom(boolean forExact) {
-        return lane(forExact).taken < inFlightMax;
+        Lane lane = lane(forExact);
+        return lane.taken < lane.places;
     }
 
     /** Waits until one more search may begin; meanwhile answers come back. */

@@ -7,8 +7,8 @@ import java.io.Serializable;
  *
  * @param threads that search beside the task, and as many again for exact queries and audits; 0 to
  *     search in the task
- * @param inFlight searches under way at most, those that wait for a thread included; the exact ones
- *     have as many places of their own
+ * @param inFlight searches under way at most, those that wait for a thread included; exact ones
+ *     have places of their own, 8 per thread
  * @param shed whether a query that finds no place is answered at once, as partial; else the task
  *     waits for a place, and everything upstream with it
  * @param deadlineMillis after which a query that still waits is answered without a search

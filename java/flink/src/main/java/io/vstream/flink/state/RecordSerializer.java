@@ -79,30 +79,14 @@ public abstract class RecordSerializer<T> extends TypeSerializer<T> {
      */
     public abstract static class Snapshot<T> implements TypeSerializerSnapshot<T> {
 
-        private final int oldest;
         private final int version;
-        private int found;
 
         /**
-         * @param version of the layout that the current serializer writes; raise it with the layout
+         * @param version of the layout that the serializer reads and writes; raise it with the
+         *     layout
          */
         protected Snapshot(int version) {
-            this(version, version);
-        }
-
-        /**
-         * @param oldest layout that {@link #restoreSerializer} makes a reader of
-         * @param version of the layout that the current serializer writes; raise it with the layout
-         */
-        protected Snapshot(int oldest, int version) {
-            this.oldest = oldest;
             this.version = version;
-            this.found = version;
-        }
-
-        /** Layout of the state that this was read beside: what a restored serializer reads. */
-        protected final int layout() {
-            return found;
         }
 
         @Override
@@ -118,30 +102,24 @@ public abstract class RecordSerializer<T> extends TypeSerializer<T> {
         @Override
         public final void readSnapshot(int written, DataInputView in, ClassLoader loader)
                 throws IOException {
-            if (written < oldest || written > version) {
+            if (written != version) {
                 throw new IOException(
                         "The state was written in layout "
                                 + written
                                 + " of "
                                 + getClass().getName()
-                                + " and this build reads layouts "
-                                + oldest
-                                + " to "
+                                + " and this build reads layout "
                                 + version
                                 + ". Restore it with the VStream release that wrote it.");
             }
-            found = written;
         }
 
         @Override
         public final TypeSerializerSchemaCompatibility<T> resolveSchemaCompatibility(
                 TypeSerializerSnapshot<T> old) {
-            if (!(old instanceof Snapshot<T> other) || other.getClass() != getClass()) {
-                return TypeSerializerSchemaCompatibility.incompatible();
-            }
-            return other.found == version
+            return old.getClass() == getClass()
                     ? TypeSerializerSchemaCompatibility.compatibleAsIs()
-                    : TypeSerializerSchemaCompatibility.compatibleAfterMigration();
+                    : TypeSerializerSchemaCompatibility.incompatible();
         }
     }
 }

@@ -1,5 +1,6 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.route.ShardKeys;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import org.apache.flink.api.common.ExecutionConfig;
@@ -35,12 +36,22 @@ final class AskedEnvironment extends MockEnvironment {
 
     AskedEnvironment(
             Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator) {
-        this(new JobID(), coordinator);
+        this(coordinator, 1, 0);
+    }
+
+    /** That of one of several subtasks. */
+    AskedEnvironment(
+            Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator,
+            int subtasks,
+            int subtask) {
+        this(new JobID(), coordinator, subtasks, subtask);
     }
 
     private AskedEnvironment(
             JobID job,
-            Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator) {
+            Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator,
+            int subtasks,
+            int subtask) {
         super(
                 job,
                 "job",
@@ -54,9 +65,9 @@ final class AskedEnvironment extends MockEnvironment {
                 new IOManagerAsync(),
                 new TestTaskStateManager(),
                 new TestGlobalAggregateManager(),
-                1,
-                1,
-                0,
+                ShardKeys.SHARDS,
+                subtasks,
+                subtask,
                 SimpleUserCodeClassLoader.create(AskedEnvironment.class.getClassLoader()),
                 UnregisteredMetricGroups.createUnregisteredTaskMetricGroup(),
                 new TestingTaskManagerRuntimeInfo(),

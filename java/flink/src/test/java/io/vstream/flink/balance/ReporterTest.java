@@ -43,8 +43,8 @@ class ReporterTest {
     @Test
     void whatSaysNothingNewWaitsForTheAnswer() {
         Reporter reporter = new Reporter(new Gateway(), operator);
-        reporter.send(Report.of(3, 4, 7, 9));
-        reporter.send(Report.of(3, 4, 7, 9));
+        assertThat(reporter.send(Report.of(3, 4, 7, 9))).isTrue();
+        assertThat(reporter.send(Report.of(3, 4, 7, 9))).isFalse();
         assertThat(sent).hasSize(1);
         reporter.send(Report.of(3, 4, 7, 10));
         assertThat(sent).hasSize(2);
@@ -63,6 +63,26 @@ class ReporterTest {
         assertThat(first).extracting(Report::hasLoads).containsExactly(true, false);
         assertThat(first).extracting(Report::position).containsExactly(9L, 10L);
         assertThat(ask()).extracting(Report::hasLoads).containsExactly(false, false);
+    }
+
+    /** The control task may ask less often than partitions report. */
+    @Test
+    void costsThatWereNotToldYetCountWithTheNewestRows() throws Exception {
+        Drawn rows = new Drawn(0.5, 1, new byte[] {1});
+        search.handleCoordinationRequest(
+                loads(new short[] {1, 3}, new int[] {5, 7}, new int[] {60, 80}, rows));
+        search.handleCoordinationRequest(
+                loads(new short[] {2, 3}, new int[] {4, 9}, new int[] {10, 20}, null));
+        Report told = ask().get(0);
+        assertThat(told.buckets()).containsExactly((short) 1, (short) 2, (short) 3);
+        assertThat(told.rows()).containsExactly(0, 4, 9);
+        assertThat(told.micros()).containsExactly(60, 10, 100);
+        assertThat(told.drawn().slice()).isEqualTo(1);
+        assertThat(ask().get(0).hasLoads()).isFalse();
+    }
+
+    private static Report loads(short[] buckets, int[] rows, int[] micros, Drawn drawn) {
+        return new Report(0, 1, 7, 9, buckets, rows, micros, drawn);
     }
 
     /** Flink's limit for an answer is 10 MB; positions of all partitions are in each of them. */

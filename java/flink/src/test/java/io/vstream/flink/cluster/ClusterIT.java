@@ -77,5 +77,7 @@ class ClusterIT {
         for (String count : List.of("lost", "duplicates", "ghosts", "unanswered")) {
             assertThat(chaos.result().path(count).asLong()).as(count).isZero();
         }
+        // Without one of them nobody has looked at recall.
+        assertThat(chaos.result().path("approximate").asLong()).as("approximate").isPositive();
     }
 }

@@ -2,6 +2,7 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.search.Folders;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,6 +38,46 @@ class FinalSnapshotTest {
         FinalSnapshot.publish(folder.toString());
         assertThat(names()).containsExactly("partition-0", "partition-1");
         assertThat(Files.readString(folder.resolve("partition-1/MANIFEST"))).isEqualTo("new");
+    }
+
+    /**
+     * A kill after each of its steps: the older partitions were once gone by then, and the next job
+     * deleted what was left of the new ones.
+     */
+    @Test
+    void aJobThatIsKilledWhileItPublishesLosesNothing() throws IOException {
+        Path next = Path.of(FinalSnapshot.staging(folder.toString()));
+        for (int killed = 0; killed < 8; killed++) {
+            Folders.delete(folder);
+            for (int partition = 0; partition < 3; partition++) {
+                write(folder, partition, "old");
+            }
+            for (int partition = 0; partition < 2; partition++) {
+                write(next, partition, "new");
+            }
+            int last = killed;
+            int[] moves = {0};
+            try {
+                FinalSnapshot.publish(
+                        folder.toString(),
+                        (from, to) -> {
+                            if (moves[0]++ == last) {
+                                throw new IOException("killed");
+                            }
+                            Files.move(from, to);
+                        });
+            } catch (IOException e) {
+                assertThat(e).hasMessage("killed");
+            }
+            FinalSnapshot.prepare(folder.toString());
+            boolean published = killed > 0;
+            assertThat(names())
+                    .as("killed at move %d", killed)
+                    .hasSize(published ? 2 : 3)
+                    .allMatch(name -> name.startsWith("partition-"));
+            assertThat(Files.readString(folder.resolve("partition-1/MANIFEST")))
+                    .isEqualTo(published ? "new" : "old");
+        }
     }
 
     @Test

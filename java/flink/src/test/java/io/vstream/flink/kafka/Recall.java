@@ -22,7 +22,7 @@ public final class Recall {
      * @param answers approximate answers
      * @param share of the nearest rows that they held
      * @param windows that were full
-     * @param least share in any of them
+     * @param least share in any of them; if none was full, in all answers
      */
     public record Summary(long answers, double share, int windows, double least) {}
 
@@ -42,7 +42,8 @@ public final class Recall {
     }
 
     Summary summary() {
-        return new Summary(answers, share(hits, wanted), windows, least);
+        double all = share(hits, wanted);
+        return new Summary(answers, all, windows, windows == 0 ? all : least);
     }
 
     private static double share(long part, long whole) {

@@ -21,6 +21,8 @@ import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A partition that gets more queries than it can answer, on a real engine. */
 @Timeout(120)
@@ -77,13 +79,14 @@ class AnsweringTest {
         }
         assertThat(live()).isEqualTo(ROWS);
         // All but those that have a place, of which the held ones have two.
-        assertThat(answers).hasSize(asked - 2 * IN_FLIGHT + 2);
+        int places = IN_FLIGHT + Searches.EXACT_PLACES;
+        assertThat(answers).hasSize(asked - places + 2);
         assertThat(answers.values()).allMatch(PartialAnswer::shed);
         busy.countDown();
         answering.drain();
         assertThat(answers).hasSize(asked);
         assertThat(answers.values().stream().filter(answer -> !answer.shed()))
-                .hasSize(2 * IN_FLIGHT - 2)
+                .hasSize(places - 2)
                 .allMatch(answer -> answer.rows().size() == K);
         // There is room again, and an exact query finds what is nearest.
         ask(asked, BufferLayout.EFFORT_EXACT, false);
@@ -92,16 +95,20 @@ class AnsweringTest {
         assertThat(last.rows().ids()).as("seed %d", SEED).isEqualTo(nearest(query(asked)));
     }
 
-    @Test
-    void auditsTakeNoPlaceOfQueries() throws Exception {
-        open(true, 60_000);
+    /** Where the task may wait for a place, audits once made it do so. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void auditsTakeNoPlaceOfQueriesAndHoldUpNobody(boolean shed) throws Exception {
+        open(shed, 60_000);
         CountDownLatch busy = new CountDownLatch(1);
         write();
         answering.beside().begin(new Held(true, busy));
         for (int audit = 0; audit < 40; audit++) {
             ask(audit, 0, true);
         }
-        assertThat(answers.values()).hasSize(40 - IN_FLIGHT + 1).allMatch(PartialAnswer::shed);
+        assertThat(answers.values())
+                .hasSize(40 - Searches.EXACT_PLACES + 1)
+                .allMatch(PartialAnswer::shed);
         for (int query = 100; query < 100 + IN_FLIGHT; query++) {
             ask(query, 0, false);
         }
@@ -201,7 +208,7 @@ class AnsweringTest {
         if (audit) {
             ticket = ticket.asAudit();
         }
-        answering.ask(new QueryCopy(ticket, 0, true, 1, 0, -1, query(number), null));
+        answering.ask(new QueryCopy(ticket, 0, true, 1, -1, query(number), null));
     }
 
     private static float[] query(long number) {

@@ -197,6 +197,26 @@ class SearchesTest {
         assertThat(closed).hasValue(54);
     }
 
+    /** Eighty of 60 ms each once held up a barrier, and with it all writes, for 5 s. */
+    @Test
+    void aBarrierWaitsForFewExactSearches() throws Exception {
+        searches = searches(2, 256, 60_000);
+        CountDownLatch slow = new CountDownLatch(1);
+        int begun = 0;
+        while (searches.hasRoom(true)) {
+            searches.begin(new Held(++begun, slow, true));
+        }
+        assertThat(begun).isEqualTo(2 * Searches.EXACT_PLACES).isLessThan(32);
+        for (int number = 100; number < 356; number++) {
+            assertThat(searches.hasRoom(false)).isTrue();
+            searches.begin(new Held(number, slow));
+        }
+        assertThat(searches.hasRoom(false)).isFalse();
+        slow.countDown();
+        searches.drain();
+        assertThat(answers).hasSize(begun + 256).doesNotHaveDuplicates();
+    }
+
     /** The first never ends by itself: a barrier once waited for such a search for ever. */
     @Test
     void aDrainEndsWithTheDeadlineAndEverySearchHasOneAnswer() throws Exception {

@@ -86,7 +86,7 @@ class SerializersTest {
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
                 Arguments.of(
                         QueryCopy.TYPE,
-                        new QueryCopy(TICKET.asAudit(), 99, false, 128, 5, 4095, VECTOR, null)),
+                        new QueryCopy(TICKET.asAudit(), 99, false, 128, 4095, VECTOR, null)),
                 Arguments.of(
                         QueryCopy.TYPE,
                         new QueryCopy(
@@ -94,20 +94,13 @@ class SerializersTest {
                                 7,
                                 false,
                                 0,
-                                0,
                                 -1,
                                 new float[0],
                                 new Mark(9, 2, Step.ADOPT, 3, MovedRanges.NONE))),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
-                                TICKET,
-                                127,
-                                128,
-                                5,
-                                ROWS,
-                                new Frontier(9, offsets),
-                                Neighbors.NONE)),
+                                TICKET, 127, 128, ROWS, new Frontier(9, offsets), Neighbors.NONE)),
                 Arguments.of(
                         Answer.TYPE,
                         new Answer(
@@ -201,45 +194,5 @@ class SerializersTest {
                                         new DataInputDeserializer(new byte[0]),
                                         getClass().getClassLoader()))
                 .hasMessageContaining("layout 2");
-    }
-
-    @Test
-    void stateOfAnOlderLayoutIsReadAndWrittenAnew() throws IOException {
-        TypeSerializerSnapshot<float[]> layout = new Layouts();
-        for (int written = 2; written <= 4; written++) {
-            Layouts old = new Layouts();
-            old.readSnapshot(
-                    written, new DataInputDeserializer(new byte[0]), getClass().getClassLoader());
-            assertThat(old.restored()).isEqualTo(written);
-            var compatibility = layout.resolveSchemaCompatibility(old);
-            assertThat(compatibility.isCompatibleAsIs()).isEqualTo(written == 4);
-            assertThat(compatibility.isCompatibleAfterMigration()).isEqualTo(written < 4);
-        }
-        for (int written : new int[] {1, 5}) {
-            assertThatThrownBy(
-                            () ->
-                                    layout.readSnapshot(
-                                            written,
-                                            new DataInputDeserializer(new byte[0]),
-                                            getClass().getClassLoader()))
-                    .hasMessageContaining("this build reads layouts 2 to 4");
-        }
-    }
-
-    /** Of a serializer that reads three layouts. */
-    public static final class Layouts extends RecordSerializer.Snapshot<float[]> {
-        /** Called by Flink. */
-        public Layouts() {
-            super(2, 4);
-        }
-
-        private int restored() {
-            return layout();
-        }
-
-        @Override
-        public TypeSerializer<float[]> restoreSerializer() {
-            return new VectorSerializer();
-        }
     }
 }
