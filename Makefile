@@ -227,8 +227,9 @@ bench-peers: .venv-peers/.vstream ## our index and others: DATA=glove|sift|text 
 		--rows $(ROWS) --peers "$(PEERS)" --target $(TARGET) --queries $(QUERIES) \
 		--seconds $(SECONDS) --box $(BOX) $(KEEP)
 	at=bench/peers/results/$(DATA)-$(WORKLOAD)-$(ROWS)$(if $(filter mixed,$(WORKLOAD)),-$(TARGET)); \
-		$(RECORD) peers-$(DATA)-$(WORKLOAD)-$(ROWS) $$at/table.md $$at/results.json --command \
-		'make bench-peers DATA=$(DATA) WORKLOAD=$(WORKLOAD) ROWS=$(ROWS) PEERS="$(PEERS)"'
+		$(RECORD) peers-$(DATA)-$(WORKLOAD)-$(ROWS)$(if $(filter-out 0.95,$(TARGET)),-$(TARGET)) \
+		$$at/table.md $$at/results.json --command \
+		'make bench-peers DATA=$(DATA) WORKLOAD=$(WORKLOAD) ROWS=$(ROWS) TARGET=$(TARGET) QUERIES=$(QUERIES) SECONDS=$(SECONDS) BOX=$(BOX)$(if $(KEEP), KEEP=$(KEEP)) PEERS="$(PEERS)"'
 
 bench-plots: .venv-peers/.harness ## recall against throughput, of what bench-peers found, in docs/plots
 	.venv-peers/bin/python bench/peers/plots.py docs/plots $(RESULTS)
@@ -259,8 +260,8 @@ bench-runbooks: data .venv-peers/.harness ## recall step by step while rows come
 	done
 	.venv-peers/bin/python bench/runbooks/draw.py $(RUNBOOK_PLOTS) run/runbooks/table.md \
 		$(RUNBOOKS:%=run/runbooks/%.json)
-	$(RECORD) runbooks run/runbooks/table.md $(RUNBOOKS:%=run/runbooks/%.json) \
-		--command 'make bench-runbooks RUNBOOK_ROWS=$(RUNBOOK_ROWS) SETTLE_MS=$(SETTLE_MS)'
+	$(RECORD) runbooks-$(RUNBOOK_ROWS) run/runbooks/table.md $(RUNBOOKS:%=run/runbooks/%.json) \
+		--command 'make bench-runbooks RUNBOOK_ROWS=$(RUNBOOK_ROWS) EFFORT=$(EFFORT) SETTLE_MS=$(SETTLE_MS) RUNBOOKS="$(strip $(RUNBOOKS))"'
 
 bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove|sift ROWS= ROUNDS=
 	$(CARGO) build --release -q -p vstream-bench --bin ingest
@@ -270,7 +271,7 @@ bench-ingest: ## queries beside a writer at full rate, with controls: DATA=glove
 		--out run/ingest/$(DATA)-$(ROWS).json >run/ingest/$(DATA)-$(ROWS).md
 	cat run/ingest/$(DATA)-$(ROWS).md
 	$(RECORD) ingest-$(DATA)-$(ROWS) run/ingest/$(DATA)-$(ROWS).md run/ingest/$(DATA)-$(ROWS).json \
-		--command 'make bench-ingest DATA=$(DATA) ROWS=$(ROWS)'
+		--command 'make bench-ingest DATA=$(DATA) ROWS=$(ROWS) ROUNDS=$(ROUNDS) TARGET=$(TARGET)'
 
 bench-recall: data ## recall against target, truth and estimate: RECALL='--case gauss768 --k 10 --target 0.95'
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
@@ -297,8 +298,8 @@ bench-guard: data ## the recall guard's estimate beside the true recall, and wha
 		--preload $(PRELOAD) --rate $(RATE) --audits $(AUDITS) --target $(TARGET) \
 		--out run/guard/glove-$(PRELOAD).json >run/guard/glove-$(PRELOAD).md
 	cat run/guard/glove-$(PRELOAD).md
-	$(RECORD) guard run/guard/glove-$(PRELOAD).md run/guard/glove-$(PRELOAD).json \
-		--command 'make bench-guard PRELOAD=$(PRELOAD) RATE=$(RATE)'
+	$(RECORD) guard-$(PRELOAD) run/guard/glove-$(PRELOAD).md run/guard/glove-$(PRELOAD).json \
+		--command 'make bench-guard PRELOAD=$(PRELOAD) RATE=$(RATE) AUDITS=$(AUDITS) TARGET=$(TARGET)'
 
 bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine larger than its memory
 	@[ -f data/sift128/meta.json ] || $(MAKE) --no-print-directory data-sift
@@ -327,8 +328,9 @@ bench-storage: data .venv-s3/.built ## codecs, a segment near and far, an engine
 		--memory-mib $(SMALL_MIB) --code-memory-kib $(CODES_KIB) \
 		>run/storage-tables/ablation.md
 	cat run/storage-tables/ablation.md
-	for part in codecs search far engine ablation; do \
-		$(RECORD) storage-$$part run/storage-tables/$$part.md --command 'make bench-storage'; \
+	set -e; for part in codecs search far engine ablation; do \
+		$(RECORD) storage-$$part run/storage-tables/$$part.md --command \
+		'make bench-storage CACHE_MIB=$(CACHE_MIB) MEMORY_MIB=$(MEMORY_MIB) SMALL_MIB=$(SMALL_MIB) CODES_KIB=$(CODES_KIB) STORAGE_DIR=$(STORAGE_DIR)'; \
 	done
 
 # Their clients are built only for them.

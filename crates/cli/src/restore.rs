@@ -32,13 +32,14 @@ pub(crate) fn resolve(given: &str) -> Result<String, Failure> {
     })
 }
 
-/// What to go on from after a job that kept its checkpoints at `folder`. Elsewhere than on this
-/// machine it is the folder itself, in which the next job finds the newest.
-pub(crate) fn left(folder: &FolderAddress) -> Option<String> {
-    match folder.local() {
-        Some(path) => newest(path).map(|left| left.display().to_string()),
-        None => Some(folder.to_string()),
-    }
+/// Says how to go on after a job that kept its checkpoints at `folder`; `None` if it left none.
+/// Elsewhere than on this machine only the next job can see whether it did, and finds the newest.
+pub(crate) fn advice(folder: &FolderAddress) -> Option<String> {
+    let Some(path) = folder.local() else {
+        return Some(format!("If it completed a checkpoint, to go on from it: --restore {folder}"));
+    };
+    newest(path)
+        .map(|left| format!("To go on from its newest checkpoint: --restore {}", left.display()))
 }
 
 /// The newest complete checkpoint or savepoint at or below `folder`.

@@ -38,8 +38,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
         .inspect_err(|_| {
             let checkpoint = job.checkpoint.as_ref();
-            if let Some(left) = checkpoint.and_then(|checkpoint| restore::left(&checkpoint.path)) {
-                eprintln!("To go on from its newest checkpoint: --restore {left}");
+            if let Some(advice) =
+                checkpoint.and_then(|checkpoint| restore::advice(&checkpoint.path))
+            {
+                eprintln!("{advice}");
             }
         })?;
     eprint!("\n{}", view::report(&result, job.parallelism));

@@ -90,9 +90,10 @@ fn measure(arguments: &Arguments) -> Result<bool, RunbookError> {
     }
     for found in &moves {
         println!(
-            "A row of {} numbers that moved {} times: first for k = 1 {} times, first of ten {}, \
-             among ten {}, short answers {}.",
+            "A row of {} numbers under {} that moved {} times: first for k = 1 {} times, first of \
+             ten {}, among ten {}, short answers {}.",
             found.dimension,
+            found.metric,
             found.moves,
             found.first_of_one,
             found.first_of_ten,

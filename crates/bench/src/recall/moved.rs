@@ -20,6 +20,8 @@ const BETWEEN: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MovedRow {
+    /// Formula of the distance.
+    pub metric: &'static str,
     /// Numbers per row.
     pub dimension: usize,
     /// Moves, and queries for each k.
@@ -53,6 +55,7 @@ pub fn moved(dimension: usize, metric: Metric) -> Result<MovedRow, RunbookError>
     }
     let (reader, mut scratch) = (engine.reader(), Scratch::new());
     let mut found = MovedRow {
+        metric: metric.name(),
         dimension,
         moves: MOVES,
         first_of_one: 0,

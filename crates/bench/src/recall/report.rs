@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Case, DataSet};
+use super::{Case, DataSet, Place};
 use crate::times::mean_and_margin;
 
 /// Recall may be so much below the target, that of the first queries so much more.
@@ -84,7 +84,12 @@ impl Row {
         if self.truth < self.case.target - BELOW_MAX {
             misses.push("recall");
         }
-        if self.estimate.is_some_and(|(estimate, _)| (estimate - self.truth).abs() > OFF_MAX) {
+        let is_off = match self.estimate {
+            Some((estimate, _)) => (estimate - self.truth).abs() > OFF_MAX,
+            // Nobody had audited a query there.
+            None => self.case.place != Place::Fresh,
+        };
+        if is_off {
             misses.push("estimate");
         }
         if self.first < self.case.target - FIRST_BELOW_MAX {
@@ -108,8 +113,8 @@ pub fn markdown(rows: &[Row]) -> String {
     let holds = rows.iter().filter(|row| row.misses().is_empty()).count();
     writeln!(
         text,
-        "\n{holds} of {} rows hold; recall is too low in {}, the estimate too far off in {}, the \
-         first 300 queries too low in {}.",
+        "\n{holds} of {} rows hold; recall is too low in {}, the estimate too far off or \
+         missing in {}, the first 300 queries too low in {}.",
         rows.len(),
         missed("recall"),
         missed("estimate"),

@@ -67,11 +67,14 @@ fn a_row_says_what_does_not_hold() {
     let data = clustered(1_000, 10, 8);
     let case = Case { data: DataName::Sift, place: Place::Memory, k: 10, target: 0.95 };
     let mut row = Row::new(&case, &data, 1_000, &[0.941; 9], &[0.921; 9]);
+    assert_eq!(row.misses(), ["estimate"], "there is none");
+    row.estimate = Some((0.95, 0.01));
     assert_eq!(row.misses(), Vec::<&str>::new());
     row.estimate = Some((0.957, 0.01));
     assert_eq!(row.misses(), ["estimate"]);
-    let low = Row::new(&case, &data, 1_000, &[0.939; 9], &[0.919; 9]);
-    assert_eq!(low.misses(), ["recall", "first"]);
+    let fresh = Case { place: Place::Fresh, ..case };
+    let low = Row::new(&fresh, &data, 1_000, &[0.939; 9], &[0.919; 9]);
+    assert_eq!(low.misses(), ["recall", "first"], "nothing was audited");
     assert!(markdown(&[low, row]).contains("0 of 2 rows hold; recall is too low in 1"));
 }
 

@@ -76,7 +76,7 @@ fn a_job_that_fails_says_where_it_can_go_on_from() {
     let set = "checkpoint.path=chk";
     let said = stage.run(&["run", "job.yaml", "--set", "checkpoint.interval=1 s", "--set", set]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("--restore "), "{}", said.err);
+    assert!(said.err.contains("newest checkpoint: --restore "), "{}", said.err);
     assert!(said.err.contains("chk/a/chk-3\n"), "{}", said.err);
 }
 
@@ -89,7 +89,8 @@ fn checkpoints_elsewhere_are_left_to_the_job() {
     assert!(said.out.contains("\"path\": \"s3://b/x\""), "{}", said.out);
     let said = stage.run(&["run", "job.yaml", "--set", set]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("newest checkpoint: --restore s3://b/x\n"), "{}", said.err);
+    let advice = "If it completed a checkpoint, to go on from it: --restore s3://b/x\n";
+    assert!(said.err.contains(advice), "{}", said.err);
     let plugins = fs::read_to_string(stage.path("said")).expect("was started");
     assert_eq!(plugins, stage.path("plugins").display().to_string());
 }
