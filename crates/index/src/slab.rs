@@ -146,7 +146,8 @@ fn map(bytes: usize) -> Option<MmapMut> {
 
 /// Ends the process, as `Box` does.
 fn out_of_memory(bytes: usize) -> ! {
-    let layout = std::alloc::Layout::from_size_align(bytes, ALIGN).expect("a size below isize::MAX");
+    let layout =
+        std::alloc::Layout::from_size_align(bytes, ALIGN).expect("a size below isize::MAX");
     std::alloc::handle_alloc_error(layout)
 }
 
