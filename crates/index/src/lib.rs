@@ -32,7 +32,7 @@ mod slab;
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
 pub use radius::RadiusBound;
-pub use reach::{depth_from, is_deep_enough, note, positions_of, CodeRanks, Reach};
+pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use search::{

@@ -143,20 +143,21 @@ pub fn depth_from(known: usize, k: usize) -> usize {
     known.max(DEPTH_MIN).max(8 * k)
 }
 
-/// True if `depth` rows by estimate hold all but hardly any of the true neighbours.
+/// How many rows by estimate hold all but hardly any of the true neighbours.
 ///
 /// Ranks by estimate spread over orders of magnitude. Where at most one neighbour in fifty stands
 /// in the last three quarters of the depth, and none of fewer than fifty, one in some hundreds
 /// stands beyond it.
 ///
 /// * `ranks`: by estimate, of the nearest rows that were found.
-pub fn is_deep_enough(depth: usize, ranks: impl Iterator<Item = usize>) -> bool {
-    let (mut found, mut late) = (0, 0);
-    for rank in ranks {
-        found += 1;
-        late += usize::from(rank > depth / 4);
+pub fn depth_needed(ranks: impl Iterator<Item = usize>) -> usize {
+    let mut ranks: Vec<usize> = ranks.collect();
+    let late = ranks.len() / 50;
+    if late >= ranks.len() {
+        return 0;
     }
-    late * 50 <= found && (late == 0 || found >= 50)
+    let at = ranks.len() - 1 - late;
+    *ranks.select_nth_unstable(at).1 * 4
 }
 
 #[cfg(test)]

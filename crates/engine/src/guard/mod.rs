@@ -37,7 +37,6 @@ use self::classes::{class_of, CLASSES, USUAL};
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::places::{Places, PlacesScratch};
-use crate::priority::yield_to_others;
 use crate::settings::{IndexKind, Settings};
 
 /// One query in this many is offered to the guard when enough are known.
@@ -175,8 +174,8 @@ pub(crate) struct Guard {
     on: bool,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
-    /// Rows by estimate that held the true neighbours in the last audits.
-    depth: AtomicUsize,
+    /// Rows by estimate that held the true neighbours in the last audits, by class.
+    depth: [AtomicUsize; CLASSES.len()],
     /// Class of the last query.
     last_class: AtomicUsize,
     /// Most neighbours asked for so far.
@@ -198,7 +197,7 @@ impl Guard {
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             costs: Costs::of(settings),
             decisions: Default::default(),
-            depth: AtomicUsize::new(0),
+            depth: Default::default(),
             last_class: AtomicUsize::new(USUAL),
             most_asked: AtomicUsize::new(0),
             seen: Default::default(),
@@ -228,7 +227,7 @@ impl Guard {
     pub(crate) fn effort(&self, search: &Places, k: usize) -> Effort {
         let now = moment(search);
         match self.reached(class_of(k), &now).map(|reached| reached.for_k(k)) {
-            None => Effort::Thorough { depth: self.depth.load(Ordering::Relaxed) },
+            None => Effort::Thorough { depth: self.depth[class_of(k)].load(Ordering::Relaxed) },
             Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,
             Some(Reached { probes, refine }) => Effort::Approximate { probes, refine },
         }
@@ -446,14 +445,14 @@ impl Guard {
         let at = moment(search);
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
-        let depth = self.depth.load(Ordering::Relaxed);
+        let known = &self.depth[class_of(k)];
+        let depth = known.load(Ordering::Relaxed);
         let probe = Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth } };
         tools.top.reset(wanted);
         let mut reach = Vec::new();
-        let depth = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
+        let needed = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
         // One query may need far more than others: what it needed is forgotten again.
-        let before = self.depth.load(Ordering::Relaxed);
-        self.depth.store(depth.max(before - before / DEPTH_FORGOTTEN), Ordering::Relaxed);
+        known.store(needed.max(depth - depth / DEPTH_FORGOTTEN), Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =
@@ -559,7 +558,8 @@ fn cpu_seconds() -> f64 {
 }
 
 fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
-    yield_to_others();
+    // It yields to nobody: starved on a busy machine it would have queries go farther for want of
+    // audits, and so keep the machine busy.
     // Enough to begin with for a first decision.
     let mut saved = SAVED_MAX;
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);

@@ -4,7 +4,7 @@
 //! a true neighbour is missed.
 
 use vstream_index::{
-    depth_from, is_deep_enough, note, positions_of, Probe, Reach, Refined, SearchStats,
+    depth_from, depth_needed, note, positions_of, Probe, Reach, Refined, SearchStats,
 };
 use vstream_vector::{Neighbor, TopK};
 
@@ -25,7 +25,8 @@ struct Candidate {
 /// What a search through every code found.
 #[derive(Default)]
 struct Found {
-    depth: usize,
+    /// The depth that would have been enough.
+    needed: usize,
     /// Best first.
     candidates: Vec<Candidate>,
     /// The rows of the answer and their positions among the candidates, by their ids.
@@ -98,7 +99,7 @@ impl Pinned {
             (own, candidates[..at as usize].iter().map(|better| better.leaf))
         };
         note(out.rows(), &found.positions, ranks_of, reach);
-        Ok(found.depth)
+        Ok(found.needed)
     }
 
     /// The best rows by estimate of all places, best first, down to the depth at which hardly a
@@ -132,9 +133,9 @@ impl Pinned {
             stats.exact += loose + candidates.len();
             let mut positions = self.measure(probe.vector, &candidates, scratch, out)?;
             positions_of(out.rows(), &mut positions, |at| candidates[at as usize].leaf);
-            let ranks = positions.iter().map(|&(_, at)| at as usize);
-            if !is_cut || is_deep_enough(depth, ranks) || depth >= rows {
-                return Ok(Found { depth, candidates, positions });
+            let needed = depth_needed(positions.iter().map(|&(_, at)| at as usize));
+            if !is_cut || needed <= depth || depth >= rows {
+                return Ok(Found { needed, candidates, positions });
             }
             depth = depth.saturating_mul(4);
         }

@@ -13,7 +13,7 @@ use super::tree::Root;
 use super::Shared;
 use crate::flat::{scan_exactly, scan_within};
 use crate::radius::RadiusBound;
-use crate::reach::{depth_from, is_deep_enough, note, positions_of, Reach};
+use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
 use crate::search::{Probe, Refined, SearchStats};
 
@@ -115,7 +115,7 @@ impl View<'_> {
     }
 
     /// Offers the nearest rows by every code, and as many exact distances as it takes; returns the
-    /// depth. `scratch.candidates` are the best by estimate, best first; `scratch.measured` are the
+    /// depth that would have been enough. `scratch.candidates` are the best by estimate, best first; `scratch.measured` are the
     /// positions of the rows of `out` among them, by their ids.
     pub(super) fn thorough(
         &self,
@@ -141,10 +141,10 @@ impl View<'_> {
             let leaf_of = |at: u32| scratch.candidates[at as usize].leaf;
             positions_of(out.rows(), &mut measured, leaf_of);
             let ranks = measured.iter().map(|&(_, at)| at as usize);
-            let is_enough = !is_cut || is_deep_enough(depth, ranks);
+            let needed = depth_needed(ranks);
             scratch.measured = measured;
-            if is_enough {
-                return depth;
+            if !is_cut || needed <= depth {
+                return needed;
             }
             depth = depth.saturating_mul(4);
         }

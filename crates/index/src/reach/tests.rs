@@ -25,9 +25,10 @@ fn noted_neighbours_speak_for_all() {
 }
 
 #[test]
-fn a_depth_with_late_neighbours_is_not_enough() {
-    assert!(is_deep_enough(2048, [0, 3, 512].into_iter()));
-    assert!(!is_deep_enough(2048, [0, 3, 513].into_iter()));
-    assert!(is_deep_enough(2048, (0..100).map(|at| if at < 2 { 2000 } else { at })));
-    assert!(!is_deep_enough(2048, (0..100).map(|at| if at < 3 { 2000 } else { at })));
+fn late_neighbours_need_a_depth_of_four_times_their_rank() {
+    assert_eq!(depth_needed([].into_iter()), 0);
+    assert_eq!(depth_needed([0, 3, 512].into_iter()), 2048);
+    assert_eq!(depth_needed([513, 3, 0].into_iter()), 2052);
+    assert_eq!(depth_needed((0..100).map(|at| if at < 2 { 2000 } else { at })), 4 * 99);
+    assert_eq!(depth_needed((0..100).map(|at| if at < 3 { 2000 } else { at })), 8000);
 }
