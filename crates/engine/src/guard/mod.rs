@@ -600,3 +600,6 @@ fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
         std::thread::sleep(Duration::from_secs_f64(rest.clamp(0.001, REST_MAX)));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,3 +148,18 @@ fn one_leaf_is_never_fewer_than_none() {
     let recall = window.estimate(None, reached(1), &grown).expect("audits").recall;
     assert!((recall - 1.0).abs() < 1e-9, "{recall}");
 }
+
+/// The newest audits say how much is known of now, whatever older ones are kept.
+#[test]
+fn audits_are_fresh_until_a_fifth_of_their_time_is_over() {
+    let mut window = Window::default();
+    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    for writes in 0..20 {
+        window.push(audit([0; 10], reached(5), writes * lasts / 20));
+    }
+    let last = 19 * lasts / 20;
+    assert_eq!(window.fresh(&at(last)), 5, "a fifth of what lasts, and the newest");
+    assert_eq!(window.fresh(&at(last + lasts / 10)), 3);
+    assert_eq!(window.fresh(&at(last + lasts / 4)), 0);
+    assert_eq!(window.len(), 20);
+}
