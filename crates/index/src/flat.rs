@@ -247,6 +247,10 @@ impl Staged for Pinned {
         0
     }
 
+    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
+        self.exact(probe.vector, out)
+    }
+
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.exact(vector, out).rows
     }

@@ -232,6 +232,9 @@ pub trait Staged: PinnedRows {
     /// Leaves that there are.
     fn leaves(&self) -> usize;
 
+    /// All stages at once, where there is no other place: as [`Search::search`], at this moment.
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+
     /// Offers every visible row that is in no leaf; returns how many there were.
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize;
 

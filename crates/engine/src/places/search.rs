@@ -148,6 +148,9 @@ impl Pinned {
         scratch: &mut PlacesScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
+        if self.frozen.is_none() && self.view.sealed.is_empty() {
+            return Ok(self.memory.search(probe, &mut scratch.unsealed[0], out));
+        }
         if self.view.sealed.iter().any(|sealed| sealed.segment.kind() == SegmentKind::Flat) {
             return self.exact(probe.vector, out);
         }

@@ -26,18 +26,7 @@ impl ClusterReader {
 
 impl Search for ClusterReader {
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        let scratch = &mut scratch.cluster;
-        self.now(|view| match probe.effort {
-            Effort::Exact => view.exact(probe.vector, out),
-            Effort::Approximate { probes, refine } => {
-                view.approximate(probe, probes, refine, scratch, out)
-            }
-            Effort::Thorough { depth } => {
-                let mut stats = SearchStats::default();
-                view.thorough(probe, depth, scratch, out, &mut stats);
-                stats
-            }
-        })
+        self.now(|view| view.search(probe, &mut scratch.cluster, out))
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {

@@ -11,7 +11,7 @@ use super::Shared;
 use crate::publish::{Guard, Rooted};
 use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
-use crate::search::{Coded, PinnedRows, Refined, SearchStats, Staged};
+use crate::search::{Coded, PinnedRows, Probe, Refined, SearchStats, Staged};
 
 /// What a reader has pinned.
 pub(super) struct Pinned {
@@ -57,6 +57,10 @@ impl Staged for Pinned {
 
     fn leaves(&self) -> usize {
         self.root.tree.leaves
+    }
+
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        self.view().search(probe, &mut scratch.cluster, out)
     }
 
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {

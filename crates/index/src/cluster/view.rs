@@ -15,7 +15,7 @@ use crate::flat::{scan_exactly, scan_within};
 use crate::radius::RadiusBound;
 use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
-use crate::search::{Probe, Refined, SearchStats};
+use crate::search::{Effort, Probe, Refined, SearchStats};
 
 /// What a reader pinned.
 #[derive(Clone, Copy)]
@@ -34,6 +34,26 @@ impl View<'_> {
     /// Rows of leaves that are visible.
     pub(super) fn placed(&self) -> Visible {
         Visible { inserted: self.root.placed, deleted: self.pin }
+    }
+
+    /// Offers the nearest visible rows.
+    pub(super) fn search(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut ClusterScratch,
+        out: &mut TopK,
+    ) -> SearchStats {
+        match probe.effort {
+            Effort::Exact => self.exact(probe.vector, out),
+            Effort::Approximate { probes, refine } => {
+                self.approximate(probe, probes, refine, scratch, out)
+            }
+            Effort::Thorough { depth } => {
+                let mut stats = SearchStats::default();
+                self.thorough(probe, depth, scratch, out, &mut stats);
+                stats
+            }
+        }
     }
 
     /// Offers every visible row of the tail; returns how many.
