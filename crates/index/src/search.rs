@@ -152,8 +152,8 @@ pub trait Search: Send + Sync {
     /// The answer of a search through every code, and how far a search must go to find its rows.
     ///
     /// Hardly a true neighbour is missed (a test compares), at a tenth of the cost of an exact
-    /// search. Returns the depth that would have been enough for that: a number of rows by estimate
-    /// whose exact distances are taken. Another audit of as many neighbours does well to begin there.
+    /// search. Returns the depth at which that was so: the number of rows by estimate whose exact
+    /// distances were taken. Another audit of as many neighbours does well to begin with it.
     ///
     /// * `probe`: with [`Effort::Thorough`]; `reach` notes the neighbours of [`crate::noted`].
     fn audit(

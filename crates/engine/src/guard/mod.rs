@@ -64,8 +64,8 @@ const REFINE_PER_PROBE: usize = 3;
 const REFINE_CHOSEN_MAX: usize = 1024;
 /// Rows refined exactly at least for probes that a caller chose.
 const REFINE_CHOSEN_MIN: usize = 64;
-/// An audit that needs less than the depth of those before lowers it by one part of so many.
-const DEPTH_FORGOTTEN: usize = 16;
+/// An audit that goes no deeper than those before lowers the depth by one part of so many.
+const DEPTH_FORGOTTEN: usize = 256;
 /// Neighbours that an audit asks for at least: fewer say little of how deep it must look.
 const AUDIT_K_MIN: usize = 10;
 /// Neighbours of rows that are asked for until a query has asked for more.
@@ -450,9 +450,11 @@ impl Guard {
         let probe = Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth } };
         tools.top.reset(wanted);
         let mut reach = Vec::new();
-        let needed = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        // One query may need far more than others: what it needed is forgotten again.
-        known.store(needed.max(depth - depth / DEPTH_FORGOTTEN), Ordering::Relaxed);
+        let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
+        // Neighbours beyond the depth are not seen, so it must not become less as soon as the last
+        // audits saw none near its end: what one query needed is forgotten slowly.
+        let kept = if reached > depth { reached } else { depth - depth / DEPTH_FORGOTTEN };
+        known.store(kept, Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =

@@ -25,8 +25,7 @@ struct Candidate {
 /// What a search through every code found.
 #[derive(Default)]
 struct Found {
-    /// The depth that would have been enough.
-    needed: usize,
+    depth: usize,
     /// Best first.
     candidates: Vec<Candidate>,
     /// The rows of the answer and their positions among the candidates, by their ids.
@@ -99,7 +98,7 @@ impl Pinned {
             (own, candidates[..at as usize].iter().map(|better| better.leaf))
         };
         note(out.rows(), &found.positions, ranks_of, reach);
-        Ok(found.needed)
+        Ok(found.depth)
     }
 
     /// The best rows by estimate of all places, best first, down to the depth at which hardly a
@@ -135,7 +134,7 @@ impl Pinned {
             positions_of(out.rows(), &mut positions, |at| candidates[at as usize].leaf);
             let needed = depth_needed(positions.iter().map(|&(_, at)| at as usize));
             if !is_cut || needed <= depth || depth >= rows {
-                return Ok(Found { needed, candidates, positions });
+                return Ok(Found { depth, candidates, positions });
             }
             depth = depth.saturating_mul(4);
         }

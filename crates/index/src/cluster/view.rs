@@ -135,7 +135,7 @@ impl View<'_> {
     }
 
     /// Offers the nearest rows by every code, and as many exact distances as it takes; returns the
-    /// depth that would have been enough. `scratch.candidates` are the best by estimate, best first; `scratch.measured` are the
+    /// depth. `scratch.candidates` are the best by estimate, best first; `scratch.measured` are the
     /// positions of the rows of `out` among them, by their ids.
     pub(super) fn thorough(
         &self,
@@ -164,7 +164,7 @@ impl View<'_> {
             let needed = depth_needed(ranks);
             scratch.measured = measured;
             if !is_cut || needed <= depth {
-                return needed;
+                return depth;
             }
             depth = depth.saturating_mul(4);
         }
