@@ -17,6 +17,10 @@ use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
 use crate::search::{Effort, Probe, Refined, SearchStats};
 
+/// Rows by estimate that an audit measures per leaf at least: about as dear as the codes, which it
+/// looks at anyway.
+const DEPTH_PER_LEAF: usize = 16;
+
 /// What a reader pinned.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -147,7 +151,8 @@ impl View<'_> {
     ) -> usize {
         self.shared.prepare(probe.vector, scratch);
         self.shared.rank(&self.root.tree, usize::MAX, scratch);
-        let mut depth = depth_from(depth, probe.k);
+        let least = self.root.tree.leaves * DEPTH_PER_LEAF;
+        let mut depth = depth_from(depth, probe.k).max(least);
         loop {
             self.begin_again(probe, out);
             let is_cut = self.scan(depth, scratch, stats);
