@@ -8,7 +8,7 @@ use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard};
 use crate::places::Places;
 
-/// Share of one core that the guard may take, unless queries wait for a decision.
+/// Share of one core that the guard may take, but for while queries wait for a decision.
 const CPU_SHARE: f64 = 0.03;
 /// Part of that share which it takes when nothing presses.
 const CALM: f64 = 0.5;
@@ -65,7 +65,6 @@ impl Guard {
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
     // It yields to nobody: starved on a busy machine it would have queries go farther for want of
     // audits, and so keep the machine busy.
-
     // Enough to begin with for a first decision.
     let mut saved = SAVED_MAX;
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);
@@ -89,11 +88,9 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
         };
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
-        saved = (saved + (now - last).as_secs_f64() * CPU_SHARE - used).min(SAVED_MAX);
-        if pressing == Pressing::Undecided {
-            // What queries could not wait for is not paid back for ever. What nobody asked for is.
-            saved = saved.max(-LENT_MAX);
-        }
+        saved = saved + (now - last).as_secs_f64() * CPU_SHARE - used;
+        // What was pressing is not paid back for ever.
+        saved = saved.clamp(-LENT_MAX, SAVED_MAX);
         (last, spent) = (now, computed);
         let rest = match pressing {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
