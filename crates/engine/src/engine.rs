@@ -252,6 +252,16 @@ impl Engine {
         Stats { index, probes, refine, recall: self.guard.estimate(), journal, places }
     }
 
+    /// Has automatic searches reach another recall from now on, as a partition of a job must whose
+    /// whole answers tell what it has to reach. It is not kept: an engine that is opened again aims at
+    /// its settings. The next conclusions of the guard obey, some audits later. Errors: `Invalid`
+    /// unless `recall` is a recall target, see [`Settings::recall_target`].
+    pub fn aim(&self, recall: f64) -> Result<(), Error> {
+        Settings { recall_target: recall, ..self.settings.clone() }.validate()?;
+        self.guard.aim(recall);
+        Ok(())
+    }
+
     /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
     /// that `Effort::Auto` and the estimate speak of them; for callers who cannot wait until its
     /// own thread comes round, such as after a load.

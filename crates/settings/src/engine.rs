@@ -2,41 +2,24 @@
 
 use vstream_engine::{IndexKind, Settings};
 
-use crate::collection::{CollectionSettings, EncoderSettings, IndexName};
-
-/// Beyond this a partition would have to look at nearly every row.
-const INSIDE_MAX: f64 = 0.999;
+use crate::collection::{CollectionSettings, IndexName};
+use crate::inside::MergedAudits;
 
 impl CollectionSettings {
-    /// Settings of the engine that holds one partition of this collection.
+    /// Settings of the engine that holds one partition of this collection, before merged audits.
     pub fn engine(&self) -> Settings {
         let mut settings = Settings::new(self.dimension, self.metric, self.element);
         settings.index = match self.index {
             IndexName::Cluster => IndexKind::Cluster,
             IndexName::Flat => IndexKind::Flat,
         };
-        settings.recall_target = self.recall_inside();
+        settings.recall_target = self.recall_inside(&MergedAudits::default());
         settings.seed = self.seed;
         settings.memory = self.memory;
         settings.code_memory = self.code_memory;
         settings.deletes = self.deletes;
         settings.without = self.without;
         settings
-    }
-
-    /// What a partition must reach so that the whole answer reaches the collection's target.
-    ///
-    /// The visited partitions hold only the encoder's share of the true neighbours. A partition
-    /// measures itself on its own k nearest, and finds those that matter for the whole answer, the
-    /// nearer ones, more surely: that makes up for most of what routing loses. Measured on GloVe
-    /// at 2 partitions for a target of 0.95: asking each for 0.95 gives 0.9485 to 0.957, asking
-    /// for 0.9596 gives 0.9615 to 0.970. The fourth root of the share lies between.
-    fn recall_inside(&self) -> f64 {
-        let routed = match self.encoder {
-            EncoderSettings::Cells { recall_target, .. } => f64::from(recall_target),
-            EncoderSettings::Lsh { .. } | EncoderSettings::Id => 1.0,
-        };
-        (self.recall_target / routed.powf(0.25)).clamp(0.5, INSIDE_MAX)
     }
 }
 

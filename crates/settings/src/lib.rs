@@ -15,6 +15,7 @@ mod document;
 mod engine;
 mod environment;
 mod error;
+mod inside;
 mod job;
 mod kafka;
 mod route;
@@ -27,6 +28,7 @@ pub use collection::{CollectionSettings, CurveName, EncoderSettings, IndexName};
 pub use document::Document;
 pub use environment::{read_matrix_header, MatrixHeader};
 pub use error::SettingsError;
+pub use inside::MergedAudits;
 pub use job::{
     CheckpointSettings, FolderSettings, JobSettings, JvmSettings, RebalancePolicy,
     RebalanceSettings, SearchSettings, WhenFull,

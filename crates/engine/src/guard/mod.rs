@@ -142,7 +142,8 @@ struct Decision {
 }
 
 pub(crate) struct Guard {
-    target: f64,
+    /// Bits of the recall that automatic searches are to reach.
+    target: AtomicU64,
     on: bool,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
@@ -165,7 +166,7 @@ impl Guard {
     /// A guard for `search`; its thread ends when the guard is dropped.
     pub(crate) fn start(settings: &Settings, search: &Arc<Places>) -> Arc<Guard> {
         let guard = Arc::new(Guard {
-            target: settings.recall_target,
+            target: AtomicU64::new(settings.recall_target.to_bits()),
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             costs: Costs::of(settings),
             decisions: Default::default(),
@@ -193,6 +194,16 @@ impl Guard {
             let _detached = thread.spawn(move || watch(&watched, &search));
         }
         guard
+    }
+
+    /// The recall that automatic searches are to reach.
+    fn target(&self) -> f64 {
+        f64::from_bits(self.target.load(Ordering::Relaxed))
+    }
+
+    /// Steers to another recall from the next conclusion on.
+    pub(crate) fn aim(&self, recall: f64) {
+        self.target.store(recall.to_bits(), Ordering::Relaxed);
     }
 
     /// The effort of an automatic search for `k` neighbours.
@@ -447,12 +458,13 @@ impl Guard {
         if let Some(writes) = window.supported_writes() {
             decision.supported_writes.store(writes, Ordering::Relaxed);
         }
+        let target = self.target();
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
-        let is_confirmed = reached.is_some() && window.confirms(of, in_force, self.target, now);
+        let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);
         if !is_confirmed {
             if let Some(Reached { probes, refine }) =
-                choose(window, of, in_force, self.target, now, &self.costs)
+                choose(window, of, in_force, target, now, &self.costs)
             {
                 decision.leaves.store(now.leaves, Ordering::Relaxed);
                 decision.refine.store(refine, Ordering::Relaxed);

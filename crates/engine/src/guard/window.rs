@@ -20,8 +20,9 @@ const WINDOW: usize = 512;
 const WINDOW_OF_MANY: usize = 192;
 /// Neighbours that are many.
 const MANY: usize = 32;
-/// Audits with which a window is no longer short.
-const WINDOW_FAIR: usize = 64;
+/// Audits with which a window is no longer short. So many that were made since make those before
+/// superfluous: were it fewer, a window would be short for good as soon as it had dropped these.
+const WINDOW_FAIR: usize = 48;
 /// Audits before a decision.
 pub(super) const WINDOW_MIN: usize = 16;
 /// Queries kept to be asked again.
@@ -30,8 +31,6 @@ const AGAIN_MAX: usize = 64;
 /// from a sample: between them half of the estimate's margin.
 pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
-/// Audits made since that make those before superfluous.
-const WINDOW_FRESH: usize = 48;
 /// Part of half of the rows that may be written until an audit is made anew.
 pub(super) const REFRESHED_AFTER: f64 = 0.2;
 /// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
@@ -68,6 +67,11 @@ impl Moment {
     pub(super) fn turnovers_since(&self, then: &Moment) -> f64 {
         let half = self.leaves.max(8) as u64 * WRITES_PER_LEAF;
         self.writes.saturating_sub(then.writes) as f64 / half as f64
+    }
+
+    /// True if so much was written since `then` that what was seen then is better looked at again.
+    fn has_moved_on(&self, then: &Moment) -> bool {
+        self.turnovers_since(then) > REFRESHED_AFTER
     }
 
     /// True if so much was written since `then` that it says little of now.
@@ -178,7 +182,7 @@ impl Window {
     /// Drops audits that are better made again, where enough are left that were made since: after a
     /// drift they speak of what is gone.
     pub(super) fn drop_stale(&mut self, now: &Moment) {
-        if self.fresh(now) >= WINDOW_FRESH {
+        if self.fresh(now) >= WINDOW_FAIR {
             while let Some(stale) = self.take_stale(now) {
                 self.keep_query(stale);
             }
@@ -194,14 +198,14 @@ impl Window {
 
     /// Audits that need not be made again yet.
     pub(super) fn fresh(&self, now: &Moment) -> usize {
-        let is_fresh = |audit: &&Audit| now.turnovers_since(&audit.at) <= REFRESHED_AFTER;
+        let is_fresh = |audit: &&Audit| !now.has_moved_on(&audit.at);
         self.audits.iter().rev().take_while(is_fresh).count()
     }
 
     /// True if most audits are better made again.
     pub(super) fn is_stale(&self, now: &Moment) -> bool {
         let middle = self.audits.get(self.audits.len() / 2);
-        middle.is_some_and(|audit| now.turnovers_since(&audit.at) > REFRESHED_AFTER)
+        middle.is_some_and(|audit| now.has_moved_on(&audit.at))
     }
 
     /// True while more audits make an estimate notably surer.
@@ -224,8 +228,7 @@ impl Window {
 
     /// Takes out the oldest audit if so much was written since that it is better made again.
     pub(super) fn take_stale(&mut self, now: &Moment) -> Option<Audit> {
-        let is_stale = |audit: &Audit| now.turnovers_since(&audit.at) > REFRESHED_AFTER;
-        if self.audits.front().is_some_and(is_stale) {
+        if self.audits.front().is_some_and(|audit| now.has_moved_on(&audit.at)) {
             self.audits.pop_front()
         } else {
             None

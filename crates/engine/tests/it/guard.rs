@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use vstream_engine::{Effort, Element, Metric, Settings};
+use vstream_engine::{Effort, Element, Engine, ErrorKind, Metric, Settings};
 use vstream_index::contract::clustered;
 
 use vstream_vector::SplitMix;
 
 use super::{ask, engine, row};
 
+const DIMENSION: usize = 48;
+
 #[test]
 fn effort_is_steered_to_the_target() {
-    const DIMENSION: usize = 48;
     let mut random = SplitMix(9);
     // Many wide clusters: the fixed start effort is far from what either target needs.
     let rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
@@ -23,27 +24,57 @@ fn effort_is_steered_to_the_target() {
         for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
             engine.upsert(&row(id as u64, vector)).expect("a good row");
         }
-        let reader = engine.reader();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let audits = || engine.stats().recall.map_or(0, |estimate| estimate.audits);
-        let mut next = queries.chunks_exact(DIMENSION).cycle();
-        while audits() < 100 {
-            assert!(Instant::now() < deadline, "the guard did not work: {:?}", engine.stats());
-            for _ in 0..100 {
-                ask(&reader, next.next().expect("endless"), 10, Effort::Auto);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let (mut found, mut wanted) = (0, 0);
-        for query in queries.chunks_exact(DIMENSION).take(200) {
-            let truth = ask(&reader, query, 10, Effort::Exact);
-            let answer = ask(&reader, query, 10, Effort::Auto);
-            found += answer.iter().filter(|row| truth.contains(row)).count();
-            wanted += truth.len();
-        }
-        let recall = found as f64 / wanted as f64;
-        let stats = engine.stats();
-        println!("target {target}: recall {recall}, {} probes, {:?}", stats.probes, stats.recall);
+        let recall = settled(&engine, &queries, 100);
         assert!((target - 0.04..=target + 0.1).contains(&recall), "{recall} for target {target}");
     }
+}
+
+/// What a job does with its partitions: recall follows, up and down, and no other is accepted.
+#[test]
+fn effort_follows_another_aim() {
+    let mut random = SplitMix(10);
+    let rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
+    let queries = clustered(&mut random, 400, DIMENSION, 3_000);
+    let mut engine = engine(Settings::new(DIMENSION, Metric::L2, Element::F32));
+    for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    for bad in [0.49, 1.0, f64::NAN] {
+        let error = engine.aim(bad).expect_err("no recall target");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+    settled(&engine, &queries, 100);
+    for aim in [0.75, 0.98, 0.8] {
+        engine.aim(aim).expect("a recall target");
+        let recall = settled(&engine, &queries, 100);
+        assert!((aim - 0.04..=aim + 0.08).contains(&recall), "{recall} for {aim}");
+    }
+}
+
+/// Asks until the guard has made `enough` audits and has concluded from them; true recall of what
+/// comes then.
+fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
+    let reader = engine.reader();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let audits = || engine.stats().recall.map_or(0, |estimate| estimate.audits);
+    let mut next = queries.chunks_exact(DIMENSION).cycle();
+    while audits() < enough {
+        assert!(Instant::now() < deadline, "the guard did not work: {:?}", engine.stats());
+        for _ in 0..100 {
+            ask(&reader, next.next().expect("endless"), 10, Effort::Auto);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    engine.catch_up();
+    let (mut found, mut wanted) = (0, 0);
+    for query in queries.chunks_exact(DIMENSION).take(200) {
+        let truth = ask(&reader, query, 10, Effort::Exact);
+        let answer = ask(&reader, query, 10, Effort::Auto);
+        found += answer.iter().filter(|row| truth.contains(row)).count();
+        wanted += truth.len();
+    }
+    let recall = found as f64 / wanted as f64;
+    let stats = engine.stats();
+    println!("recall {recall}, {} probes, {:?}", stats.probes, stats.recall);
+    recall
 }

@@ -6,7 +6,7 @@ use jni::errors::Error;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
 use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::{jni_mangle, Env, EnvUnowned};
-use vstream_settings::CollectionSettings;
+use vstream_settings::{CollectionSettings, MergedAudits};
 
 use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
@@ -282,6 +282,21 @@ pub extern "system" fn engine_stats<'frame>(
         let stats = ENGINES.get(engine)?.stats_json()?;
         Ok(env.new_string(stats)?)
     })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_aim<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    audits: jdouble,
+    lost: jdouble,
+    missed: jdouble,
+    own_missed: jdouble,
+    own_allowed: jdouble,
+) -> jdouble {
+    let merged = MergedAudits { audits, lost, missed, own_missed, own_allowed };
+    call(env, |_| ENGINES.get(engine)?.aim(&merged))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

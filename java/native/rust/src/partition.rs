@@ -9,7 +9,7 @@ use vstream_engine::{
     Awaiting, Durability, Engine, Journaling, Moment, PinnedSnapshot, Query, Reader, Row, Scratch,
     SearchStats, Syncing,
 };
-use vstream_settings::CollectionSettings;
+use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_vector::Neighbor;
 
 use crate::buffer::{Effort, Queries, Record, Records, Writer};
@@ -82,6 +82,7 @@ fn scratch() -> Journaling {
 /// One partition's engine.
 pub(crate) struct Partition {
     poison: Poison,
+    settings: CollectionSettings,
     dimension: usize,
     /// Those that it takes rows of; all if it is not said.
     shards: Option<Shards>,
@@ -174,6 +175,7 @@ impl Partition {
     fn of(settings: &CollectionSettings, engine: Engine) -> Partition {
         Partition {
             poison: Poison::default(),
+            settings: settings.clone(),
             dimension: settings.dimension,
             shards: None,
             reader: engine.reader(),
@@ -267,6 +269,18 @@ impl Partition {
                 "moved-rows": stats.index.moved,
             })
             .to_string())
+        })
+    }
+
+    /// Has automatic searches reach what merged audits say that they must; returns that recall.
+    pub(crate) fn aim(&self, merged: &MergedAudits) -> Result<f64, Failure> {
+        self.poison.guard(|| {
+            if !merged.is_valid() {
+                return Err(Failure::invalid(format!("{merged:?} are not sums over audits.")));
+            }
+            let inside = self.settings.recall_inside(merged);
+            self.writer()?.engine.aim(inside)?;
+            Ok(inside)
         })
     }
 

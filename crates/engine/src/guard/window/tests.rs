@@ -163,3 +163,18 @@ fn audits_are_fresh_until_a_fifth_of_their_time_is_over() {
     assert_eq!(window.fresh(&at(last + lasts / 4)), 0);
     assert_eq!(window.len(), 20);
 }
+
+/// Else audits would be pressing for good in a stream that writes much.
+#[test]
+fn a_window_that_has_dropped_its_stale_audits_is_not_short() {
+    let mut window = Window::default();
+    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    (0..60).for_each(|_| window.push(audit([0; 10], reached(5), 0)));
+    let now = at(lasts / 2);
+    for _ in 0..60 {
+        window.push(audit([0; 10], reached(5), now.writes));
+        window.drop_stale(&now);
+        assert!(!window.is_short());
+    }
+    assert_eq!(window.len(), 60, "all that were made since, and no other");
+}

@@ -108,6 +108,14 @@ final class Bridge {
 
     static native byte[] engineSample(long engine, double share, int slice, int slices);
 
+    static native double engineAim(
+            long engine,
+            double audits,
+            double lost,
+            double missed,
+            double ownMissed,
+            double ownAllowed);
+
     static native void engineAwait(long engine, boolean awaited);
 
     static native int engineAdopt(long engine, long adoption, int rowsMax);

@@ -181,6 +181,24 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
+     * Has searches with automatic effort reach, on the rows of this engine, what merged audits of
+     * the whole collection say that they must. Obeyed some audits of the engine later.
+     *
+     * @param audits how many there were; the older ones may count for less
+     * @param lost sum over them of the share of the true neighbours that lie in partitions which
+     *     were not asked
+     * @param missed sum of the share that partitions hold which were asked and did not find it
+     * @param ownMissed sum of what the partitions said of themselves that they miss
+     * @param ownAllowed sum of what they were to miss of that
+     * @return the recall that is to be reached
+     * @throws EngineException INVALID if a sum is negative or not a number
+     */
+    public double aim(
+            double audits, double lost, double missed, double ownMissed, double ownAllowed) {
+        return Bridge.engineAim(handle.number(), audits, lost, missed, ownMissed, ownAllowed);
+    }
+
+    /**
      * Rows and upserts of every bucket, (i32 rows, i32 upserts) each, little-endian; upserts are
      * counted since the engine was made and wrap. Visits every row: not for every record.
      */

@@ -21,7 +21,8 @@ import org.apache.flink.streaming.api.operators.collect.CollectCoordinationRespo
 import org.apache.flink.util.InstantiationUtil;
 
 /**
- * Keeps the newest report of every partition for the control task, in the JobManager.
+ * Keeps the newest report of every partition for the control task, in the JobManager; and, for the
+ * partitions, what audits of whole answers have found, see {@link Steering}.
  *
  * <p>A coordinator belongs to one operator, so there are two: the one of search hears, the one of
  * the control task is asked. They meet in the job's coordinator store, under the name of their
@@ -49,6 +50,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     private final String key;
     private final boolean control;
     private final String files;
+    private final Steering steering = new Steering();
     private long sampled;
 
     /**
@@ -126,6 +128,13 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         if (request instanceof Report report) {
             meeting.compute(key, (name, old) -> with(old, report));
             return CompletableFuture.completedFuture(HEARD);
+        }
+        if (request instanceof MergedAudits found) {
+            steering.take(found);
+            return CompletableFuture.completedFuture(HEARD);
+        }
+        if (request instanceof Steering.Ask ask) {
+            return CompletableFuture.completedFuture(steering.answer(ask));
         }
         if (request instanceof Part part) {
             long granted = Math.min(part.vectors, Math.max(0, part.most - sampled));

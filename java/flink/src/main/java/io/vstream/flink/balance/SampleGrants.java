@@ -81,7 +81,7 @@ public final class SampleGrants {
     }
 
     /** Flink's own rule for the id of an operator that has a uid. */
-    static OperatorID operatorOf(String uid) {
+    public static OperatorID operatorOf(String uid) {
         return new OperatorID(
                 Hashing.murmur3_128(0)
                         .newHasher()

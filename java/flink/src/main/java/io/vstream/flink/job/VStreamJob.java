@@ -403,7 +403,10 @@ public final class VStreamJob {
                                         .transform(
                                                 name("merge"),
                                                 Answer.TYPE,
-                                                new Merge(job.mergeDeadlineMillis(), job.faults())))
+                                                new Merge(
+                                                        job.mergeDeadlineMillis(),
+                                                        name("search"),
+                                                        job.faults())))
                         .setBufferTimeout(QUERY_BUFFER_MILLIS)
                         .uid(name("merge"));
         return spread(answers.transform(name("measure"), Answer.TYPE, new Measure()))

@@ -1,5 +1,7 @@
 package io.vstream.flink.merge;
 
+import io.vstream.flink.balance.MergedAudits;
+import io.vstream.flink.balance.SampleGrants;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.job.Fault;
@@ -8,6 +10,8 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.state.Totals;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -22,6 +26,7 @@ import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.util.SerializedValue;
 
 /**
  * Makes one answer of the partial answers to a query, keyed by the query's number.
@@ -54,8 +59,8 @@ public final class Merge extends AbstractStreamOperator<Answer>
     /** How long after its deadline a restored query's number is remembered. */
     static final long KEEP_MILLIS = 60_000;
 
-    /** Equal to the audited k-th distance within rounding: as good an answer. */
-    private static final float TIE = 1e-5f;
+    /** Ticks after which the partitions hear what audits have found. */
+    private static final long TICKS_PER_WORD = 10;
 
     private static final int AUDITS = 0;
     private static final int RECALL_MICROS = 1;
@@ -64,6 +69,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
     private static final String STATE = "gathering";
 
     private final long deadlineMillis;
+    private final String searchUid;
     private final EnumSet<Fault> faults;
 
     private transient ValueState<Gathering> state;
@@ -82,12 +88,17 @@ public final class Merge extends AbstractStreamOperator<Answer>
     private transient StreamRecord<Answer> record;
     private transient Totals totals;
 
+    /** Audits that the partitions have not heard of. */
+    private transient MergedAudits untold;
+
     /**
      * @param deadlineMillis how long a query waits for partial answers after the first one
+     * @param searchUid uid of the partitions, which are steered by what audits find
      * @param faults defects for tests
      */
-    public Merge(long deadlineMillis, EnumSet<Fault> faults) {
+    public Merge(long deadlineMillis, String searchUid, EnumSet<Fault> faults) {
         this.deadlineMillis = deadlineMillis;
+        this.searchUid = searchUid;
         this.faults = faults;
     }
 
@@ -116,6 +127,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
         ranking = new Ranking();
         truth = new Ranking();
         record = new StreamRecord<>(null);
+        untold = MergedAudits.NONE;
         // All wait a whole deadline from now on: the outage was not theirs.
         try (Stream<Long> numbers =
                 this.<Long>getKeyedStateBackend().getKeys(STATE, VoidNamespace.INSTANCE)) {
@@ -204,7 +216,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
                     gathering.expected(),
                     partial,
                     gathering.frontier());
-        } else if (!partial && gathering.ticket().measured()) {
+        } else if (!partial) {
             audit(gathering);
         }
     }
@@ -222,22 +234,34 @@ public final class Merge extends AbstractStreamOperator<Answer>
                 record.replace(new Answer(ticket, ids, distances, fanOut, partial, frontier)));
     }
 
-    /** Recall: the share of the exact nearest that the usual answer found; a tie counts. */
     private void audit(Gathering gathering) {
-        int k = gathering.ticket().k();
-        int size = truth.rank(gathering.exact(), k);
-        int found = 0;
-        if (size > 0) {
-            float farthest = truth.distance(size - 1);
-            float limit = farthest + TIE * Math.max(1, Math.abs(farthest));
-            int given = ranking.rank(gathering.rows(), k);
-            for (int i = 0; i < Math.min(given, size); i++) {
-                found += ranking.distance(i) <= limit ? 1 : 0;
-            }
+        Ticket ticket = gathering.ticket();
+        Audit audit = Audit.of(gathering.rows(), gathering.exact(), ticket.k(), ranking, truth);
+        if (ticket.measured()) {
+            totals.get(AUDITS).inc();
+            totals.get(RECALL_MICROS).inc(Math.round(MICROS * audit.found()));
         }
-        totals.get(AUDITS).inc();
-        totals.get(RECALL_MICROS)
-                .inc(size == 0 ? (long) MICROS : Math.round(MICROS * found / size));
+        // An effort that the caller chose says nothing of what partitions must reach by themselves.
+        if (ticket.effort() == 0) {
+            untold = untold.and(audit.lost(), audit.missed());
+        }
+    }
+
+    /** Tells the partitions' coordinator what audits have found; a word that is lost is lost. */
+    private void tell() {
+        if (untold.audits() == 0) {
+            return;
+        }
+        try {
+            getContainingTask()
+                    .getEnvironment()
+                    .getOperatorCoordinatorEventGateway()
+                    .sendRequestToCoordinator(
+                            SampleGrants.operatorOf(searchUid), new SerializedValue<>(untold));
+        } catch (IOException e) {
+            throw new UncheckedIOException("What audits have found cannot be written.", e);
+        }
+        untold = MergedAudits.NONE;
     }
 
     private void tickLater() {
@@ -262,6 +286,9 @@ public final class Merge extends AbstractStreamOperator<Answer>
         }
         while (memories.due(ticks)) {
             gatherings.remove(memories.take());
+        }
+        if (ticks % TICKS_PER_WORD == 0) {
+            tell();
         }
         tickLater();
     }

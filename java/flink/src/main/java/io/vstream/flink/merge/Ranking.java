@@ -116,6 +116,11 @@ final class Ranking {
         return distances[row(rank)];
     }
 
+    /** Which of the lists the row at {@code rank} is of. */
+    int origin(int rank) {
+        return origins[row(rank)];
+    }
+
     private int row(int rank) {
         return (int) (order[rank] & INDEX_MASK);
     }

@@ -144,6 +144,11 @@ public final class Names {
     /** Half of the 95 % interval around the estimate. */
     public static final String RECALL_MARGIN = "recallMargin";
 
+    /**
+     * Recall that the partition is to reach so that whole answers reach the collection's target.
+     */
+    public static final String RECALL_AIM = "recallAim";
+
     /** Bytes of native memory of the partition, which Flink does not see. */
     public static final String NATIVE_MEMORY = "nativeMemoryBytes";
 

@@ -28,6 +28,7 @@ import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
@@ -98,6 +99,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Aside aside;
     private transient HandOver handOver;
     private transient LoadReport loads;
+    private transient Steered steered;
 
     /**
      * @param settings of the partition
@@ -162,9 +164,22 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         inFlight = meters.level(Names.IN_FLIGHT);
         writeNanos = meters.count(Names.WRITE_NANOS);
         leaves = meters.count(Names.LEAVES);
+        steered = openSteered(meters);
         readStats();
         tickLater();
         openHandOver(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
+    }
+
+    private Steered openSteered(Meters meters) {
+        return new Steered(
+                Steered.Asking.of(
+                        getContainingTask().getEnvironment().getOperatorCoordinatorEventGateway(),
+                        getOperatorID()),
+                mailbox,
+                state.engine()::aim,
+                partition,
+                getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks(),
+                meters.ratio(Names.RECALL_AIM));
     }
 
     private void openHandOver(List<Count> moved) {
@@ -327,6 +342,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void close() throws Exception {
         try {
+            if (steered != null) {
+                steered.close();
+            }
             if (queries != null) {
                 queries.close();
             }
@@ -386,10 +404,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private void readStats() throws IOException {
         long began = System.nanoTime();
-        gauges.show(
-                JSON.readTree(state.engine().statsJson()),
-                behind.frontier(),
-                System.currentTimeMillis());
+        JsonNode stats = JSON.readTree(state.engine().statsJson());
+        gauges.show(stats, behind.frontier(), System.currentTimeMillis());
+        steered.ask(stats.path("recall").path("mean").asDouble(Double.NaN));
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }

@@ -27,14 +27,19 @@ import org.apache.flink.util.SerializedValue;
 import org.apache.flink.util.SimpleUserCodeClassLoader;
 
 /** Flink's environment of a task for tests, with somebody who answers the task's questions. */
-final class AskedEnvironment extends MockEnvironment {
+public final class AskedEnvironment extends MockEnvironment {
 
     private static final int BUFFER_BYTES = 4_096;
 
     private final Function<CoordinationRequest, CompletableFuture<CoordinationResponse>>
             coordinator;
 
-    AskedEnvironment(
+    /**
+     * That of an only subtask.
+     *
+     * @param coordinator answers
+     */
+    public AskedEnvironment(
             Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator) {
         this(coordinator, 1, 0);
     }

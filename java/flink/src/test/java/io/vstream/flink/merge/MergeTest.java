@@ -1,16 +1,24 @@
 package io.vstream.flink.merge;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
 
+import io.vstream.flink.balance.AskedEnvironment;
+import io.vstream.flink.balance.MergedAudits;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.job.Fault;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.AfterEach;
@@ -21,7 +29,9 @@ class MergeTest {
 
     private static final long DEADLINE = 1_000;
 
+    private final List<CoordinationRequest> told = new ArrayList<>();
     private KeyedOneInputStreamOperatorTestHarness<Long, PartialAnswer, Answer> harness;
+    private long audits;
 
     @BeforeEach
     void open() throws Exception {
@@ -31,9 +41,10 @@ class MergeTest {
     private void open(OperatorSubtaskState state) throws Exception {
         harness =
                 new KeyedOneInputStreamOperatorTestHarness<>(
-                        new Merge(DEADLINE, EnumSet.noneOf(Fault.class)),
+                        new Merge(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
                         part -> part.ticket().number(),
-                        Types.LONG);
+                        Types.LONG,
+                        new AskedEnvironment(this::hear));
         harness.setup(Answer.TYPE.createSerializer(null));
         if (state != null) {
             harness.initializeState(state);
@@ -237,6 +248,41 @@ class MergeTest {
         assertThat(share[1]).isEqualTo(666_667);
     }
 
+    @Test
+    void partitionsHearWhatAuditsHaveFoundOncePerSecond() throws Exception {
+        audit(0);
+        audit(7);
+        audit(0);
+        assertThat(told).isEmpty();
+        tickUpTo(1_000);
+        // An effort that a caller chose says nothing of the automatic one.
+        assertThat(told).hasSize(1);
+        MergedAudits found = (MergedAudits) told.get(0);
+        assertThat(found.audits()).isEqualTo(2);
+        assertThat(found.lost()).isCloseTo(2.0 / 3, within(1e-9));
+        assertThat(found.missed()).isCloseTo(2.0 / 3, within(1e-9));
+        tickUpTo(5_000);
+        assertThat(told).hasSize(1);
+    }
+
+    /** Of three neighbours one was found, one missed, and one lies where nobody asked. */
+    private void audit(int effort) throws Exception {
+        Ticket audit = new Ticket(++audits, 77, 3, effort, 0, false).asAudit();
+        Neighbors exact = rows(row(1, 1, 0.1f), row(2, 1, 0.2f), row(3, 1, 0.4f));
+        Neighbors found = rows(row(1, 1, 0.1f), row(8, 1, 0.7f));
+        harness.processElement(
+                new StreamRecord<>(new PartialAnswer(audit, 0, 2, found, Frontier.NONE, exact)));
+        harness.processElement(
+                new StreamRecord<>(
+                        new PartialAnswer(
+                                audit,
+                                1,
+                                2,
+                                Neighbors.NONE,
+                                Frontier.NONE,
+                                rows(row(4, 1, 0.3f)))));
+    }
+
     /** Numbers that a checkpoint would hold. */
     private int remembered() throws Exception {
         harness.snapshot(1, 1);
@@ -249,6 +295,14 @@ class MergeTest {
         open(state);
         var merge = (Merge) harness.getOperator();
         return merge.totals();
+    }
+
+    /** Loses every word but the first, which changes nothing here. */
+    private CompletableFuture<CoordinationResponse> hear(CoordinationRequest word) {
+        told.add(word);
+        return told.size() == 1
+                ? CompletableFuture.completedFuture(null)
+                : CompletableFuture.failedFuture(new TimeoutException("too busy"));
     }
 
     private void tickUpTo(long millis) throws Exception {

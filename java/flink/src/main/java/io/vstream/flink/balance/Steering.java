@@ -1,0 +1,126 @@
+package io.vstream.flink.balance;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.streaming.api.operators.collect.CollectCoordinationResponse;
+
+/**
+ * Keeps, in the JobManager, what audits of whole answers have found, for partitions that ask: from
+ * it follows what each must reach so that the whole answer reaches its target.
+ *
+ * <p>An audit counts half after {@value #HALF_LIFE} others. Nothing is kept beyond the JobManager,
+ * nor for another number of partitions: then partitions begin again with what they assume.
+ */
+public final class Steering {
+
+    private static final int HALF_LIFE = 512;
+
+    private Ask[] asked = new Ask[0];
+    private Sums sums = Sums.NONE;
+
+    /**
+     * Asks what is known; answered with {@link #sums}.
+     *
+     * @param partition that asks
+     * @param partitions in all
+     * @param ownMissed share of its own true neighbours that its searches miss, as its engine
+     *     measured; not a number if it does not know
+     * @param ownAllowed share that they were to miss; not a number if it was not told
+     */
+    public record Ask(int partition, int partitions, double ownMissed, double ownAllowed)
+            implements CoordinationRequest {
+        private static final long serialVersionUID = 1L;
+
+        private boolean known() {
+            return Double.isFinite(ownMissed) && Double.isFinite(ownAllowed);
+        }
+    }
+
+    /**
+     * What is known.
+     *
+     * @param audits how many there were, the older ones for less
+     * @param lost sum of the shares in partitions that were not asked
+     * @param missed sum of the shares that partitions missed
+     * @param ownMissed sum of what partitions said that they miss of their own
+     * @param ownAllowed sum of what they were to miss of these
+     */
+    public record Sums(
+            double audits, double lost, double missed, double ownMissed, double ownAllowed) {
+
+        private static final Sums NONE = new Sums(0, 0, 0, 0, 0);
+
+        private Sums times(double kept) {
+            return new Sums(
+                    audits * kept, lost * kept, missed * kept, ownMissed * kept, ownAllowed * kept);
+        }
+
+        private Sums plus(Sums more) {
+            return new Sums(
+                    audits + more.audits,
+                    lost + more.lost,
+                    missed + more.missed,
+                    ownMissed + more.ownMissed,
+                    ownAllowed + more.ownAllowed);
+        }
+    }
+
+    /** Adds audits. Without a word of the partitions about themselves they cannot be compared. */
+    void take(MergedAudits found) {
+        List<Ask> known = Arrays.stream(asked).filter(one -> one != null && one.known()).toList();
+        if (known.isEmpty()) {
+            return;
+        }
+        double each = (double) found.audits() / known.size();
+        double ownMissed = known.stream().mapToDouble(Ask::ownMissed).sum() * each;
+        double ownAllowed = known.stream().mapToDouble(Ask::ownAllowed).sum() * each;
+        Sums more = new Sums(found.audits(), found.lost(), found.missed(), ownMissed, ownAllowed);
+        sums = sums.times(Math.pow(0.5, (double) found.audits() / HALF_LIFE)).plus(more);
+    }
+
+    /** Answers a partition. A class of Flink's carries the answer, see {@link Relay}. */
+    CoordinationResponse answer(Ask ask) {
+        if (asked.length != ask.partitions()) {
+            asked = new Ask[ask.partitions()];
+            sums = Sums.NONE;
+        }
+        asked[ask.partition()] = ask;
+        byte[] all =
+                ByteBuffer.allocate(5 * Double.BYTES)
+                        .putDouble(sums.audits)
+                        .putDouble(sums.lost)
+                        .putDouble(sums.missed)
+                        .putDouble(sums.ownMissed)
+                        .putDouble(sums.ownAllowed)
+                        .array();
+        try {
+            DataOutputSerializer bytes = new DataOutputSerializer(Long.SIZE);
+            BytePrimitiveArraySerializer.INSTANCE.serialize(all, bytes);
+            return new CollectCoordinationResponse("", 0, List.of(bytes.getCopyOfBuffer()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Reads the answer to an {@link Ask}. */
+    public static Sums sums(CoordinationResponse answer) throws IOException {
+        byte[] sums =
+                ((CollectCoordinationResponse) answer)
+                        .<byte[]>getResults(BytePrimitiveArraySerializer.INSTANCE)
+                        .get(0);
+        ByteBuffer all = ByteBuffer.wrap(sums);
+        return new Sums(
+                all.getDouble(),
+                all.getDouble(),
+                all.getDouble(),
+                all.getDouble(),
+                all.getDouble());
+    }
+}
