@@ -9,6 +9,9 @@
 //! One pool per process, a class of slabs per block size, lowest slab first, so that later slabs
 //! drain. Allocation happens once per 32 rows or per leaf; a lock is enough. The memory of the next
 //! slabs is made ready aside (`spare.rs`), since a write should not wait for 2 MiB of zeros.
+//!
+//! Linux allows a process some 65,530 mappings (`vm.max_map_count`). With up to three for a slab they
+//! were used up at 64 GiB, so slabs lie in regions of 32 (`region.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{align_of, needs_drop, size_of};
@@ -16,9 +19,12 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
+use memmap2::{MmapMut, MmapOptions};
 
+mod region;
 mod spare;
+
+use self::region::Mapping;
 
 const SLAB: usize = 2 << 20;
 /// Blocks begin at cache lines.
@@ -55,46 +61,6 @@ struct Slab {
     live: usize,
     /// Free blocks have given their pages back.
     thin: bool,
-}
-
-/// 2 MiB that begin at a multiple of 2 MiB.
-struct Mapping {
-    memory: MmapMut,
-    /// Of the slab in `memory`.
-    offset: usize,
-    base: NonNull<u8>,
-}
-
-// SAFETY: `base` points into `memory`, which the mapping owns.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    /// Memory that the system gives page by page; `None` if it has none left.
-    fn new() -> Option<Mapping> {
-        // Twice the size, so that an aligned slab lies inside; the rest is never touched.
-        let mut memory = map(2 * SLAB)?;
-        let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
-        let offset = start.as_ptr().align_offset(SLAB);
-        // SAFETY: an aligned address lies within the first of two slabs.
-        let base = unsafe { start.add(offset) };
-        Some(Mapping { memory, offset, base })
-    }
-
-    /// As [`Mapping::new`], as one huge page where the system has them.
-    fn huge() -> Option<Mapping> {
-        let mapping = Mapping::new()?;
-        // Without huge pages it is slower and just as right.
-        let _refused = mapping.memory.advise_range(Advice::HugePage, mapping.offset, SLAB);
-        Some(mapping)
-    }
-
-    /// Makes the system find the memory now.
-    fn touch(&mut self) {
-        for at in (0..SLAB).step_by(4096) {
-            // SAFETY: the byte lies in the slab, which nobody else has yet.
-            unsafe { self.base.add(at).write_volatile(0) };
-        }
-    }
 }
 
 /// Memory of one owner, aligned to a cache line; what is in it at first is unspecified.
@@ -174,7 +140,7 @@ impl Pool {
         // Once it is nearly full again, a block that comes and goes should cost no system call.
         slab.thin &= slab.live * 4 < slab.used.len() * 3;
         // SAFETY: a slab has room for all its blocks.
-        let start = unsafe { slab.mapping.base.add(block * bytes) };
+        let start = unsafe { slab.mapping.base().add(block * bytes) };
         Block { start, home: Home::Slab { bytes, slab: at, block: block as u32 } }
     }
 
@@ -245,15 +211,8 @@ impl Slab {
         let pages = whole_pages(page, blocks.start * bytes..blocks.end * bytes);
         if !pages.is_empty() {
             // SAFETY: nobody owns these blocks, so nobody minds that they read as zeros now; the
-            // pages lie inside the slab, which begins at a page of any size up to its own. If the
-            // kernel refuses, the memory is merely kept.
-            let _refused = unsafe {
-                self.mapping.memory.unchecked_advise_range(
-                    UncheckedAdvice::DontNeed,
-                    self.mapping.offset + pages.start,
-                    pages.len(),
-                )
-            };
+            // pages lie inside the slab, which begins at a page of any size up to its own.
+            unsafe { self.mapping.give_back(pages) };
         }
     }
 }

@@ -28,6 +28,7 @@ const UNSAFE: &[&str] = &[
     "crates/quantize/src/scalar8/kernels/",
     "crates/index/src/append.rs",
     "crates/index/src/slab.rs",
+    "crates/index/src/slab/region.rs",
     "crates/index/src/slab/tests.rs",
     "java/native/rust/src/",
 ];

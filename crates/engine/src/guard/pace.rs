@@ -61,12 +61,37 @@ impl Guard {
     }
 }
 
+/// CPU time that the guard may take, in seconds: below 0 while it owes some.
+struct Budget(f64);
+
+impl Budget {
+    /// True if it may make an audit now.
+    fn allows(&self, pressing: Pressing) -> bool {
+        match pressing {
+            // Every query costs as much as an audit: that waits for nothing.
+            Pressing::Undecided => true,
+            Pressing::Unasked => self.0 > -LENT_MAX,
+            Pressing::Few | Pressing::Unsure | Pressing::Calm => self.0 >= 0.0,
+        }
+    }
+
+    /// `seconds` have gone by, of which it has computed for `used`.
+    fn pass(&mut self, seconds: f64, used: f64, pressing: Pressing) {
+        self.0 = (self.0 + seconds * CPU_SHARE - used).min(SAVED_MAX);
+        // What was pressing is not paid back for ever; what nobody asked for is, since one audit of
+        // a large collection may cost many times what it may be lent.
+        if pressing != Pressing::Unasked {
+            self.0 = self.0.max(-LENT_MAX);
+        }
+    }
+}
+
 /// The guard's thread: audits as long as there is a guard.
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
     // It yields to nobody: starved on a busy machine it would have queries go farther for want of
     // audits, and so keep the machine busy.
     // Enough to begin with for a first decision.
-    let mut saved = SAVED_MAX;
+    let mut budget = Budget(SAVED_MAX);
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);
     loop {
         let (has_audited, pressing) = {
@@ -76,32 +101,61 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
             let pressing = guard.pressing(&search, &auditor);
             let before = std::mem::replace(&mut asked, guard.asked());
             if pressing == Pressing::Few {
-                saved += (asked - before) as f64 * guard.query_seconds() * QUERY_SHARE;
+                budget.0 += (asked - before) as f64 * guard.query_seconds() * QUERY_SHARE;
             }
-            let may = match pressing {
-                // Every query costs as much as an audit: that waits for nothing.
-                Pressing::Undecided => true,
-                Pressing::Unasked => saved > -LENT_MAX,
-                Pressing::Few | Pressing::Unsure | Pressing::Calm => saved >= 0.0,
-            };
-            (may && guard.step(&search, &mut auditor), pressing)
+            (budget.allows(pressing) && guard.step(&search, &mut auditor), pressing)
         };
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
-        saved = saved + (now - last).as_secs_f64() * CPU_SHARE - used;
-        // What was pressing is not paid back for ever.
-        saved = saved.clamp(-LENT_MAX, SAVED_MAX);
+        budget.pass((now - last).as_secs_f64(), used, pressing);
         (last, spent) = (now, computed);
         let rest = match pressing {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
             // Queries are not to wait until it wakes.
             Pressing::Unasked | Pressing::Undecided => 0.02,
-            Pressing::Few if saved < 0.0 => 0.005,
-            _ if saved < 0.0 => -saved / CPU_SHARE,
+            Pressing::Few if budget.0 < 0.0 => 0.005,
+            _ if budget.0 < 0.0 => -budget.0 / CPU_SHARE,
             _ if !has_audited => 0.02,
             Pressing::Few | Pressing::Unsure => 0.001,
             _ => used / (CPU_SHARE * CALM),
         };
         std::thread::sleep(Duration::from_secs_f64(rest.clamp(0.001, REST_MAX)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Audits of `cost` seconds that are made in `seconds`, looked at every 20 ms.
+    fn audits(budget: &mut Budget, seconds: f64, cost: f64, pressing: Pressing) -> usize {
+        let (mut now, mut made) = (0.0, 0);
+        while now < seconds {
+            let used = if budget.allows(pressing) { cost } else { 0.0 };
+            made += usize::from(used > 0.0);
+            let step = used + 0.02;
+            budget.pass(step, used, pressing);
+            now += step;
+        }
+        made
+    }
+
+    #[test]
+    fn audits_that_nobody_asked_for_are_few_however_dear() {
+        for (cost, most) in [(0.005, 800), (0.1, 40), (1.0, 5), (10.0, 2)] {
+            let made = audits(&mut Budget(SAVED_MAX), 100.0, cost, Pressing::Unasked);
+            assert!((1..=most).contains(&made), "{made} audits of {cost} s");
+        }
+    }
+
+    #[test]
+    fn a_decision_that_queries_wait_for_is_not_put_off() {
+        let mut budget = Budget(SAVED_MAX);
+        audits(&mut budget, 10.0, 10.0, Pressing::Unasked);
+        let made = audits(&mut budget, 10.0, 0.1, Pressing::Undecided);
+        assert!(made > 80, "{made}");
+        // What that cost is owed for ten seconds, not for ever.
+        assert_eq!(audits(&mut budget, 9.0, 0.1, Pressing::Calm), 0);
+        assert!(audits(&mut budget, 5.0, 0.1, Pressing::Calm) > 0);
     }
 }

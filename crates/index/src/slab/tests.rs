@@ -1,4 +1,4 @@
-use super::{pool, whole_pages, Block, Pool, Slots, BLOCK_MAX, SLAB};
+use super::{pool, whole_pages, Block, Mapping, Pool, Slots, BLOCK_MAX, SLAB};
 use vstream_vector::SplitMix;
 
 fn fill(block: &Block, bytes: usize, with: u8) {
@@ -149,9 +149,9 @@ fn a_pool_gives_back_pages_of_the_size_that_the_system_has() {
 fn slabs_that_were_made_ready_hold_zeros_at_aligned_addresses() {
     for _ in 0..8 {
         let mapping = super::spare::take();
-        assert_eq!(mapping.base.as_ptr() as usize % SLAB, 0);
+        assert_eq!(mapping.base().as_ptr() as usize % SLAB, 0);
         // SAFETY: the slab's own memory, which nobody wrote to.
-        let content = unsafe { std::slice::from_raw_parts(mapping.base.as_ptr(), SLAB) };
+        let content = unsafe { std::slice::from_raw_parts(mapping.base().as_ptr(), SLAB) };
         assert!(content.iter().all(|&byte| byte == 0));
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
@@ -165,4 +165,34 @@ fn slots_hold_what_they_were_made_with() {
     let values: Vec<u64> =
         slots.iter().map(|x| x.load(std::sync::atomic::Ordering::Relaxed)).collect();
     assert_eq!((values[0], values[31], values[32]), (5, 5, 6));
+}
+
+/// Else a process would end at some 64 GiB: see `vm.max_map_count`.
+#[test]
+#[cfg(target_os = "linux")]
+fn many_slabs_are_few_mappings() {
+    let mappings = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("a list");
+        maps.lines().count()
+    };
+    let bytes = 20_288;
+    let before = mappings();
+    let blocks: Vec<Block> = (0..200 * (SLAB / bytes)).map(|_| Block::new(bytes)).collect();
+    assert_eq!(count(bytes).0, 200);
+    // Other tests map some meanwhile.
+    assert!(mappings() < before + 60, "{} and {before}", mappings());
+    drop(blocks);
+}
+
+#[test]
+fn what_a_slab_held_is_not_seen_by_the_next_owner_of_its_memory() {
+    for _ in 0..3 {
+        let slabs: Vec<Mapping> = (0..40).map(|_| Mapping::huge().expect("memory")).collect();
+        for slab in &slabs {
+            // SAFETY: 2 MiB that have no other owner.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(slab.base().as_ptr(), SLAB) };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(1);
+        }
+    }
 }
