@@ -26,6 +26,7 @@ PEERS = ROOT / "java" / "peers" / "target"
 # Where install.py of bench/peers puts the databases.
 ENVIRONMENTS = ROOT / ".venv-peers" / "environments"
 
+_CHECKPOINTS = {"checkpoint-ms": "1000", "until": "false"}
 _BESIDE = {"preload": "50000", "seconds": "12"}
 # The rates of the paper, then upwards; a peer that cannot keep 500 is asked for less.
 _PAPER = "500,3500,6500,9500"
@@ -45,6 +46,8 @@ RUNS: dict[str, dict[str, str]] = {
     "json": {"format": "json", "rates": "5000,8000,9000,10000", "warm-up": "8000"},
     "exactly-once": {"delivery": "exactly-once", "rates": "5000", "until": "false"},
     "half": {"rates": "5000,5500", "warm-up": "10000", "until": "false"},
+    "held": {**_CHECKPOINTS, "rates": "10000", "seconds": "300", "warm-up": "10000"},
+    "held-half": {**_CHECKPOINTS, "rates": "5000", "seconds": "60", "warm-up": "10000"},
     "beside-vstream": {**_BESIDE, "rates": _PAPER},
     "beside-chroma": {**_BESIDE, "system": "chroma", "rates": _SLOW},
     "beside-chroma-single": {**_BESIDE, "system": "chroma", "rates": _SLOW, "batch": "1"},
