@@ -20,8 +20,8 @@ const WINDOW: usize = 512;
 const WINDOW_OF_MANY: usize = 192;
 /// Neighbours that are many.
 const MANY: usize = 32;
-/// Audits with which a window is no longer short. So many that were made since make those before
-/// superfluous: were it fewer, a window would be short for good as soon as it had dropped these.
+/// Audits with which a window is no longer short, and of now that make older ones superfluous. With a
+/// smaller number for the second a window would be short for good once it had dropped these.
 const WINDOW_FAIR: usize = 48;
 /// Audits before a decision.
 pub(super) const WINDOW_MIN: usize = 16;
