@@ -21,9 +21,12 @@ def main() -> None:
     if not results:
         sys.exit("There are no results to draw: run `make bench-job` first.")
     figure, axes = plt.subplots(figsize=(7, 4.2))
-    for path in results:
-        result = json.loads(path.read_text())
-        steps = [step for step in result["steps"] if step["sustained"]]
+    all_steps = {path: json.loads(path.read_text())["steps"] for path in results}
+    held = {path: [one for one in steps if one["sustained"]] for path, steps in all_steps.items()}
+    if not any(held.values()):
+        print("No rate was held: there is nothing to draw.")
+        return
+    for path, steps in held.items():
         rates = [step["records_per_s"] for step in steps]
         median, p99 = ([step[key] for step in steps] for key in ("p50_ms", "p99_ms"))
         (line,) = axes.plot(rates, p99, marker="o", label=path.parent.name.removeprefix("beside-"))
