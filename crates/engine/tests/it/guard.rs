@@ -46,6 +46,7 @@ fn effort_follows_another_aim() {
     settled(&engine, &queries, 100);
     for aim in [0.75, 0.98, 0.8] {
         engine.aim(aim).expect("a recall target");
+        engine.catch_up();
         let recall = settled(&engine, &queries, 100);
         assert!((aim - 0.04..=aim + 0.08).contains(&recall), "{recall} for {aim}");
     }
@@ -65,7 +66,6 @@ fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    engine.catch_up();
     let (mut found, mut wanted) = (0, 0);
     for query in queries.chunks_exact(DIMENSION).take(200) {
         let truth = ask(&reader, query, 10, Effort::Exact);

@@ -65,8 +65,7 @@ class SteeredTest {
         // A tenth may be lost, of which routing is assumed to lose a half; of what the partition
         // misses a half is assumed to matter.
         assertThat(aim.getValue()).isCloseTo(0.9, within(1e-6));
-        // Routing loses 0.03, of what partitions miss 0.4 parts matter, and they miss 0.8 of what
-        // they
+        // Routing loses 0.03. Of what partitions miss, 0.4 parts matter; they miss 0.8 of what they
         // may.
         answers.add(CompletableFuture.completedFuture(sums(1e6, 3e4, 2e4, 5e4, 6.25e4)));
         steered.ask(0.95);
