@@ -15,7 +15,6 @@ const PART_ASSUMED: f64 = 0.5;
 /// Part of the loss that the target allows which is left to the partitions at least. Where routing
 /// alone loses more than the rest, they cannot make up for it, only become slow.
 const LEFT_MIN: f64 = 0.1;
-
 /// How many times less or more than it may a partition misses, as far as it is told otherwise for
 /// that. One that cannot miss more, since the least effort finds more, is not to be told ever less.
 const DISOBEYED_MAX: f64 = 2.0;

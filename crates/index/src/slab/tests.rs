@@ -171,16 +171,20 @@ fn slots_hold_what_they_were_made_with() {
 #[test]
 #[cfg(target_os = "linux")]
 fn many_slabs_are_few_mappings() {
-    let mappings = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("a list");
-        maps.lines().count()
-    };
     let bytes = 20_288;
-    let before = mappings();
     let blocks: Vec<Block> = (0..200 * (SLAB / bytes)).map(|_| Block::new(bytes)).collect();
     assert_eq!(count(bytes).0, 200);
-    // Other tests map some meanwhile.
-    assert!(mappings() < before + 60, "{} and {before}", mappings());
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("a list");
+    let holding = maps.lines().filter(|line| {
+        let (from, to) =
+            line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+        let address = |hex| usize::from_str_radix(hex, 16).expect("an address");
+        let range = address(from)..address(to);
+        blocks.iter().any(|block| range.contains(&(block.start().as_ptr() as usize)))
+    });
+    // 200 slabs lie in 7 regions if nobody else takes one; the kernel may divide some mappings.
+    let holding = holding.count();
+    assert!(holding <= 40, "{holding}");
     drop(blocks);
 }
 

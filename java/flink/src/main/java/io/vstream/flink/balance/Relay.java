@@ -8,8 +8,6 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
@@ -114,9 +112,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     static List<Report> reports(CoordinationResponse answer, ClassLoader classes)
             throws IOException, ClassNotFoundException {
         List<Report> reports = new ArrayList<>();
-        for (byte[] one :
-                ((CollectCoordinationResponse) answer)
-                        .<byte[]>getResults(BytePrimitiveArraySerializer.INSTANCE)) {
+        for (byte[] one : BytesAnswer.read(answer)) {
             reports.add(InstantiationUtil.deserializeObject(one, classes));
         }
         return reports;
@@ -144,8 +140,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         }
         List<byte[]> answer = new ArrayList<>();
         meeting.compute(key, (name, old) -> tell(old, answer));
-        // A class of Flink's carries the answer: ours are unknown where it is received.
-        return CompletableFuture.completedFuture(new CollectCoordinationResponse("", 0, answer));
+        return CompletableFuture.completedFuture(BytesAnswer.of(answer));
     }
 
     private static Object with(Object old, Report report) {
@@ -183,10 +178,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
 
     private static byte[] bytes(Report report) {
         try {
-            DataOutputSerializer bytes = new DataOutputSerializer(Long.SIZE);
-            BytePrimitiveArraySerializer.INSTANCE.serialize(
-                    InstantiationUtil.serializeObject(report), bytes);
-            return bytes.getCopyOfBuffer();
+            return InstantiationUtil.serializeObject(report);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -1,15 +1,11 @@
 package io.vstream.flink.balance;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
-import org.apache.flink.streaming.api.operators.collect.CollectCoordinationResponse;
 
 /**
  * Keeps, in the JobManager, what audits of whole answers have found, for partitions that ask: from
@@ -26,7 +22,7 @@ public final class Steering {
     private Sums sums = Sums.NONE;
 
     /**
-     * Asks what is known; answered with {@link #sums}.
+     * Asks what is known; answered with {@link Sums}.
      *
      * @param partition that asks
      * @param partitions in all
@@ -57,6 +53,30 @@ public final class Steering {
 
         private static final Sums NONE = new Sums(0, 0, 0, 0, 0);
 
+        /** Reads the answer to an {@link Ask}. */
+        public static Sums of(CoordinationResponse answer) throws IOException {
+            ByteBuffer all = ByteBuffer.wrap(BytesAnswer.read(answer).get(0));
+            return new Sums(
+                    all.getDouble(),
+                    all.getDouble(),
+                    all.getDouble(),
+                    all.getDouble(),
+                    all.getDouble());
+        }
+
+        /** The answer to an {@link Ask}. */
+        public CoordinationResponse answer() {
+            return BytesAnswer.of(
+                    List.of(
+                            ByteBuffer.allocate(5 * Double.BYTES)
+                                    .putDouble(audits)
+                                    .putDouble(lost)
+                                    .putDouble(missed)
+                                    .putDouble(ownMissed)
+                                    .putDouble(ownAllowed)
+                                    .array()));
+        }
+
         private Sums times(double kept) {
             return new Sums(
                     audits * kept, lost * kept, missed * kept, ownMissed * kept, ownAllowed * kept);
@@ -85,42 +105,13 @@ public final class Steering {
         sums = sums.times(Math.pow(0.5, (double) found.audits() / HALF_LIFE)).plus(more);
     }
 
-    /** Answers a partition. A class of Flink's carries the answer, see {@link Relay}. */
+    /** Answers a partition. */
     CoordinationResponse answer(Ask ask) {
         if (asked.length != ask.partitions()) {
             asked = new Ask[ask.partitions()];
             sums = Sums.NONE;
         }
         asked[ask.partition()] = ask;
-        byte[] all =
-                ByteBuffer.allocate(5 * Double.BYTES)
-                        .putDouble(sums.audits)
-                        .putDouble(sums.lost)
-                        .putDouble(sums.missed)
-                        .putDouble(sums.ownMissed)
-                        .putDouble(sums.ownAllowed)
-                        .array();
-        try {
-            DataOutputSerializer bytes = new DataOutputSerializer(Long.SIZE);
-            BytePrimitiveArraySerializer.INSTANCE.serialize(all, bytes);
-            return new CollectCoordinationResponse("", 0, List.of(bytes.getCopyOfBuffer()));
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-    }
-
-    /** Reads the answer to an {@link Ask}. */
-    public static Sums sums(CoordinationResponse answer) throws IOException {
-        byte[] sums =
-                ((CollectCoordinationResponse) answer)
-                        .<byte[]>getResults(BytePrimitiveArraySerializer.INSTANCE)
-                        .get(0);
-        ByteBuffer all = ByteBuffer.wrap(sums);
-        return new Sums(
-                all.getDouble(),
-                all.getDouble(),
-                all.getDouble(),
-                all.getDouble(),
-                all.getDouble());
+        return sums.answer();
     }
 }

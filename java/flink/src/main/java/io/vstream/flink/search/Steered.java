@@ -108,7 +108,7 @@ final class Steered {
             LOG.debug("The JobManager does not say what audits have found", failure);
             return;
         }
-        Steering.Sums sums = Steering.sums(answer);
+        Steering.Sums sums = Steering.Sums.of(answer);
         aim.set(
                 engine.aim(
                         sums.audits(),

@@ -64,7 +64,7 @@ class SteeringTest {
     }
 
     private Steering.Sums ask(int partition, int partitions, double ownMissed) throws Exception {
-        return Steering.sums(
+        return Steering.Sums.of(
                 relay.handleCoordinationRequest(
                                 CommonTestUtils.createCopySerializable(
                                         new Steering.Ask(

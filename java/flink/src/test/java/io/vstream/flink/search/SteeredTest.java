@@ -8,19 +8,15 @@ import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.metrics.Ratio;
 import io.vstream.nativecore.NativeEngine;
-import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeoutException;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.metrics.groups.UnregisteredMetricsGroup;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
-import org.apache.flink.streaming.api.operators.collect.CollectCoordinationResponse;
 import org.apache.flink.streaming.runtime.tasks.StreamTaskActionExecutor;
 import org.apache.flink.streaming.runtime.tasks.mailbox.MailboxExecutorImpl;
 import org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor;
@@ -58,7 +54,7 @@ class SteeredTest {
 
     @Test
     void theEngineAimsAtWhatAuditsSay() throws Exception {
-        answers.add(CompletableFuture.completedFuture(sums(0, 0, 0, 0, 0)));
+        answers.add(CompletableFuture.completedFuture(new Steering.Sums(0, 0, 0, 0, 0).answer()));
         steered.ask(0.93);
         read();
         assertThat(asked).containsExactly(new Steering.Ask(1, 2, 1 - 0.93, Double.NaN));
@@ -67,7 +63,9 @@ class SteeredTest {
         assertThat(aim.getValue()).isCloseTo(0.9, within(1e-6));
         // Routing loses 0.03. Of what partitions miss, 0.4 parts matter; they miss 0.8 of what they
         // may.
-        answers.add(CompletableFuture.completedFuture(sums(1e6, 3e4, 2e4, 5e4, 6.25e4)));
+        answers.add(
+                CompletableFuture.completedFuture(
+                        new Steering.Sums(1e6, 3e4, 2e4, 5e4, 6.25e4).answer()));
         steered.ask(0.95);
         read();
         assertThat(aim.getValue()).isCloseTo(1 - 0.07 / 0.4 / 0.8, within(1e-3));
@@ -83,7 +81,7 @@ class SteeredTest {
         late.completeExceptionally(new TimeoutException("too busy"));
         read();
         assertThat(aim.getValue()).isNaN();
-        answers.add(CompletableFuture.completedFuture(sums(0, 0, 0, 0, 0)));
+        answers.add(CompletableFuture.completedFuture(new Steering.Sums(0, 0, 0, 0, 0).answer()));
         steered.ask(Double.NaN);
         read();
         assertThat(asked).hasSize(2);
@@ -97,7 +95,7 @@ class SteeredTest {
         steered.ask(0.9);
         steered.close();
         engine.close();
-        late.complete(sums(0, 0, 0, 0, 0));
+        late.complete(new Steering.Sums(0, 0, 0, 0, 0).answer());
         read();
         assertThat(aim.getValue()).isNaN();
         mail.quiesce();
@@ -112,16 +110,6 @@ class SteeredTest {
             throw new IllegalStateException(e);
         }
         return answers.remove();
-    }
-
-    private static CoordinationResponse sums(double... sums) throws Exception {
-        ByteBuffer all = ByteBuffer.allocate(sums.length * Double.BYTES);
-        for (double sum : sums) {
-            all.putDouble(sum);
-        }
-        DataOutputSerializer bytes = new DataOutputSerializer(Long.SIZE);
-        BytePrimitiveArraySerializer.INSTANCE.serialize(all.array(), bytes);
-        return new CollectCoordinationResponse("", 0, List.of(bytes.getCopyOfBuffer()));
     }
 
     private void read() {
