@@ -1,10 +1,9 @@
 //! Segments, with right checksums around wrong counts.
 
-use vstream_engine::segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
-use vstream_engine::Error;
 use vstream_index::{Effort, Probe};
+use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
 use vstream_store::blocks::{checksum, Place};
-use vstream_store::{Access, Store};
+use vstream_store::{Access, Error, Store};
 use vstream_vector::TopK;
 
 use crate::container::{directory, Content};
@@ -39,7 +38,7 @@ fn ask(bytes: &[u8], codes: Codes) -> Result<(), Error> {
 }
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/engine/tests/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/segment/tests/fixtures");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .expect("the golden files")
         .map(|entry| entry.expect("a file").path())

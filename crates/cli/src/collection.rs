@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use serde_json::{json, Value};
-use vstream_engine::segment::Segment;
 use vstream_engine::CollectionSummary;
+use vstream_segment::Segment;
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::{json, Value};
-use vstream_engine::segment::Segment;
+use vstream_segment::Segment;
 use vstream_store::remote::Location;
 
 use crate::arguments::InspectArguments;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use vstream_engine::segment::Segment;
 use vstream_engine::{verify_store, Finding, Verified};
+use vstream_segment::Segment;
 use vstream_store::remote::{self, Contents, Location, PushedFile, Restore, RestoreSettings};
 use vstream_store::{Access, Disk, ErrorKind, FileStore, Store, Syncing, SystemClock};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{json, Value};
-use vstream_engine::segment::{BlockReport, Codes, OpenOptions, Segment, SegmentKind};
+use vstream_segment::{BlockReport, Codes, OpenOptions, Segment, SegmentKind};
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;

@@ -77,6 +77,15 @@ impl Defect {
         Defect::MarksNotPersisted,
     ];
 
+    /// The same defect, as segments know it.
+    fn in_segments(self) -> Option<vstream_segment::Defect> {
+        match self {
+            Defect::CodesMisplaced => Some(vstream_segment::Defect::CodesMisplaced),
+            Defect::DeadFound => Some(vstream_segment::Defect::DeadFound),
+            _ => None,
+        }
+    }
+
     /// The defect of a name, as `Debug` writes it.
     pub fn from_name(name: &str) -> Option<Defect> {
         Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name)
@@ -98,12 +107,16 @@ mod switch {
     /// Gives this thread's engines a defect, or none.
     pub fn set_defect(defect: Option<Defect>) {
         ACTIVE.set(defect);
+        vstream_segment::set_defect(defect.and_then(Defect::in_segments));
     }
 
     /// Gives the engines of all threads a defect, for as long as the process lives. The first one
     /// stays.
     pub fn set_defect_everywhere(defect: Defect) {
         let _ = EVERYWHERE.set(defect);
+        if let Some(defect) = defect.in_segments() {
+            vstream_segment::set_defect_everywhere(defect);
+        }
     }
 
     pub(crate) fn active(defect: Defect) -> bool {

@@ -16,7 +16,6 @@ mod places;
 mod priority;
 mod reader;
 mod records;
-pub mod segment;
 mod settings;
 
 mod snapshot;

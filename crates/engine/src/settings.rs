@@ -6,7 +6,7 @@ use vstream_vector::{Element, Metric};
 use crate::error::Error;
 
 /// Largest dimension that is accepted.
-pub const DIMENSION_MAX: usize = 4096;
+pub const DIMENSION_MAX: usize = vstream_store::codec::DIMENSION_MAX;
 /// Largest `k` of a query.
 pub const K_MAX: usize = 1000;
 

@@ -10,8 +10,8 @@ use vstream_bench::runbook::{Matrix, RunbookError};
 use vstream_bench::storage::{
     ablation, codec_table, far, leaf_order, seal, search, tiers, truth, Asking, FarEffort, Larger,
 };
-use vstream_engine::segment::Codes;
 use vstream_engine::{Element, Engine, Settings, Without};
+use vstream_segment::Codes;
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::Location;
 use vstream_store::{FileStore, Store, Syncing};

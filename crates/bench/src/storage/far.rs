@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use vstream_engine::segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
 use vstream_engine::Error;
 use vstream_index::{Effort, Probe};
+use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
 use vstream_store::remote::{push, Contents, Location, Restore, RestoreSettings};
 use vstream_store::{Access, Cache, Disk, FileStore, Store, Syncing, SystemClock};
 use vstream_vector::TopK;

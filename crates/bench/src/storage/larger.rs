@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use vstream_engine::segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings, SegmentSummary,
-};
-use vstream_engine::{Element, Error, Metric, Neighbor};
+use vstream_engine::{Element, Metric, Neighbor};
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorBuffer,
 };
+use vstream_segment::{
+    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
+    SegmentSettings, SegmentSummary,
+};
 use vstream_store::codec::Policy;
-use vstream_store::{Access, Cache, Store};
+use vstream_store::{Access, Cache, Error, Store};
 use vstream_vector::{kernels, TopK};
 
 use crate::runbook::Matrix;

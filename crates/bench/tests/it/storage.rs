@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use vstream_bench::runbook::Matrix;
 use vstream_bench::storage::{codec_table, leaf_order, seal, search, truth, Larger};
-use vstream_engine::segment::Codes;
 use vstream_engine::Element;
+use vstream_segment::Codes;
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{FileStore, Memory, Syncing};
 use vstream_vector::SplitMix;

@@ -77,7 +77,7 @@ fn a_job_snapshot_keeps_its_partitions() {
 #[test]
 fn a_pushed_segment_is_described_where_it_is() {
     let stage = Stage::new("exit 1");
-    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/cluster-v1.seg");
+    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../segment/tests/fixtures/cluster-v1.seg");
     std::fs::create_dir(stage.path("segments")).expect("a folder");
     std::fs::copy(segment, stage.path("segments/one.seg")).expect("a copy");
     assert_eq!(stage.run(&["snapshot", "push", "segments", "far"]).code, Some(0));

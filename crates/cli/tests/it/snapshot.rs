@@ -43,7 +43,7 @@ fn a_job_snapshot_is_described() {
 #[test]
 fn a_segment_is_described_block_by_block() {
     let stage = Stage::new("exit 1");
-    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/cluster-v1.seg");
+    let segment = concat!(env!("CARGO_MANIFEST_DIR"), "/../segment/tests/fixtures/cluster-v1.seg");
     let said = stage.run(&["inspect", segment, "--blocks"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out.starts_with("60 vectors, 20 dimensions, l2, f32, cluster with 2 leaves"));

@@ -1,6 +1,6 @@
 //! What is known of all rows at once: how many, and an order-free digest.
 
-use crate::snapshot::row_digest;
+use vstream_segment::row_digest;
 
 /// The state after the record `lsn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use super::recover::{recover, Change, Replay};
 use crate::error::{Error, ErrorKind};
 use crate::places;
 use crate::settings::Settings;
-use crate::snapshot::{self, row_digest, MANIFEST};
+use crate::snapshot::{self, MANIFEST};
+use vstream_segment::row_digest;
 
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use vstream_vector::{Neighbor, TopK};
 use super::search::{PlacesScratch, UNSEALED};
 use super::{Pinned, Places};
 use crate::error::Error;
-use crate::segment::SegmentKind;
+use vstream_segment::SegmentKind;
 
 /// A row by its estimate.
 struct Candidate {
@@ -50,7 +50,7 @@ impl Places {
         for sealed in sealed() {
             let leaves = sealed.segment.leaves();
             if leaf < leaves {
-                return sealed.at(pinned.sequence).sample(leaf as u32, pick, out);
+                return Ok(sealed.at(pinned.sequence).sample(leaf as u32, pick, out)?);
             }
             leaf -= leaves;
         }

@@ -5,7 +5,7 @@
 //! above the least, in as many bytes as the largest takes: often none.
 
 use crate::error::Error;
-use crate::segment::Segment;
+use vstream_segment::Segment;
 
 /// Entries of a bucket, on average.
 const BUCKET: usize = 8;

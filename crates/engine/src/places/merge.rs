@@ -24,8 +24,8 @@ use vstream_vector::{kernels, KMeans, KMeansSettings};
 use super::plan::Plan;
 use super::sealed::Sealed;
 use crate::error::Error;
-use crate::segment::{
-    arrange, make_way, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
+use vstream_segment::{
+    arrange, yield_to_queries, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
     SegmentWriter,
 };
 
@@ -254,7 +254,7 @@ impl Merge<'_> {
                 sealed.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
                     if self.is_kept(source, row) {
                         if row % ROWS_PER_WAY == 0 {
-                            make_way();
+                            yield_to_queries();
                         }
                         stored.read(&mut vector);
                         targets.rotate(&vector, &mut rotated);
@@ -283,7 +283,8 @@ impl Merge<'_> {
             if sealed.deletes.is_visible(row, *since) {
                 gathered.push((source, row), key, vector);
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Writes what was gathered, in leaves of their size.

@@ -41,8 +41,8 @@ use self::write::Writing;
 pub(crate) use self::write::{Frozen, Retired, Room};
 use crate::error::Error;
 use crate::journal::{segment_name, SegmentEntry};
-use crate::segment::{Codes, SegmentKind, SegmentSettings};
 use crate::settings::{IndexKind, Settings};
+use vstream_segment::{Codes, SegmentKind, SegmentSettings};
 use vstream_store::codec::{Policy, Tier};
 
 /// Share of the memory setting that the block cache takes; the rest is for two memories, the one

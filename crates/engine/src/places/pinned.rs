@@ -50,6 +50,7 @@ impl Pinned {
     ) -> Result<(), Error> {
         self.unsealed().for_each(|staged| staged.for_each_row(visit));
         let sealed = self.view.sealed.iter();
-        sealed.map(|sealed| sealed.at(self.sequence)).try_for_each(|at| at.for_each_row(visit))
+        sealed.map(|sealed| sealed.at(self.sequence)).try_for_each(|at| at.for_each_row(visit))?;
+        Ok(())
     }
 }

@@ -13,8 +13,8 @@ mod tests;
 use std::sync::Arc;
 
 use super::{Places, Sealed};
-use crate::segment::rows_max;
 use crate::settings::DeleteOrder;
+use vstream_segment::rows_max;
 
 /// Segments of a class that are merged together at least.
 const TOGETHER: usize = 4;

@@ -10,8 +10,8 @@ use super::heat::Heat;
 use super::ids::IdTable;
 use crate::error::Error;
 use crate::journal::{segment_name, SegmentEntry};
-use crate::segment::{Codes, Deletes, OpenOptions, Segment, SegmentView};
-use crate::snapshot::row_digest;
+use vstream_segment::row_digest;
+use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentView};
 
 /// How the segments of an engine are read.
 #[derive(Clone)]

@@ -20,7 +20,7 @@ use vstream_vector::{Neighbor, TopK};
 use super::heat::nearness;
 use super::{Pinned, Places};
 use crate::error::Error;
-use crate::segment::{RotatedQuery, SegmentKind, SegmentView, Visit};
+use vstream_segment::{RotatedQuery, SegmentKind, SegmentView, Visit};
 
 /// Places in memory.
 pub(super) const UNSEALED: usize = 2;

@@ -10,7 +10,7 @@ use vstream_store::Store;
 use super::{make_index, Merged, Places, Sealed, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::segment::{write_pinned, SegmentSettings, SegmentSummary};
+use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
 
 /// Memory is counted anew when it may have come within so large a part of its limit as is left, and
 /// then at the latest after this part of the limit: a few dozen times until it is full.
@@ -49,7 +49,7 @@ impl Frozen {
     ) -> Result<SegmentSummary, Error> {
         let settings = SegmentSettings { identity, ..self.settings };
         let rows = self.rows.stage(Some(self.sequence));
-        write_pinned(store, name, settings, &*rows)
+        Ok(write_pinned(store, name, settings, &*rows)?)
     }
 }
 

@@ -46,14 +46,6 @@ pub(super) fn is_file_name(name: &str) -> bool {
     name.strip_prefix("shard-").and_then(|rest| rest.strip_suffix(".rows")).is_some()
 }
 
-/// Hash of a row's identity; a state's digest is the sum over its rows, mod 2^128.
-pub(crate) fn row_digest(id: u64, version: u64) -> u128 {
-    let mut bytes = [0u8; 16];
-    bytes[..8].copy_from_slice(&id.to_le_bytes());
-    bytes[8..].copy_from_slice(&version.to_le_bytes());
-    xxhash_rust::xxh3::xxh3_128(&bytes)
-}
-
 pub(crate) fn stored_element(settings: &Settings) -> Element {
     settings.index_settings().element
 }

@@ -18,7 +18,7 @@ use crate::journal::check_not_collection;
 use crate::places::Pinned;
 use crate::settings::Settings;
 
-pub(crate) use self::format::{file_name, read_vector, row_digest, stored_element, RowFileWriter};
+pub(crate) use self::format::{file_name, read_vector, stored_element, RowFileWriter};
 pub use self::read::inspect;
 pub(crate) use self::read::{inspect_in, read, SnapshotRows};
 
@@ -177,7 +177,7 @@ fn write(
             };
             file.push(&key, vector)
         })();
-        digest = digest.wrapping_add(row_digest(key.id, key.version));
+        digest = digest.wrapping_add(vstream_segment::row_digest(key.id, key.version));
         failed = written.err();
     })?;
     if let Some(error) = failed {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
 
-use super::format::{self, row_digest, RowDecoder};
+use super::format::{self, RowDecoder};
 use super::{SnapshotFile, SnapshotSummary, MANIFEST};
 use crate::engine::Row;
 use crate::error::Error;
 use crate::journal::check_not_collection;
 use crate::settings::Settings;
+use vstream_segment::row_digest;
 
 /// Bytes that are read of a file at a time.
 const READ_BYTES: usize = 1 << 18;

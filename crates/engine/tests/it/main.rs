@@ -1,4 +1,4 @@
-//! The engine as its users see it: input checks, answers, snapshots, segments, the recall guard.
+//! The engine as its users see it: input checks, answers, snapshots, the recall guard.
 
 mod allocation;
 mod bad_input;
@@ -9,7 +9,6 @@ mod extreme;
 mod guard;
 mod places;
 mod radius;
-mod segment;
 mod shapes;
 mod snapshot;
 mod unaudited;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vstream_engine::segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings,
-};
 use vstream_engine::{Element, Metric};
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorRef,
+};
+use vstream_segment::{
+    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
+    SegmentSettings,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::{

@@ -23,7 +23,7 @@ fn tier_breaches(changed: &str, uses: &[&str]) -> String {
         ("T0", "vector", &[][..]),
         ("T1", "vstream-route", &["vector"]),
         ("T1", "store", &["vector"]),
-        ("T3", "vstream-engine", &["vector"]),
+        ("T4", "vstream-engine", &["vector"]),
         ("tests", "sim", &["vstream-engine", "vstream-route"]),
     ] {
         let used = if name == changed { uses } else { used };

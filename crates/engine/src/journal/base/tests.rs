@@ -1,5 +1,5 @@
 use super::{compare, SegmentEntry, State};
-use crate::snapshot::row_digest;
+use vstream_segment::row_digest;
 
 /// As many rows live as were logged, but one is of another version, or another is gone.
 #[test]

@@ -6,8 +6,8 @@
 use vstream_store::codec::BLOCK_ROWS;
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
-use super::make_way;
-use super::rows::LeafRows;
+use crate::rows::LeafRows;
+use crate::yield_to_queries;
 
 /// Steps of a 2-means: the halves need not be the best ones.
 const ITERATIONS: usize = 4;
@@ -15,7 +15,7 @@ const ITERATIONS: usize = 4;
 /// An order of the rows, each once, with near rows together. The same seed gives the same order.
 ///
 /// Cost: O(n · dimension · log(blocks)); about 0.3 us per row at 128 dimensions.
-pub(crate) fn arrange(rows: &LeafRows, seed: u64) -> Vec<u32> {
+pub fn arrange(rows: &LeafRows, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     if rows.len() > BLOCK_ROWS {
         let dimension = rows.dimension;
@@ -33,7 +33,7 @@ fn halve(vectors: &[f32], dimension: usize, seed: u64, rows: &mut [u32]) {
     if blocks < 2 {
         return;
     }
-    make_way();
+    yield_to_queries();
     let vector = |row: u32| &vectors[row as usize * dimension..][..dimension];
     let own: Vec<f32> = rows.iter().flat_map(|&row| vector(row)).copied().collect();
     let settings = KMeansSettings { clusters: 2, iterations: ITERATIONS, seed, balance: 0.0 };

@@ -4,14 +4,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use vstream_engine::segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings,
-};
 use vstream_index::contract::{check, Contract};
 use vstream_index::{
     Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
     Probe, Reach, RowKey, Scratch, Search, SearchStats, Staged, VectorRef,
+};
+use vstream_segment::{
+    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
+    SegmentSettings,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Cache, FileStore, Store};

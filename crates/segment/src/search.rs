@@ -14,14 +14,14 @@ use vstream_store::blocks::{Address, Block, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_vector::{Neighbor, TopK};
 
-use super::codes::HeldCodes;
-use super::deletes::Deletes;
-use super::format::RowBlock;
-use super::rank::{Ranked, RotatedQuery};
-use super::read::{Segment, BLOCKS_AHEAD};
-use super::rows::Numbers;
+use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
-use crate::error::Error;
+use crate::deletes::Deletes;
+use crate::format::RowBlock;
+use crate::rank::{Ranked, RotatedQuery};
+use crate::read::{Segment, BLOCKS_AHEAD};
+use crate::rows::Numbers;
+use vstream_store::Error;
 
 /// Leaves whose codes are asked for together.
 const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
@@ -42,13 +42,13 @@ impl SegmentScratch {
 
 /// What a query knows of one segment, stage by stage.
 #[derive(Default)]
-pub(crate) struct Visit {
-    pub(super) centroid: Vec<f32>,
-    pub(super) scan: ScanScratch,
-    pub(super) estimates: Vec<f32>,
-    pub(super) ranked: Vec<Ranked>,
+pub struct Visit {
+    pub(crate) centroid: Vec<f32>,
+    pub(crate) scan: ScanScratch,
+    pub(crate) estimates: Vec<f32>,
+    pub(crate) ranked: Vec<Ranked>,
     /// Norm of the query.
-    pub(super) length: f32,
+    pub(crate) length: f32,
     /// Leaves that were asked for and not scanned yet, and where their codes are.
     asked: Vec<(u32, Source)>,
     /// Leaves that were asked for.
@@ -80,7 +80,7 @@ struct Candidate {
 /// A segment as a reader sees it that pinned a sequence.
 #[derive(Clone, Copy)]
 pub struct SegmentView<'a> {
-    pub(super) segment: &'a Segment,
+    pub(crate) segment: &'a Segment,
     deletes: &'a Deletes,
     pin: u64,
 }
@@ -94,7 +94,7 @@ impl Segment {
 
 impl SegmentView<'_> {
     #[inline]
-    pub(super) fn is_visible(&self, row: u32) -> bool {
+    pub(crate) fn is_visible(&self, row: u32) -> bool {
         self.deletes.is_visible(row, self.pin)
     }
 
@@ -150,7 +150,7 @@ impl SegmentView<'_> {
     }
 
     /// Begins the scan of the ranked leaves.
-    pub(crate) fn begin(&self, visit: &mut Visit) {
+    pub fn begin(&self, visit: &mut Visit) {
         visit.asked.clear();
         visit.begun = 0;
         visit.candidates.clear();
@@ -158,7 +158,7 @@ impl SegmentView<'_> {
 
     /// The postings of the next leaves that are not in memory, in the order of the file; `None` if
     /// all leaves were asked for. What is in memory stays there until it is scanned.
-    pub(crate) fn ask(&self, visit: &mut Visit) -> Option<Vec<Address>> {
+    pub fn ask(&self, visit: &mut Visit) -> Option<Vec<Address>> {
         let from = visit.begun;
         let to = visit.ranked.len().min(from + LEAVES_AHEAD);
         if from == to {
@@ -187,7 +187,7 @@ impl SegmentView<'_> {
     ///
     /// * `read`: the postings that [`SegmentView::ask`] named.
     /// * `(keep, below)`: the best `keep` visible rows with estimates below `below` are kept.
-    pub(crate) fn scan(
+    pub fn scan(
         &self,
         query: &RotatedQuery,
         read: &[Arc<Block>],
@@ -225,7 +225,7 @@ impl SegmentView<'_> {
     }
 
     /// The rows that were kept, best first.
-    pub(crate) fn found<'a>(&self, visit: &'a Visit) -> impl Iterator<Item = Coded> + 'a {
+    pub fn found<'a>(&self, visit: &'a Visit) -> impl Iterator<Item = Coded> + 'a {
         let coded = |row: &Candidate| Coded { estimate: row.estimate, leaf: row.rank };
         visit.candidates.iter().map(coded)
     }
@@ -243,7 +243,7 @@ impl SegmentView<'_> {
     }
 
     /// The blocks with the first `most` candidates, each once.
-    pub(crate) fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<Address> {
+    pub fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<Address> {
         let Visit { candidates, wanted, .. } = visit;
         wanted.clear();
         wanted.extend(candidates.iter().copied().zip(0..).take(most));
@@ -253,12 +253,12 @@ impl SegmentView<'_> {
     }
 
     /// The blocks of the segment, through the cache.
-    pub(crate) fn blocks(&self) -> &BlockReader {
+    pub fn blocks(&self) -> &BlockReader {
         &self.segment.blocks
     }
 
     /// The blocks of the segment, past the cache.
-    pub(crate) fn passing(&self) -> &BlockReader {
+    pub fn passing(&self) -> &BlockReader {
         &self.segment.passing
     }
 
@@ -266,7 +266,7 @@ impl SegmentView<'_> {
     /// that were among the nearest to `seen`.
     ///
     /// * `read`: what [`SegmentView::wanted`] asked for.
-    pub(crate) fn refine(
+    pub fn refine(
         &self,
         query: &[f32],
         read: &[Arc<Block>],

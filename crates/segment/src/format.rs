@@ -17,29 +17,28 @@ use std::fmt;
 use vstream_index::RowKey;
 use vstream_quantize::rabitq::{block_bytes, BLOCK};
 use vstream_store::blocks::CHECKSUM_BYTES;
-use vstream_store::codec::{Kind, BLOCK_ROWS, HEAD};
+use vstream_store::codec::{Kind, BLOCK_ROWS, DIMENSION_MAX, HEAD};
 use vstream_vector::{Element, Metric};
 
-use super::column::{self, Column};
-use super::write::SegmentKind;
-use crate::settings::DIMENSION_MAX;
+use crate::column::{self, Column};
+use crate::write::SegmentKind;
 
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"VSTRSEGM";
 const FOOTER_MAGIC: &[u8; 8] = b"VSTRSEGF";
-pub(super) const HEADER: usize = 64;
-pub(super) const FOOTER: usize = 40;
-pub(super) const FOOTER_NUMBER: u64 = u64::MAX;
+pub(crate) const HEADER: usize = 64;
+pub(crate) const FOOTER: usize = 40;
+pub(crate) const FOOTER_NUMBER: u64 = u64::MAX;
 /// Rows of an id block.
-pub(super) const ID_ROWS: usize = 1024;
+pub(crate) const ID_ROWS: usize = 1024;
 /// Rows of a segment at most.
-pub(super) const ROWS_MAX: u64 = 1 << 31;
+pub(crate) const ROWS_MAX: u64 = 1 << 31;
 /// Rows of a leaf, as merges write them, at least.
 const LEAF_ROWS: u64 = 96;
 
 /// Rows that a segment of vectors of `dimension` may hold: fewer than [`ROWS_MAX`], and so few that
 /// the meta block, with a centroid per leaf, stays below 4 GiB.
-pub(crate) fn rows_max(dimension: usize) -> u64 {
+pub fn rows_max(dimension: usize) -> u64 {
     let leaf_bytes = dimension.next_multiple_of(64) as u64 + 16;
     (ROWS_MAX - 1).min((1 << 32) / (leaf_bytes + LEAF_ROWS) * LEAF_ROWS)
 }
@@ -48,7 +47,7 @@ const COLUMN_HEAD: usize = 9;
 
 /// Bytes that are no segment; the caller adds file and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +56,7 @@ impl fmt::Display for Malformed {
 }
 
 /// Splits off the first `N` bytes.
-pub(super) fn take<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
+pub(crate) fn take<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
     let (head, rest) = bytes.split_first_chunk::<N>().ok_or(Malformed("a block is too short"))?;
     Ok((*head, rest))
 }
@@ -81,19 +80,19 @@ fn f32_of(bytes: &[u8]) -> Result<(f32, &[u8]), Malformed> {
 
 /// What the rows of a segment are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Header {
-    pub(super) dimension: usize,
-    pub(super) metric: Metric,
-    pub(super) element: Element,
-    pub(super) kind: SegmentKind,
+pub(crate) struct Header {
+    pub(crate) dimension: usize,
+    pub(crate) metric: Metric,
+    pub(crate) element: Element,
+    pub(crate) kind: SegmentKind,
     /// Seed of the rotation of the codes.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// Drawn when the file is written.
-    pub(super) identity: u64,
+    pub(crate) identity: u64,
 }
 
 /// Why a header cannot be used.
-pub(super) enum HeaderError {
+pub(crate) enum HeaderError {
     Malformed(Malformed),
     /// Written by a newer version: this one.
     Version(u32),
@@ -106,7 +105,7 @@ impl From<Malformed> for HeaderError {
 }
 
 impl Header {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER + CHECKSUM_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -121,7 +120,7 @@ impl Header {
     }
 
     /// Reads a header whose checksum is not known to be right, for the identity in it.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
         let (magic, rest) = take::<8>(bytes)?;
         if &magic != MAGIC {
             return Err(Malformed("it does not begin as a segment").into());
@@ -149,28 +148,28 @@ impl Header {
     }
 
     /// Dimensions of a rotated vector: those of the codes and of the centroids.
-    pub(super) fn padded(&self) -> usize {
+    pub(crate) fn padded(&self) -> usize {
         self.dimension.next_multiple_of(64)
     }
 
     /// What the numbers are for a codec.
-    pub(super) fn codec_kind(&self) -> Kind {
+    pub(crate) fn codec_kind(&self) -> Kind {
         self.element.into()
     }
 
     /// Bytes of the posting of a leaf, with its checksum.
-    pub(super) fn posting_bytes(&self, rows: u32) -> usize {
+    pub(crate) fn posting_bytes(&self, rows: u32) -> usize {
         let blocks = (rows as usize).div_ceil(BLOCK);
         blocks * self.posting_block_bytes() + CHECKSUM_BYTES
     }
 
     /// Bytes of 32 codes with their factors.
-    pub(super) fn posting_block_bytes(&self) -> usize {
+    pub(crate) fn posting_block_bytes(&self) -> usize {
         block_bytes(self.padded())
     }
 
     /// Bytes of a row block at most, with its checksum.
-    pub(super) fn row_block_bytes_max(&self) -> usize {
+    pub(crate) fn row_block_bytes_max(&self) -> usize {
         let keys = 4 * (COLUMN_HEAD + 8 * BLOCK_ROWS);
         let vectors = HEAD + BLOCK_ROWS * self.dimension * self.element.bytes();
         keys + vectors + CHECKSUM_BYTES
@@ -179,16 +178,16 @@ impl Header {
 
 /// Where meta is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Footer {
-    pub(super) identity: u64,
-    pub(super) meta_number: u64,
+pub(crate) struct Footer {
+    pub(crate) identity: u64,
+    pub(crate) meta_number: u64,
     /// Length of the meta block with its checksum; it ends where the footer begins.
-    pub(super) meta_bytes: u64,
-    pub(super) file_bytes: u64,
+    pub(crate) meta_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 impl Footer {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER + CHECKSUM_BYTES);
         out.extend_from_slice(FOOTER_MAGIC);
         for word in [self.identity, self.meta_number, self.meta_bytes, self.file_bytes] {
@@ -197,7 +196,7 @@ impl Footer {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Footer, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Footer, Malformed> {
         let (magic, rest) = take::<8>(bytes)?;
         if &magic != FOOTER_MAGIC {
             return Err(Malformed("it does not end as a segment: torn, or not ours"));
@@ -212,40 +211,40 @@ impl Footer {
 
 /// A leaf in the directory.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct LeafEntry {
-    pub(super) rows: u32,
+pub(crate) struct LeafEntry {
+    pub(crate) rows: u32,
     /// Largest distance (not squared) of a row to the centroid. 0 in a flat segment.
-    pub(super) reach: f32,
+    pub(crate) reach: f32,
     /// Coordinate `i` of the centroid, rotated, is `low + step · steps[i]`. Codes refer to it.
-    pub(super) low: f32,
-    pub(super) step: f32,
+    pub(crate) low: f32,
+    pub(crate) step: f32,
     /// `padded` bytes; none in a flat segment.
-    pub(super) steps: Box<[u8]>,
+    pub(crate) steps: Box<[u8]>,
 }
 
 /// What an id block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IdEntry {
+pub(crate) struct IdEntry {
     /// Smallest id of the block.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// Length with its checksum.
-    pub(super) bytes: u32,
+    pub(crate) bytes: u32,
 }
 
 /// Everything that is kept in memory of an open segment, but for the codes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Meta {
-    pub(super) rows: u64,
-    pub(super) digest: u128,
-    pub(super) codes: (u64, u64),
-    pub(super) leaves: Vec<LeafEntry>,
+pub(crate) struct Meta {
+    pub(crate) rows: u64,
+    pub(crate) digest: u128,
+    pub(crate) codes: (u64, u64),
+    pub(crate) leaves: Vec<LeafEntry>,
     /// Lengths with checksums.
-    pub(super) row_blocks: Vec<u32>,
-    pub(super) id_blocks: Vec<IdEntry>,
+    pub(crate) row_blocks: Vec<u32>,
+    pub(crate) id_blocks: Vec<IdEntry>,
 }
 
 impl Meta {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.rows.to_le_bytes());
         out.extend_from_slice(&self.digest.to_le_bytes());
@@ -271,7 +270,7 @@ impl Meta {
 
     /// Reads a meta block and holds its counts against each other and against its length, before
     /// memory is taken for them.
-    pub(super) fn decode(header: &Header, bytes: &[u8]) -> Result<Meta, Malformed> {
+    pub(crate) fn decode(header: &Header, bytes: &[u8]) -> Result<Meta, Malformed> {
         let (rows, rest) = u64_of(bytes)?;
         let (digest, rest) = take::<16>(rest)?;
         let (code_min, rest) = u64_of(rest)?;
@@ -357,7 +356,7 @@ impl LeafEntry {
 }
 
 /// Appends the keys of a row block; the coded vectors follow them.
-pub(super) fn put_keys(out: &mut Vec<u8>, keys: &[RowKey]) {
+pub(crate) fn put_keys(out: &mut Vec<u8>, keys: &[RowKey]) {
     column::put(out, keys.iter().map(|key| key.id));
     column::put(out, keys.iter().map(|key| key.version));
     column::put(out, keys.iter().map(|key| key.code));
@@ -365,18 +364,18 @@ pub(super) fn put_keys(out: &mut Vec<u8>, keys: &[RowKey]) {
 }
 
 /// A row block in the bytes of its payload.
-pub(super) struct RowBlock<'a> {
+pub(crate) struct RowBlock<'a> {
     ids: Column<'a>,
     versions: Column<'a>,
     codes: Column<'a>,
     shards: Column<'a>,
     /// What a codec decodes.
-    pub(super) vectors: &'a [u8],
+    pub(crate) vectors: &'a [u8],
 }
 
 impl<'a> RowBlock<'a> {
     /// * `rows`: what the directory says.
-    pub(super) fn decode(bytes: &'a [u8], rows: usize) -> Result<RowBlock<'a>, Malformed> {
+    pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<RowBlock<'a>, Malformed> {
         let (ids, rest) = Column::read(bytes, rows)?;
         let (versions, rest) = Column::read(rest, rows)?;
         let (codes, rest) = Column::read(rest, rows)?;
@@ -384,7 +383,7 @@ impl<'a> RowBlock<'a> {
         Ok(RowBlock { ids, versions, codes, shards, vectors })
     }
 
-    pub(super) fn key(&self, row: usize) -> RowKey {
+    pub(crate) fn key(&self, row: usize) -> RowKey {
         RowKey {
             id: self.ids.get(row),
             version: self.versions.get(row),
@@ -396,14 +395,14 @@ impl<'a> RowBlock<'a> {
 
 /// A row as the id area knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct IdRow {
-    pub(super) id: u64,
-    pub(super) version: u64,
-    pub(super) row: u32,
+pub(crate) struct IdRow {
+    pub(crate) id: u64,
+    pub(crate) version: u64,
+    pub(crate) row: u32,
 }
 
 /// The payload of an id block.
-pub(super) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
+pub(crate) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
     let mut out = Vec::new();
     column::put(&mut out, rows.iter().map(|row| row.id));
     column::put(&mut out, rows.iter().map(|row| row.version));
@@ -412,7 +411,7 @@ pub(super) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
 }
 
 /// An id block in the bytes of its payload.
-pub(super) struct IdBlock<'a> {
+pub(crate) struct IdBlock<'a> {
     rows: usize,
     ids: Column<'a>,
     versions: Column<'a>,
@@ -420,7 +419,7 @@ pub(super) struct IdBlock<'a> {
 }
 
 impl<'a> IdBlock<'a> {
-    pub(super) fn decode(bytes: &'a [u8], rows: usize) -> Result<IdBlock<'a>, Malformed> {
+    pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<IdBlock<'a>, Malformed> {
         let (ids, rest) = Column::read(bytes, rows)?;
         let (versions, rest) = Column::read(rest, rows)?;
         let (numbers, rest) = Column::read(rest, rows)?;
@@ -430,13 +429,13 @@ impl<'a> IdBlock<'a> {
         Ok(IdBlock { rows, ids, versions, numbers })
     }
 
-    pub(super) fn get(&self, at: usize) -> IdRow {
+    pub(crate) fn get(&self, at: usize) -> IdRow {
         let row = self.numbers.get(at) as u32;
         IdRow { id: self.ids.get(at), version: self.versions.get(at), row }
     }
 
     /// The row of an id.
-    pub(super) fn find(&self, id: u64) -> Option<IdRow> {
+    pub(crate) fn find(&self, id: u64) -> Option<IdRow> {
         let (mut low, mut high) = (0, self.rows);
         while low < high {
             let middle = (low + high) / 2;

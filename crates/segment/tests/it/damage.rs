@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use vstream_engine::segment::{Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch};
-use vstream_engine::{Element, Error, ErrorKind};
 use vstream_index::{Effort, Probe};
+use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
+use vstream_store::{Error, ErrorKind};
+use vstream_vector::Element;
 use vstream_vector::{SplitMix, TopK};
 
 use super::{memory, resident, settings, write};
@@ -26,7 +27,7 @@ fn use_all(bytes: &[u8], codes: Codes) -> Result<(), Error> {
 
 fn sample(kind: SegmentKind, tier: Tier, element: Element) -> Vec<u8> {
     let store = memory();
-    let settings = vstream_engine::segment::SegmentSettings { element, ..settings(20, kind, tier) };
+    let settings = vstream_segment::SegmentSettings { element, ..settings(20, kind, tier) };
     write(&store, "a.seg", settings, &[0..50, 50..55, 55..130], &row);
     let file = store.open("a.seg", Access::Cached).unwrap();
     file.read(Range { offset: 0, bytes: file.bytes() as usize }).unwrap().to_vec()

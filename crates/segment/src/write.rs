@@ -8,25 +8,24 @@
 //! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use vstream_index::{PinnedRows, RowKey};
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_quantize::Form;
 use vstream_store::blocks::{seal, Place, CHECKSUM_BYTES};
-use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS};
-use vstream_store::{FileWriter, Store};
+use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
+use vstream_store::{Error, ErrorKind, FileWriter, Store};
 use vstream_vector::{kernels, Element, Metric};
 
-use super::arrange::arrange;
-use super::format::{
+use crate::arrange::arrange;
+use crate::defect::{self, Defect};
+use crate::digest::row_digest;
+use crate::format::{
     encode_ids, put_keys, Footer, Header, IdEntry, IdRow, LeafEntry, Meta, FOOTER_NUMBER, ID_ROWS,
     ROWS_MAX, VERSION,
 };
-use super::rows::LeafRows;
-use crate::defect::{self, Defect};
-use crate::error::Error;
-use crate::settings::DIMENSION_MAX;
-use crate::snapshot::row_digest;
+use crate::rows::LeafRows;
 
 /// Rows that a leaf of rows without one gets at most.
 const LOOSE_LEAF_ROWS: usize = 384;
@@ -41,11 +40,11 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    pub(super) fn tag(self) -> u8 {
+    pub(crate) fn tag(self) -> u8 {
         self as u8
     }
 
-    pub(super) fn from_tag(tag: u8) -> Option<SegmentKind> {
+    pub(crate) fn from_tag(tag: u8) -> Option<SegmentKind> {
         [SegmentKind::Flat, SegmentKind::Cluster].into_iter().find(|kind| kind.tag() == tag)
     }
 }
@@ -92,6 +91,8 @@ pub struct SegmentSummary {
 
 /// Writes one segment. Dropped before [`SegmentWriter::finish`], it never was.
 pub struct SegmentWriter {
+    /// As messages name the file.
+    name: String,
     header: Header,
     policy: Policy,
     rotation: Rotation,
@@ -114,9 +115,9 @@ impl SegmentWriter {
     ) -> Result<SegmentWriter, Error> {
         let SegmentSettings { dimension, metric, element, kind, seed, identity, policy } = settings;
         if !(1..=DIMENSION_MAX).contains(&dimension) {
-            return Err(Error::invalid(format!(
-                "dimension is {dimension}: choose a value from 1 to {DIMENSION_MAX}"
-            )));
+            let what =
+                format!("dimension is {dimension}: choose a value from 1 to {DIMENSION_MAX}");
+            return Err(Error::new(ErrorKind::Invalid, store.describe(name), what));
         }
         let header = Header { dimension, metric, element, kind, seed, identity };
         let meta = Meta {
@@ -131,6 +132,7 @@ impl SegmentWriter {
             header,
             policy,
             rotation: Rotation::new(dimension, seed),
+            name: store.describe(name),
             out: store.create(name)?,
             number: 0,
             offset: 0,
@@ -156,7 +158,7 @@ impl SegmentWriter {
         let fits = rows.dimension == self.header.dimension
             && rows.numbers.element() == self.header.element;
         if !fits || self.meta.rows + n >= ROWS_MAX {
-            return Err(Error::invalid(
+            return Err(self.invalid(
                 "the rows of a leaf are not of their segment's element type and dimension, or \
                  the segment would have more than 2,147,483,647 rows: close it and begin another",
             ));
@@ -212,7 +214,7 @@ impl SegmentWriter {
         }
         self.ids.sort_unstable();
         if let Some(pair) = self.ids.windows(2).find(|pair| pair[0].id == pair[1].id) {
-            return Err(Error::invalid(format!(
+            return Err(self.invalid(format!(
                 "id {} came twice: a segment holds one row of an id",
                 pair[0].id
             )));
@@ -227,7 +229,7 @@ impl SegmentWriter {
         let meta_bytes = u64::from(self.append(self.meta.encode())?);
         let mut footer =
             Footer { identity: self.header.identity, meta_number, meta_bytes, file_bytes: 0 };
-        footer.file_bytes = self.offset + (super::format::FOOTER + CHECKSUM_BYTES) as u64;
+        footer.file_bytes = self.offset + (crate::format::FOOTER + CHECKSUM_BYTES) as u64;
         let mut bytes = footer.encode();
         seal(self.place(FOOTER_NUMBER), &mut bytes);
         self.out.append(&bytes)?;
@@ -239,8 +241,12 @@ impl SegmentWriter {
     }
 
     /// Bytes written so far.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.offset
+    }
+
+    fn invalid(&self, what: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::Invalid, &self.name, what)
     }
 
     fn place(&self, number: u64) -> Place {
@@ -249,10 +255,10 @@ impl SegmentWriter {
 
     /// Appends the next block; returns its length with its checksum.
     fn append(&mut self, mut payload: Vec<u8>) -> Result<u32, Error> {
-        make_way();
+        yield_to_queries();
         seal(self.place(self.number), &mut payload);
         let bytes = u32::try_from(payload.len()).map_err(|_| {
-            Error::invalid("a block of a segment is beyond 4 GiB: write smaller ones")
+            self.invalid("a block of a segment is beyond 4 GiB: write smaller ones")
         })?;
         self.out.append(&payload)?;
         self.number += 1;
@@ -297,12 +303,12 @@ impl SegmentWriter {
 /// Lets a query have the processor that this thread is on, if one waits for it. Segments are
 /// written in the background, and a thread that runs is left its time slice of some milliseconds,
 /// whoever is more urgent.
-pub(crate) fn make_way() {
+pub fn yield_to_queries() {
     std::thread::yield_now();
 }
 
 /// Which estimate the codes of a metric give.
-pub(super) fn form_of(metric: Metric) -> Form {
+pub(crate) fn form_of(metric: Metric) -> Form {
     match metric {
         Metric::L2 | Metric::Cosine => Form::L2,
         Metric::InnerProduct => Form::InnerProduct,
@@ -325,7 +331,7 @@ impl LeafEntry {
     }
 
     /// Writes the rounded centroid to `out`.
-    pub(super) fn centroid(&self, out: &mut [f32]) {
+    pub(crate) fn centroid(&self, out: &mut [f32]) {
         let steps = out.iter_mut().zip(&self.steps);
         steps.for_each(|(x, &steps)| *x = self.low + self.step * f32::from(steps));
     }

@@ -1,10 +1,11 @@
 //! What a reader sees of a segment at its moment, and what reading it costs.
 
-use vstream_engine::segment::{Deletes, SegmentKind, SegmentScratch, SegmentWriter};
-use vstream_engine::{Element, ErrorKind};
 use vstream_index::{Effort, Probe, VectorRef};
+use vstream_segment::{Deletes, SegmentKind, SegmentScratch, SegmentWriter};
 use vstream_store::codec::Tier;
+use vstream_store::ErrorKind;
 use vstream_store::{ErrorKind as StoreErrorKind, Store};
+use vstream_vector::Element;
 use vstream_vector::TopK;
 
 use super::{key, memory, on_demand, open, resident, settings, write};
@@ -13,11 +14,7 @@ fn row(id: u64) -> Vec<f32> {
     (0..16).map(|d| ((id * 37 + d * 11) % 101) as f32).collect()
 }
 
-fn nearest(
-    view: vstream_engine::segment::SegmentView<'_>,
-    query: &[f32],
-    effort: Effort,
-) -> Vec<u64> {
+fn nearest(view: vstream_segment::SegmentView<'_>, query: &[f32], effort: Effort) -> Vec<u64> {
     let mut top = TopK::new(3);
     let probe = Probe { vector: query, k: 3, effort };
     view.search(&probe, &mut SegmentScratch::new(), &mut top).unwrap();
@@ -100,12 +97,12 @@ fn bad_rows_are_refused_and_leave_no_file() {
     let store = memory();
     let settings = settings(16, SegmentKind::Flat, Tier::Hot);
     let mut writer = SegmentWriter::create(&store, "a.seg", settings).unwrap();
-    let mut leaf = vstream_engine::segment::LeafRows::new(Element::U8, 16);
+    let mut leaf = vstream_segment::LeafRows::new(Element::U8, 16);
     leaf.push(key(1), VectorRef::U8(&[0; 16]));
     assert_eq!(writer.leaf(&leaf).unwrap_err().kind(), ErrorKind::Invalid);
     drop(writer);
     let mut writer = SegmentWriter::create(&store, "b.seg", settings).unwrap();
-    let mut leaf = vstream_engine::segment::LeafRows::new(Element::F32, 16);
+    let mut leaf = vstream_segment::LeafRows::new(Element::F32, 16);
     leaf.push(key(1), VectorRef::F32(&[0.0; 16]));
     leaf.push(key(1), VectorRef::F32(&[1.0; 16]));
     writer.leaf(&leaf).unwrap();

@@ -10,11 +10,14 @@
 //! 4. Rows of a segment never change; [`Deletes`] says from which sequence on they are gone.
 //!
 //! The bytes are described in docs/design/format.md; `format.rs` is their home.
+#![forbid(unsafe_code)]
 
 mod arrange;
 mod codes;
 mod column;
+mod defect;
 mod deletes;
+mod digest;
 mod format;
 mod rank;
 mod read;
@@ -24,14 +27,17 @@ mod search;
 mod take;
 mod write;
 
-pub(crate) use arrange::arrange;
+pub use arrange::arrange;
+#[cfg(feature = "defects")]
+pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use deletes::Deletes;
-pub(crate) use format::rows_max;
-pub(crate) use rank::RotatedQuery;
+pub use digest::row_digest;
+pub use format::rows_max;
+pub use rank::RotatedQuery;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use scan::BlockReport;
-pub(crate) use search::Visit;
-pub use search::{SegmentScratch, SegmentView};
-pub(crate) use write::make_way;
-pub use write::{write_pinned, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};
+pub use search::{SegmentScratch, SegmentView, Visit};
+pub use write::{
+    write_pinned, yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
+};

@@ -11,18 +11,18 @@ macro_rules! numbers {
     ($($variant:ident($number:ty)),*) => {
         /// Numbers of rows, row-major.
         #[derive(Clone, Debug)]
-        pub(super) enum Numbers {
+        pub(crate) enum Numbers {
             $($variant(Vec<$number>)),*
         }
 
         impl Numbers {
-            pub(super) fn new(element: Element) -> Numbers {
+            pub(crate) fn new(element: Element) -> Numbers {
                 match element {
                     $(Element::$variant => Numbers::$variant(Vec::new()),)*
                 }
             }
 
-            pub(super) fn element(&self) -> Element {
+            pub(crate) fn element(&self) -> Element {
                 match self {
                     $(Numbers::$variant(_) => Element::$variant,)*
                 }
@@ -47,7 +47,7 @@ macro_rules! numbers {
                 }
             }
 
-            pub(super) fn row(&self, row: usize, dimension: usize) -> VectorRef<'_> {
+            pub(crate) fn row(&self, row: usize, dimension: usize) -> VectorRef<'_> {
                 let range = row * dimension..(row + 1) * dimension;
                 match self {
                     $(Numbers::$variant(x) => VectorRef::$variant(&x[range]),)*
@@ -55,7 +55,7 @@ macro_rules! numbers {
             }
 
             /// Appends the block of some rows to `out`.
-            pub(super) fn encode(
+            pub(crate) fn encode(
                 &self,
                 rows: Range<usize>,
                 shape: Shape,
@@ -70,7 +70,7 @@ macro_rules! numbers {
             }
 
             /// Takes some rows of a block in place of what was held.
-            pub(super) fn decode(
+            pub(crate) fn decode(
                 &mut self,
                 bytes: &[u8],
                 rows: Range<usize>,
@@ -93,9 +93,9 @@ numbers!(F32(f32), F16(F16), Bf16(Bf16), U8(u8), I8(i8));
 /// Rows of one leaf: keys and vectors of one element type and dimension.
 #[derive(Clone, Debug)]
 pub struct LeafRows {
-    pub(super) dimension: usize,
-    pub(super) keys: Vec<RowKey>,
-    pub(super) numbers: Numbers,
+    pub(crate) dimension: usize,
+    pub(crate) keys: Vec<RowKey>,
+    pub(crate) numbers: Numbers,
 }
 
 impl LeafRows {
@@ -132,12 +132,12 @@ impl LeafRows {
     }
 
     /// The key of a row that was added.
-    pub(crate) fn key(&self, row: usize) -> RowKey {
+    pub fn key(&self, row: usize) -> RowKey {
         self.keys[row]
     }
 
     /// The vector of a row that was added.
-    pub(crate) fn vector(&self, row: usize) -> VectorRef<'_> {
+    pub fn vector(&self, row: usize) -> VectorRef<'_> {
         self.numbers.row(row, self.dimension)
     }
 }

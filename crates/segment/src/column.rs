@@ -4,10 +4,10 @@
 //! u64 least | u8 width, 0..=8 | rows x width bytes
 //! ```
 
-use super::format::{take, Malformed};
+use crate::format::{take, Malformed};
 
 /// Appends a column.
-pub(super) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) {
+pub(crate) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) {
     let (least, most) =
         values.clone().fold((u64::MAX, 0), |(least, most), x| (least.min(x), most.max(x)));
     let least = least.min(most);
@@ -21,7 +21,7 @@ pub(super) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) 
 
 /// A column in the bytes of a block.
 #[derive(Clone, Copy)]
-pub(super) struct Column<'a> {
+pub(crate) struct Column<'a> {
     least: u64,
     width: usize,
     above: &'a [u8],
@@ -29,7 +29,7 @@ pub(super) struct Column<'a> {
 
 impl<'a> Column<'a> {
     /// Reads a column of `n` values; returns it and the bytes after it.
-    pub(super) fn read(bytes: &'a [u8], n: usize) -> Result<(Column<'a>, &'a [u8]), Malformed> {
+    pub(crate) fn read(bytes: &'a [u8], n: usize) -> Result<(Column<'a>, &'a [u8]), Malformed> {
         let (least, rest) = take::<8>(bytes)?;
         let ([width], rest) = take::<1>(rest)?;
         let width = usize::from(width);
@@ -43,7 +43,7 @@ impl<'a> Column<'a> {
 
     /// The value of a row that the column has.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> u64 {
+    pub(crate) fn get(&self, row: usize) -> u64 {
         let mut word = [0u8; 8];
         word[..self.width].copy_from_slice(&self.above[row * self.width..][..self.width]);
         // Only damage makes it wrap.

@@ -9,20 +9,19 @@ use vstream_quantize::scalar8::Centroids;
 use vstream_store::blocks::{unseal, Address, Block, BlockReader, Place, CHECKSUM_BYTES};
 use vstream_store::codec::{Shape, BLOCK_ROWS};
 use vstream_store::{
-    Access, Buffer, Cache, Error as StoreError, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
+    Access, Buffer, Cache, Error, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
 };
 use vstream_vector::{kernels, Element, Metric};
 
-use super::codes::Part;
-use super::format::{
+use crate::codes::Part;
+use crate::format::{
     Footer, Header, HeaderError, IdBlock, IdRow, Meta, FOOTER, FOOTER_NUMBER, HEADER, ID_ROWS,
     VERSION,
 };
-use super::write::SegmentKind;
-use crate::error::Error;
+use crate::write::SegmentKind;
 
 /// Blocks that are asked for together when a whole area is read.
-pub(super) const BLOCKS_AHEAD: usize = 128;
+pub(crate) const BLOCKS_AHEAD: usize = 128;
 
 /// Where the codes of an open segment are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +90,7 @@ impl ReadAt for Counted {
         self.file.bytes()
     }
 
-    fn read(&self, range: Range) -> Result<Buffer, StoreError> {
+    fn read(&self, range: Range) -> Result<Buffer, Error> {
         self.count(&[range]);
         self.file.read(range)
     }
@@ -100,35 +99,35 @@ impl ReadAt for Counted {
         self.file.waits()
     }
 
-    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, StoreError> {
+    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         self.count(ranges);
         self.file.read_many(ranges)
     }
 }
 
 /// Where a leaf is, and how far it reaches.
-pub(super) struct LeafPlace {
-    pub(super) rows: u32,
-    pub(super) reach: f32,
-    pub(super) first_row: u32,
-    pub(super) first_block: u32,
+pub(crate) struct LeafPlace {
+    pub(crate) rows: u32,
+    pub(crate) reach: f32,
+    pub(crate) first_row: u32,
+    pub(crate) first_block: u32,
     /// Offset of its posting.
-    pub(super) posting: u64,
+    pub(crate) posting: u64,
     low: f32,
     step: f32,
     /// Length of the centroid.
-    pub(super) length: f32,
+    pub(crate) length: f32,
 }
 
 /// An open segment: immutable, shared by any number of readers.
 pub struct Segment {
-    pub(super) header: Header,
-    pub(super) rotation: Rotation,
-    pub(super) leaves: Vec<LeafPlace>,
+    pub(crate) header: Header,
+    pub(crate) rotation: Rotation,
+    pub(crate) leaves: Vec<LeafPlace>,
     /// Centroids as they are stored, `padded` steps each; none in a flat segment.
     steps: Vec<u8>,
     /// The same, for ranking.
-    pub(super) centroids: Option<Centroids>,
+    pub(crate) centroids: Option<Centroids>,
     /// Offsets of the row blocks, and the end of the last.
     row_blocks: Vec<u64>,
     /// Smallest id and offset of the id blocks, then the end of the last.
@@ -137,11 +136,11 @@ pub struct Segment {
     digest: u128,
     codes: (u64, u64),
     /// Codes and factors, part by part.
-    pub(super) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Through the cache.
-    pub(super) blocks: BlockReader,
+    pub(crate) blocks: BlockReader,
     /// Past the cache, for walks over everything.
-    pub(super) passing: BlockReader,
+    pub(crate) passing: BlockReader,
     counted: Arc<Counted>,
 }
 
@@ -196,7 +195,8 @@ impl Segment {
             _ => Path::new("."),
         };
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-            Error::invalid(format!("{} is no name of a segment: give a file", path.display()))
+            let file = path.display().to_string();
+            Error::new(ErrorKind::Invalid, file, "is no name of a segment: give a file")
         })?;
         let store = FileStore::open_dir(folder, Syncing::Off)?;
         Segment::open(store.open(name, Access::Cached)?, options)
@@ -279,7 +279,7 @@ impl Segment {
     }
 
     /// What no other file ever had.
-    pub(crate) fn identity(&self) -> u64 {
+    pub fn identity(&self) -> u64 {
         self.header.identity
     }
 
@@ -337,11 +337,11 @@ impl Segment {
         }
     }
 
-    pub(super) fn id_blocks(&self) -> usize {
+    pub(crate) fn id_blocks(&self) -> usize {
         self.ids.len() - 1
     }
 
-    pub(super) fn id_address(&self, at: usize) -> Address {
+    pub(crate) fn id_address(&self, at: usize) -> Address {
         let postings = self.centroids.as_ref().map_or(0, |_| self.leaves.len());
         Address {
             number: (1 + self.row_blocks() + postings + at) as u64,
@@ -350,19 +350,19 @@ impl Segment {
         }
     }
 
-    pub(super) fn id_block<'a>(&self, at: usize, block: &'a [u8]) -> Result<IdBlock<'a>, Error> {
+    pub(crate) fn id_block<'a>(&self, at: usize, block: &'a [u8]) -> Result<IdBlock<'a>, Error> {
         let rows = (self.rows as usize - at * ID_ROWS).min(ID_ROWS);
         IdBlock::decode(block, rows).map_err(|what| self.corrupt(self.ids[at].1, what))
     }
 
     /// Address of a row block.
-    pub(super) fn row_block(&self, block: u32) -> Address {
+    pub(crate) fn row_block(&self, block: u32) -> Address {
         let (from, to) = (self.row_blocks[block as usize], self.row_blocks[block as usize + 1]);
         Address { number: 1 + u64::from(block), offset: from, bytes: (to - from) as usize }
     }
 
     /// Address of the posting of a leaf of a cluster segment.
-    pub(super) fn posting(&self, leaf: u32) -> Address {
+    pub(crate) fn posting(&self, leaf: u32) -> Address {
         let place = &self.leaves[leaf as usize];
         Address {
             number: (1 + self.row_blocks() + leaf as usize) as u64,
@@ -372,7 +372,7 @@ impl Segment {
     }
 
     /// Writes the centroid that the codes of a leaf refer to.
-    pub(super) fn centroid(&self, leaf: u32, out: &mut [f32]) {
+    pub(crate) fn centroid(&self, leaf: u32, out: &mut [f32]) {
         let (place, padded) = (&self.leaves[leaf as usize], out.len());
         let steps = &self.steps[leaf as usize * padded..][..padded];
         let pairs = out.iter_mut().zip(steps);
@@ -380,12 +380,12 @@ impl Segment {
     }
 
     /// What a codec must know of the vectors.
-    pub(super) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         Shape { kind: self.header.codec_kind(), dimension: self.header.dimension }
     }
 
-    pub(super) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        StoreError::corrupt(self.counted.name(), offset, what).into()
+    pub(crate) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
+        Error::corrupt(self.counted.name(), offset, what)
     }
 }
 
@@ -394,7 +394,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
     let (name, length) = (file.name(), file.bytes());
     let head = HEADER + CHECKSUM_BYTES;
     let foot = FOOTER + CHECKSUM_BYTES;
-    let corrupt = |offset, what: &str| Error::from(StoreError::corrupt(name, offset, what));
+    let corrupt = |offset, what: &str| Error::corrupt(name, offset, what);
     if length < (head + foot) as u64 {
         return Err(corrupt(0, "too short for a segment: torn, or not ours"));
     }
@@ -408,7 +408,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
         Err(HeaderError::Malformed(what)) => return Err(corrupt(0, what.0)),
         Err(HeaderError::Version(version)) => {
             let what = format!("segment version {version}, this one reads {VERSION}: use a newer");
-            return Err(StoreError::new(ErrorKind::Unsupported, name, what).into());
+            return Err(Error::new(ErrorKind::Unsupported, name, what));
         }
     };
     let place = |number| Place { file: header.identity, number, version: VERSION };

@@ -10,9 +10,9 @@ use vstream_quantize::rabitq::QueryTable;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::read::Segment;
-use super::search::{SegmentView, Visit};
-use super::write::form_of;
+use crate::read::Segment;
+use crate::search::{SegmentView, Visit};
+use crate::write::form_of;
 
 /// `sqrt(2 ln 256)`: what the largest product of 256 random residuals with a query has in
 /// deviations, as in `vstream-index`.
@@ -20,15 +20,15 @@ const LARGEST: f32 = 3.33;
 
 /// A query as the codes of all segments see it that have the same rotation.
 #[derive(Default)]
-pub(crate) struct RotatedQuery {
-    pub(super) rotated: Vec<f32>,
-    pub(super) table: QueryTable,
+pub struct RotatedQuery {
+    pub(crate) rotated: Vec<f32>,
+    pub(crate) table: QueryTable,
     length: f32,
 }
 
 impl RotatedQuery {
     /// Rotates `query` as the codes of `segment` are.
-    pub(crate) fn rotate(&mut self, segment: &Segment, query: &[f32]) {
+    pub fn rotate(&mut self, segment: &Segment, query: &[f32]) {
         self.rotated.resize(segment.rotation.padded(), 0.0);
         segment.rotation.apply(query, &mut self.rotated);
         self.table.build(&self.rotated);
@@ -38,16 +38,16 @@ impl RotatedQuery {
 
 /// A leaf that may be visited.
 #[derive(Clone, Copy)]
-pub(super) struct Ranked {
-    pub(super) cost: f32,
+pub(crate) struct Ranked {
+    pub(crate) cost: f32,
     /// Distance of the query to the centroid, the constant of the leaf's estimates.
-    pub(super) base: f32,
-    pub(super) leaf: u32,
+    pub(crate) base: f32,
+    pub(crate) leaf: u32,
 }
 
 impl Segment {
     /// What rotates its vectors: equal for segments of one seed and dimension.
-    pub(crate) fn rotation_seed(&self) -> u64 {
+    pub fn rotation_seed(&self) -> u64 {
         self.header.seed
     }
 
@@ -64,7 +64,7 @@ impl Segment {
     }
 
     /// What `radius`, a distance of the metric, says of leaves, for a query of this norm.
-    pub(super) fn radius_bound(&self, length: f32, radius: f32) -> RadiusBound {
+    pub(crate) fn radius_bound(&self, length: f32, radius: f32) -> RadiusBound {
         let (metric, element, dimension) = (self.metric(), self.element(), self.dimension());
         let settings = IndexSettings { metric, element, dimension, seed: self.header.seed };
         RadiusBound::new(settings, length, radius)
@@ -73,7 +73,7 @@ impl Segment {
     /// False only if no row of a leaf can be within the radius of `bound`.
     ///
     /// * `gap`: distance of the query to the centroid, not squared.
-    pub(super) fn may_hold(&self, leaf: u32, gap: f32, bound: &RadiusBound) -> bool {
+    pub(crate) fn may_hold(&self, leaf: u32, gap: f32, bound: &RadiusBound) -> bool {
         bound.may_hold(gap, self.leaves[leaf as usize].reach)
     }
 }
@@ -81,7 +81,7 @@ impl Segment {
 impl SegmentView<'_> {
     /// Begins a visit: adds what each leaf seems to cost to `costs`, in no order; none of a flat
     /// segment. [`SegmentView::rank`] goes on.
-    pub(crate) fn estimate(&self, query: &RotatedQuery, visit: &mut Visit, costs: &mut Vec<f32>) {
+    pub fn estimate(&self, query: &RotatedQuery, visit: &mut Visit, costs: &mut Vec<f32>) {
         let segment = self.segment;
         let Visit { scan, estimates, ranked, length, .. } = visit;
         ranked.clear();
@@ -99,13 +99,7 @@ impl SegmentView<'_> {
 
     /// Keeps the leaves that seem to cost `bound` at most, the nearest first by what they really
     /// cost; adds that to `costs`.
-    pub(crate) fn rank(
-        &self,
-        query: &RotatedQuery,
-        bound: f32,
-        visit: &mut Visit,
-        costs: &mut Vec<f32>,
-    ) {
+    pub fn rank(&self, query: &RotatedQuery, bound: f32, visit: &mut Visit, costs: &mut Vec<f32>) {
         let segment = self.segment;
         let Visit { centroid, ranked, .. } = visit;
         ranked.retain(|leaf| leaf.cost.total_cmp(&bound).is_le());
@@ -121,7 +115,7 @@ impl SegmentView<'_> {
     }
 
     /// Ranks the `probes` nearest leaves.
-    pub(super) fn rank_nearest(&self, query: &RotatedQuery, probes: usize, visit: &mut Visit) {
+    pub(crate) fn rank_nearest(&self, query: &RotatedQuery, probes: usize, visit: &mut Visit) {
         let mut costs = Vec::new();
         self.estimate(query, visit, &mut costs);
         let probes = probes.max(1);
@@ -136,7 +130,7 @@ impl SegmentView<'_> {
 
     /// Leaves out the leaves that cannot hold a row within `radius`, a distance of the metric, and
     /// those after the first `leaves`; returns how many of these are left.
-    pub(crate) fn cut(&self, leaves: usize, radius: f32, visit: &mut Visit) -> usize {
+    pub fn cut(&self, leaves: usize, radius: f32, visit: &mut Visit) -> usize {
         visit.ranked.truncate(leaves);
         if radius < f32::INFINITY {
             let bound = self.segment.radius_bound(visit.length, radius);

@@ -51,7 +51,7 @@ impl Deletes {
     }
 
     /// Shows every mark, row and sequence, in the order of the rows.
-    pub(crate) fn for_each_mark(&self, visit: &mut dyn FnMut(u32, u64)) {
+    pub fn for_each_mark(&self, visit: &mut dyn FnMut(u32, u64)) {
         for (at, chunk) in self.chunks.iter().enumerate() {
             let Some(chunk) = chunk.get() else { continue };
             for (mark, row) in chunk.iter().zip((at * CHUNK) as u32..self.rows) {

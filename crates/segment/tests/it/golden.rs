@@ -1,15 +1,15 @@
 //! Segments that were committed with version 1 of the format: still read, still written the same.
 
-use vstream_engine::segment::{Deletes, SegmentKind, SegmentSettings};
-use vstream_engine::Element;
 use vstream_index::VectorRef;
+use vstream_segment::{Deletes, SegmentKind, SegmentSettings};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
+use vstream_vector::Element;
 
 use super::{key, memory, open, resident, settings, write};
 
-const CLUSTER: &[u8] = include_bytes!("../../fixtures/cluster-v1.seg");
-const FLAT: &[u8] = include_bytes!("../../fixtures/flat-v1.seg");
+const CLUSTER: &[u8] = include_bytes!("../fixtures/cluster-v1.seg");
+const FLAT: &[u8] = include_bytes!("../fixtures/flat-v1.seg");
 
 /// Whole numbers, decimals, and one number that is neither.
 fn row(id: u64) -> Vec<f32> {

@@ -7,14 +7,14 @@ mod moments;
 
 use std::sync::Arc;
 
-use vstream_engine::segment::{
+use vstream_index::{RowKey, VectorBuffer};
+use vstream_segment::{
     Codes, LeafRows, OpenOptions, Segment, SegmentKind, SegmentSettings, SegmentSummary,
     SegmentWriter,
 };
-use vstream_engine::{Element, Metric};
-use vstream_index::{RowKey, VectorBuffer};
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Access, Cache, FileStore, Memory, Store, Syncing};
+use vstream_vector::{Element, Metric};
 
 /// A store in memory.
 fn memory() -> FileStore {

@@ -11,14 +11,14 @@ use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::BLOCK;
 use vstream_store::blocks::Address;
 
-use super::read::{LeafPlace, Segment, BLOCKS_AHEAD};
-use crate::error::Error;
+use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
+use vstream_store::Error;
 
 /// Leaves of a part: some 40 KiB of codes at 128 dimensions.
 const PART_LEAVES: usize = 8;
 
 /// The codes of some leaves.
-pub(super) struct Part {
+pub(crate) struct Part {
     /// Block by block as the row blocks are; `None` while they are read on demand.
     codes: ArcSwapOption<Vec<u8>>,
     /// Their length.
@@ -28,7 +28,7 @@ pub(super) struct Part {
 }
 
 /// Codes of one leaf in memory.
-pub(super) struct HeldCodes {
+pub(crate) struct HeldCodes {
     part: Arc<Vec<u8>>,
     /// Where those of the leaf begin.
     from: usize,
@@ -36,23 +36,23 @@ pub(super) struct HeldCodes {
 
 impl HeldCodes {
     /// The codes of the leaf, and those behind it.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.part[self.from..]
     }
 }
 
 /// What is known of a part from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartState {
+pub struct PartState {
     /// Length of its codes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// True if they are in memory.
-    pub(crate) is_held: bool,
+    pub is_held: bool,
 }
 
 impl Segment {
     /// Parts of as many leaves each, none in memory.
-    pub(super) fn make_parts(&self) -> Vec<Part> {
+    pub(crate) fn make_parts(&self) -> Vec<Part> {
         if self.centroids.is_none() {
             return Vec::new();
         }
@@ -67,29 +67,29 @@ impl Segment {
     }
 
     /// Parts of its codes; 0 for a flat segment.
-    pub(crate) fn parts(&self) -> usize {
+    pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
     /// A part, below [`Segment::parts`].
-    pub(crate) fn part(&self, part: usize) -> PartState {
+    pub fn part(&self, part: usize) -> PartState {
         let Part { codes, bytes, .. } = &self.parts[part];
         PartState { bytes: *bytes as u64, is_held: codes.load().is_some() }
     }
 
     /// Visits of leaves of a part since the last call.
-    pub(crate) fn take_visits(&self, part: usize) -> u32 {
+    pub fn take_visits(&self, part: usize) -> u32 {
         self.parts[part].visits.swap(0, Ordering::Relaxed)
     }
 
     /// Reads the codes of a part into memory. Errors: `Corrupt`, those of the store; nothing
     /// changed then.
-    pub(crate) fn hold_codes(&self, part: usize) -> Result<(), Error> {
+    pub fn hold_codes(&self, part: usize) -> Result<(), Error> {
         self.hold(part..part + 1)
     }
 
     /// Reads all codes into memory. Errors: as [`Segment::hold_codes`].
-    pub(super) fn hold_all(&self) -> Result<(), Error> {
+    pub(crate) fn hold_all(&self) -> Result<(), Error> {
         let together = BLOCKS_AHEAD / PART_LEAVES;
         let starts = (0..self.parts()).step_by(together);
         starts.map(|at| at..self.parts().min(at + together)).try_for_each(|parts| self.hold(parts))
@@ -110,12 +110,12 @@ impl Segment {
     }
 
     /// Reads the codes of a part on demand from now on.
-    pub(crate) fn release_codes(&self, part: usize) {
+    pub fn release_codes(&self, part: usize) {
         self.parts[part].codes.store(None);
     }
 
     /// The codes of a leaf, if they are in memory. Counts the visit.
-    pub(super) fn visit_codes(&self, leaf: u32) -> Option<HeldCodes> {
+    pub(crate) fn visit_codes(&self, leaf: u32) -> Option<HeldCodes> {
         let at = leaf as usize / PART_LEAVES;
         let part = &self.parts[at];
         part.visits.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Segment {
     }
 
     /// Bytes of codes in memory, and of those that are read on demand.
-    pub(crate) fn code_bytes(&self) -> (u64, u64) {
+    pub fn code_bytes(&self) -> (u64, u64) {
         (0..self.parts()).map(|part| self.part(part)).fold((0, 0), |(held, away), part| {
             if part.is_held {
                 (held + part.bytes, away)

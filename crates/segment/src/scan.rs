@@ -6,12 +6,12 @@ use vstream_index::{distance, RowKey, SearchStats, VectorRef};
 use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
 use vstream_vector::{Metric, Neighbor, SplitMix, TopK};
 
-use super::format::{IdRow, RowBlock, ID_ROWS};
-use super::read::{Segment, BLOCKS_AHEAD};
-use super::rows::Numbers;
-use super::search::SegmentView;
-use crate::error::Error;
-use crate::snapshot::row_digest;
+use crate::digest::row_digest;
+use crate::format::{IdRow, RowBlock, ID_ROWS};
+use crate::read::{Segment, BLOCKS_AHEAD};
+use crate::rows::Numbers;
+use crate::search::SegmentView;
+use vstream_store::Error;
 
 /// How a row block is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,18 +39,18 @@ impl fmt::Display for BlockReport {
 }
 
 /// A block on a walk.
-pub(super) struct Visited<'a> {
-    pub(super) leaf: u32,
-    pub(super) first_row: u32,
-    pub(super) rows: usize,
-    pub(super) block: RowBlock<'a>,
+pub(crate) struct Visited<'a> {
+    pub(crate) leaf: u32,
+    pub(crate) first_row: u32,
+    pub(crate) rows: usize,
+    pub(crate) block: RowBlock<'a>,
     offset: u64,
     bytes: usize,
 }
 
 impl Segment {
     /// Shows the row blocks of some leaves, in order; many are read at once, past the cache.
-    pub(super) fn for_each_block(
+    pub(crate) fn for_each_block(
         &self,
         leaves: impl Iterator<Item = u32>,
         visit: &mut dyn FnMut(Visited<'_>) -> Result<(), Error>,
@@ -85,7 +85,7 @@ impl Segment {
     }
 
     /// As [`Segment::for_each_block`], with every row decoded.
-    pub(super) fn for_each_decoded(
+    pub(crate) fn for_each_decoded(
         &self,
         leaves: impl Iterator<Item = u32>,
         visit: &mut dyn FnMut(&Visited<'_>, &Numbers),
@@ -165,7 +165,7 @@ impl Segment {
 impl Segment {
     /// Shows id, version and row number of every row, gone or not, in the order of the ids.
     /// Errors: `Corrupt`, those of the store.
-    pub(crate) fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) -> Result<(), Error> {
+    pub fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) -> Result<(), Error> {
         let all: Vec<usize> = (0..self.id_blocks()).collect();
         for blocks in all.chunks(BLOCKS_AHEAD) {
             let addresses: Vec<_> = blocks.iter().map(|&at| self.id_address(at)).collect();
@@ -189,7 +189,7 @@ impl Segment {
 
 impl SegmentView<'_> {
     /// Offers every visible row.
-    pub(crate) fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    pub fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
         let segment = self.segment;
         let mut stats = SearchStats { leaves: segment.leaves(), ..SearchStats::default() };
         self.for_each_visible(segment.all_leaves(), &mut |key, vector| {
@@ -249,12 +249,7 @@ impl SegmentView<'_> {
 
     /// Copies the vector of a living row of a leaf to `out`, one that `pick` chooses, and returns
     /// its id; `None` if none lives. Errors: `Corrupt`, those of the store.
-    pub(crate) fn sample(
-        &self,
-        leaf: u32,
-        pick: u64,
-        out: &mut Vec<f32>,
-    ) -> Result<Option<u64>, Error> {
+    pub fn sample(&self, leaf: u32, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
         let mut living = 0;
         let mut random = SplitMix(pick);
         let mut found = None;

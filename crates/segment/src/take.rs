@@ -7,29 +7,29 @@ use vstream_store::blocks::{Address, Block, BlockReader};
 use vstream_store::codec::{Decoder, BLOCK_ROWS};
 use vstream_store::Cache;
 
-use super::format::{RowBlock, VERSION};
-use super::read::Segment;
-use super::rows::Numbers;
-use crate::error::Error;
+use crate::format::{RowBlock, VERSION};
+use crate::read::Segment;
+use crate::rows::Numbers;
+use vstream_store::Error;
 
 /// Is shown the number, the key and the vector of rows.
-pub(crate) type Visit<'a> = dyn FnMut(u32, RowKey, VectorRef<'_>) + 'a;
+pub type Visit<'a> = dyn FnMut(u32, RowKey, VectorRef<'_>) + 'a;
 
 impl Segment {
     /// Writes the centroid of a leaf of a cluster segment, rotated, to `out`.
-    pub(crate) fn leaf_centroid(&self, leaf: usize, out: &mut Vec<f32>) {
+    pub fn leaf_centroid(&self, leaf: usize, out: &mut Vec<f32>) {
         out.resize(self.rotation.padded(), 0.0);
         self.centroid(leaf as u32, out);
     }
 
     /// Rotates a vector as centroids are rotated.
-    pub(crate) fn rotate(&self, vector: &[f32], out: &mut Vec<f32>) {
+    pub fn rotate(&self, vector: &[f32], out: &mut Vec<f32>) {
         out.resize(self.rotation.padded(), 0.0);
         self.rotation.apply(vector, out);
     }
 
     /// Shows the rows of a leaf. Errors: `Corrupt`, those of the store.
-    pub(crate) fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
+    pub fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
         let dimension = self.dimension();
         self.for_each_decoded(std::iter::once(leaf as u32), &mut |visited, numbers| {
             for row in 0..visited.rows {
@@ -40,13 +40,13 @@ impl Segment {
     }
 
     /// A reader of its blocks with a cache of its own.
-    pub(crate) fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
+    pub fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
         BlockReader::new(self.blocks.file().clone(), self.identity(), VERSION, Some(cache))
     }
 
     /// Shows some rows, given in ascending order, as `reader` reads them. Errors: `Corrupt`, those
     /// of the store.
-    pub(crate) fn for_each_of(
+    pub fn for_each_of(
         &self,
         rows: &[u32],
         reader: &BlockReader,
