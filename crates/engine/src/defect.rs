@@ -37,8 +37,10 @@ pub enum Defect {
     /// A group is acknowledged when it is handed to the log, which keeps it until the next one.
     GroupKeptBack,
     /// Codes in a segment stand one row beside their own.
+    #[cfg(feature = "defects")]
     CodesMisplaced,
     /// Approximate search in a segment finds rows that are gone.
+    #[cfg(feature = "defects")]
     DeadFound,
 }
 

@@ -6,13 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vstream_store::{FileStore, Syncing};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::engine::{Engine, Row, RowsOf};
+use crate::checkpoint::SharedState;
+use crate::durability::Journaling;
+use crate::engine::{Engine, RowsOf};
 use crate::error::Error;
-use crate::journal::{
-    self, Change, Commit, Directory, Journal, Journaling, Manifest, Replay, SegmentEntry,
-    SharedState,
-};
+use crate::journal::{Commit, Journal};
+use crate::recovery::{recover, Change, Replay};
+use crate::row::Row;
 use crate::settings::{IndexKind, Settings};
+use crate::tree::SegmentEntry;
+use crate::version::{Directory, Manifest};
 
 impl Engine {
     /// An empty engine that keeps its rows in `dir`, which is made if need be and locked.
@@ -125,7 +128,7 @@ impl Engine {
 
     /// Fills an empty engine from its files, and goes on writing to them.
     fn replay(&mut self, directory: Directory, manifest: Manifest) -> Result<(), Error> {
-        let recovered = journal::recover(&directory.store, &manifest, self)?;
+        let recovered = recover(&directory.store, &manifest, self)?;
         self.journal = Some(Journal::start(directory, manifest, recovered, &self.places)?);
         Ok(())
     }
@@ -235,7 +238,7 @@ impl Engine {
         let settings = manifest.settings.clone();
         let settings = Settings { index, memory, recall_guard: false, ..settings };
         let mut other = Engine::empty(settings)?;
-        journal::recover(&directory.store, &manifest, &mut other)?;
+        recover(&directory.store, &manifest, &mut other)?;
         let (mut taken, mut failed) = (0, None);
         other.pin().for_each_row(&mut |row| {
             if failed.is_none() && keep(row.shard) {

@@ -9,13 +9,17 @@ use vstream_store::{FileStore, Syncing};
 use vstream_vector::{Element, Metric};
 
 use crate::accept::{check_restored, check_row, normalise, refused};
+use crate::checkpoint::{Capture, Rows};
+use crate::durability::JournalStats;
 use crate::error::Error;
 use crate::guard::{Guard, RecallEstimate};
-use crate::journal::{check_not_collection, Capture, Journal, JournalStats, Rows};
-use crate::places::{Places, PlacesStats, Room};
+use crate::journal::Journal;
+use crate::layout::check_not_collection;
 use crate::reader::Reader;
+use crate::row::Row;
 use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
+use crate::tree::{Places, PlacesStats, Room};
 
 /// Writes between two waits while memory is full, or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
@@ -25,22 +29,6 @@ const SEGMENTS_SLOW: usize = 96;
 const SEGMENTS_SLOWEST: usize = 192;
 /// Waits at a time then: a second.
 const WAITS_SLOWEST: usize = 200;
-
-/// A record to be kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// The user's id.
-    pub id: u64,
-    /// Version; an upsert with an older one than is stored changes nothing.
-    pub version: u64,
-    /// Position on the routing line, kept for hand-over.
-    pub code: u64,
-    /// Virtual partition, an opaque key.
-    pub shard: u16,
-    /// `dimension` finite values that the element accepts ([`Element::accepts`]); not all zero under
-    /// cosine, and with a norm up to [`crate::NORM_MAX`] under the other metrics.
-    pub vector: &'a [f32],
-}
 
 /// Counts of an engine at one moment.
 #[derive(Clone, Debug, PartialEq)]

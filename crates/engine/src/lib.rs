@@ -5,38 +5,48 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod checkpoint;
+mod compaction;
 mod defect;
+mod durability;
 mod durable;
 mod engine;
 mod error;
 mod guard;
 mod handover;
 mod journal;
-mod places;
+mod layout;
 mod priority;
 mod reader;
 mod records;
+mod recovery;
+mod row;
 mod settings;
-
 mod snapshot;
+mod tree;
+mod version;
+mod wal;
 mod words;
 
 pub use accept::{check_row, NORM_MAX};
+pub use checkpoint::{SharedFile, SharedState};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, set_defect_everywhere, Defect};
-pub use engine::{Engine, Row, Stats};
+pub use durability::{Durability, JournalStats, Journaling};
+pub use engine::{Engine, Stats};
 pub use error::{Error, ErrorKind};
 pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
-pub use journal::{
-    inspect_collection, verify, verify_store, CollectionSummary, Commit, Durability, Finding,
-    JournalStats, Journaling, SegmentInfo, SharedFile, SharedState, Verified,
-};
-pub use places::PlacesStats;
+pub use journal::Commit;
 pub use priority::yield_to_others;
 pub use reader::{Effort, Moment, Query, Reader, Scratch};
+pub use recovery::{
+    inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
+};
+pub use row::Row;
 pub use settings::{DeleteOrder, IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
+pub use tree::PlacesStats;
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};

@@ -8,8 +8,8 @@ use vstream_vector::{Metric, Neighbor, TopK};
 use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::places::{Pinned, Places, PlacesScratch};
 use crate::settings::{Settings, K_MAX};
+use crate::tree::{Pinned, Places, PlacesScratch};
 
 /// Leaves or rows beyond which a chosen effort asks for nothing more: there are not so many.
 const CHOSEN_MAX: usize = 1 << 32;

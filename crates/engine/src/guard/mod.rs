@@ -37,8 +37,8 @@ use self::classes::{class_of, CLASSES, USUAL};
 use self::pace::watch;
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
-use crate::places::{Places, PlacesScratch};
 use crate::settings::{IndexKind, Settings};
+use crate::tree::{Places, PlacesScratch};
 
 /// One query in this many is offered to the guard when enough are known.
 const NOTE_EVERY: usize = 16;

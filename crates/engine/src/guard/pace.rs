@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard};
-use crate::places::Places;
+use crate::tree::Places;
 
 /// Share of one core that the guard may take, but for while queries wait for a decision.
 const CPU_SHARE: f64 = 0.03;

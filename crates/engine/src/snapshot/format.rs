@@ -23,9 +23,9 @@ use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, SnapshotFile, SnapshotSummary};
-use crate::engine::Row;
 use crate::error::Error;
 use crate::records::{check_format, RecordWriter, Written, FOOTER};
+use crate::row::Row;
 use crate::settings::{Settings, DIMENSION_MAX};
 use crate::words::{u32_at, u64_at};
 

@@ -1,6 +1,6 @@
 //! All living rows of a moment, as files: one per shard, and a manifest that is written last.
 //!
-//! A full copy, for backups and to look into. What checkpoints hold is in `journal/`.
+//! A full copy, for backups and to look into. What checkpoints hold is in `checkpoint/`.
 
 mod format;
 mod read;
@@ -12,11 +12,11 @@ use std::path::Path;
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::{FileStore, Store, Syncing};
 
-use crate::engine::Row;
 use crate::error::Error;
-use crate::journal::check_not_collection;
-use crate::places::Pinned;
+use crate::layout::check_not_collection;
+use crate::row::Row;
 use crate::settings::Settings;
+use crate::tree::Pinned;
 
 pub(crate) use self::format::{file_name, read_vector, stored_element, RowFileWriter};
 pub use self::read::inspect;

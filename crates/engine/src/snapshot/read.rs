@@ -8,9 +8,9 @@ use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
 
 use super::format::{self, RowDecoder};
 use super::{SnapshotFile, SnapshotSummary, MANIFEST};
-use crate::engine::Row;
 use crate::error::Error;
-use crate::journal::check_not_collection;
+use crate::layout::check_not_collection;
+use crate::row::Row;
 use crate::settings::Settings;
 use vstream_segment::row_digest;
 

@@ -7,10 +7,10 @@ mod durable;
 mod element;
 mod extreme;
 mod guard;
-mod places;
 mod radius;
 mod shapes;
 mod snapshot;
+mod tree;
 mod unaudited;
 
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};

@@ -8,8 +8,9 @@ use vstream_store::{Access, Cache, FileStore, Store};
 
 use super::heat::Heat;
 use super::ids::IdTable;
+use super::SegmentEntry;
 use crate::error::Error;
-use crate::journal::{segment_name, SegmentEntry};
+use crate::layout::segment_name;
 use vstream_segment::row_digest;
 use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentView};
 

@@ -12,32 +12,19 @@ use std::path::Path;
 use vstream_store::{Access, Range, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::files::marks_name;
 use crate::error::Error;
+use crate::layout::marks_name;
+use crate::tree::SegmentEntry;
 use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRMARK";
 const FORMAT: u32 = 1;
 const HEADER: usize = 56;
 
-/// A segment of a durable engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SegmentEntry {
-    pub(crate) number: u64,
-    pub(crate) bytes: u64,
-    pub(crate) rows: u64,
-    /// Of all its rows, gone or not.
-    pub(crate) digest: u128,
-    /// Number of the file that says which rows are gone; 0 if none is.
-    pub(crate) marks: u64,
-    /// Rows that are gone.
-    pub(crate) marked: u64,
-}
-
 impl SegmentEntry {
-    pub(super) const BYTES: usize = 56;
+    pub(crate) const BYTES: usize = 56;
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         for word in [self.number, self.bytes, self.rows] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -47,7 +34,7 @@ impl SegmentEntry {
     }
 
     /// * `bytes`: [`SegmentEntry::BYTES`] of them.
-    pub(super) fn decode(bytes: &[u8]) -> SegmentEntry {
+    pub(crate) fn decode(bytes: &[u8]) -> SegmentEntry {
         SegmentEntry {
             number: u64_at(bytes, 0),
             bytes: u64_at(bytes, 8),
@@ -56,14 +43,6 @@ impl SegmentEntry {
             marks: u64_at(bytes, 40),
             marked: u64_at(bytes, 48),
         }
-    }
-
-    /// What no other segment ever had: blocks of another are noticed by it.
-    pub(crate) fn identity(&self, collection: u64) -> u64 {
-        let mut bytes = [0u8; 16];
-        bytes[..8].copy_from_slice(&collection.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.number.to_le_bytes());
-        xxh3_64(&bytes)
     }
 
     /// Writes which rows are gone as file `self.marks`.

@@ -5,10 +5,10 @@ use std::path::Path;
 use vstream_store::{FileStore, Store, Syncing};
 use vstream_vector::{Element, Metric};
 
-use super::files::{base_prefix, log_name, segment_name};
-use super::manifest::Manifest;
 use crate::error::Error;
+use crate::layout::{base_prefix, holds, log_name, segment_name};
 use crate::settings::DeleteOrder;
+use crate::version::Manifest;
 
 /// A durable engine at rest.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub struct SegmentInfo {
 /// Errors: `Io`, `Corrupt`, `Unsupported`.
 pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error> {
     let store = FileStore::open_dir(dir, Syncing::Off)?;
-    if !super::files::holds(&store)? {
+    if !holds(&store)? {
         return Ok(None);
     }
     let manifest = Manifest::read(&store)?;

@@ -9,35 +9,9 @@ use vstream_store::{FileStore, Store, Syncing};
 
 use super::manifest::Manifest;
 use crate::error::Error;
+use crate::layout::{check_not_collection, number, Number, COLLECTION, LOCK};
 use crate::snapshot::MANIFEST;
-
-/// The manifest of a durable engine: which files make the state.
-pub(crate) const COLLECTION: &str = "COLLECTION";
-const LOCK: &str = "LOCK";
-const LOG: &str = "log-";
-const BASE: &str = "base-";
-const SEGMENT: &str = "segment-";
-const MARKS: &str = "marks-";
-
-/// Name of a log.
-pub(super) fn log_name(number: u64) -> String {
-    format!("{LOG}{number:010}")
-}
-
-/// What the names of a base image's files begin with.
-pub(super) fn base_prefix(number: u64) -> String {
-    format!("{BASE}{number:010}.")
-}
-
-/// Name of a segment.
-pub(crate) fn segment_name(number: u64) -> String {
-    format!("{SEGMENT}{number:010}")
-}
-
-/// Name of a file that says which rows of a segment are gone.
-pub(super) fn marks_name(number: u64) -> String {
-    format!("{MARKS}{number:010}")
-}
+use crate::wal::HEADER;
 
 /// A directory that nobody else writes to.
 pub(crate) struct Directory {
@@ -87,8 +61,8 @@ impl Directory {
     /// without a record.
     fn check_not_lost(&self) -> Result<(), Error> {
         for entry in self.store.list("")? {
-            let is_begun = matches!(number(&entry.name), Some(Number::Log(1)))
-                && entry.bytes <= super::format::HEADER as u64;
+            let is_begun =
+                matches!(number(&entry.name), Some(Number::Log(1))) && entry.bytes <= HEADER as u64;
             if number(&entry.name).is_some() && !is_begun {
                 return Err(Error::invalid(format!(
                     "{} holds {} of a collection whose {COLLECTION} is gone: put it back, or choose \
@@ -102,7 +76,7 @@ impl Directory {
     }
 
     /// Files that are ours and that the manifest does not name: what a crash left of a checkpoint.
-    pub(super) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
+    pub(crate) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
         let base = manifest.map(|found| &found.base);
         let image = base.and_then(|base| base.image).map(|image| image.number);
         let segments = base.map_or(&[][..], |base| &base.segments);
@@ -147,7 +121,7 @@ impl Directory {
     }
 
     /// Keeps files from being removed until [`Directory::unpin`].
-    pub(super) fn pin(&self, names: &[String]) {
+    pub(crate) fn pin(&self, names: &[String]) {
         let mut pins = self.pins();
         for name in names {
             *pins.holders.entry(name.clone()).or_insert(0) += 1;
@@ -155,7 +129,7 @@ impl Directory {
     }
 
     /// Ends what [`Directory::pin`] began.
-    pub(super) fn unpin(&self, names: &[String]) {
+    pub(crate) fn unpin(&self, names: &[String]) {
         let mut pins = self.pins();
         for name in names {
             let holders = pins.holders.get_mut(name).expect("a file that is pinned");
@@ -181,46 +155,6 @@ struct Pins {
     doomed: HashSet<String>,
     /// Files that were to be removed and are there still.
     stuck: HashSet<String>,
-}
-
-/// Whose file it is.
-enum Number {
-    Log(u64),
-    Base(u64),
-    Segment(u64),
-    Marks(u64),
-}
-
-/// The number in a name that is ours.
-fn number(name: &str) -> Option<Number> {
-    let digits = |text: &str| -> Option<u64> {
-        (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
-    };
-    if let Some(log) = name.strip_prefix(LOG) {
-        return digits(log).map(Number::Log);
-    }
-    if let Some(segment) = name.strip_prefix(SEGMENT) {
-        return digits(segment).map(Number::Segment);
-    }
-    if let Some(marks) = name.strip_prefix(MARKS) {
-        return digits(marks).map(Number::Marks);
-    }
-    let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
-    digits(base).map(Number::Base)
-}
-
-/// Errors if the store holds a durable engine, of which `what` to do is another thing.
-pub(crate) fn check_not_collection(store: &FileStore, what: &str) -> Result<(), Error> {
-    if holds(store)? {
-        let place = store.describe("");
-        return Err(Error::invalid(format!("{place} holds a collection: {what}")));
-    }
-    Ok(())
-}
-
-/// True if the store holds a durable engine.
-pub(super) fn holds(store: &FileStore) -> Result<bool, Error> {
-    Ok(store.list(COLLECTION)?.iter().any(|entry| entry.name == COLLECTION))
 }
 
 fn lock(path: &Path) -> Result<File, Error> {

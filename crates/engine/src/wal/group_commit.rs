@@ -7,22 +7,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::format::Group;
-use super::settings::{Durability, Journaling};
 use super::writer::{LogWriter, Spare};
+use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 
 /// Bytes that may wait to be written; more hold the writer up.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// The log, and the thread that writes it.
-pub(super) struct Log {
+pub(crate) struct Log {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What a writer waits for.
 #[derive(Clone)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     shared: Arc<Shared>,
     lsn: u64,
 }
@@ -57,7 +57,7 @@ struct Queue {
 
 impl Log {
     /// Errors: `Unavailable` if there is no thread to be had.
-    pub(super) fn start(writer: LogWriter, journaling: &Journaling) -> Result<Log, Error> {
+    pub(crate) fn start(writer: LogWriter, journaling: &Journaling) -> Result<Log, Error> {
         let queue = Queue {
             synced: writer.synced(),
             writer: Some(writer),
@@ -88,7 +88,7 @@ impl Log {
     }
 
     /// Errors if the log takes nothing more: it is poisoned, or too much waits for space.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let queue = self.shared.lock();
         match &queue.failed {
             Some(error) if queue.bytes > QUEUE_BYTES_MAX || queue.poisoned() => Err(error.clone()),
@@ -97,7 +97,7 @@ impl Log {
     }
 
     /// Takes a group over; waits while too much is under way.
-    pub(super) fn push(&self, group: Group) {
+    pub(crate) fn push(&self, group: Group) {
         let mut queue = self.shared.lock();
         queue.bytes += group.bytes();
         queue.groups.push_back(group);
@@ -116,7 +116,7 @@ impl Log {
 
     /// Wants everything so far written, also if an earlier attempt failed. A ticket is to be waited
     /// for. Errors: an earlier attempt failed of which nobody was told.
-    pub(super) fn commit(&self, lsn: u64) -> Result<Option<Ticket>, Error> {
+    pub(crate) fn commit(&self, lsn: u64) -> Result<Option<Ticket>, Error> {
         let is_sync = matches!(self.shared.durability, Durability::Sync);
         let mut queue = self.shared.lock();
         let failed = queue.failed.take();
@@ -131,7 +131,7 @@ impl Log {
     }
 
     /// Wants everything so far on the disk, whatever the durability.
-    pub(super) fn force(&self) {
+    pub(crate) fn force(&self) {
         let mut queue = self.shared.lock();
         queue.forced = true;
         queue.failed = None;
@@ -139,7 +139,7 @@ impl Log {
     }
 
     /// Goes on in `next` after the groups so far.
-    pub(super) fn rotate(&self, next: Spare) -> Result<(), Error> {
+    pub(crate) fn rotate(&self, next: Spare) -> Result<(), Error> {
         let mut queue = self.shared.lock();
         if !self.shared.background {
             queue.pass(true)?;
@@ -157,7 +157,7 @@ impl Log {
     }
 
     /// To wait until record `lsn` is on the disk.
-    pub(super) fn ticket(&self, lsn: u64) -> Ticket {
+    pub(crate) fn ticket(&self, lsn: u64) -> Ticket {
         Ticket { shared: self.shared.clone(), lsn }
     }
 }
@@ -174,7 +174,7 @@ impl Drop for Log {
 }
 
 impl Ticket {
-    pub(super) fn wait(self) -> Result<(), Error> {
+    pub(crate) fn wait(self) -> Result<(), Error> {
         let mut queue = self.shared.lock();
         if !self.shared.background {
             return if queue.synced >= self.lsn { Ok(()) } else { queue.pass(true) };

@@ -5,14 +5,13 @@ use std::path::Path;
 
 use vstream_store::{FileStore, Store, Syncing};
 
-use super::entry::SegmentEntry;
-use super::files::{base_prefix, holds, log_name, marks_name, segment_name, COLLECTION};
-use super::manifest::Manifest;
 use super::recover::{recover, Change, Replay};
 use crate::error::{Error, ErrorKind};
-use crate::places;
+use crate::layout::{base_prefix, holds, log_name, marks_name, segment_name, COLLECTION};
 use crate::settings::Settings;
 use crate::snapshot::{self, MANIFEST};
+use crate::tree::{self, SegmentEntry};
+use crate::version::Manifest;
 use vstream_segment::row_digest;
 
 /// Something that is not as it was written.
@@ -158,11 +157,11 @@ impl Replay for Versions {
         collection: u64,
         marks: &[u8],
     ) -> Result<(u64, u128), Error> {
-        let segment = places::open_segment(store, entry, collection, None)?;
+        let segment = tree::open_segment(store, entry, collection, None)?;
         segment.verify()?;
         let (mut live, mut digest) = (0, 0u128);
         segment.for_each_id(&mut |id, version, row| {
-            if !places::is_marked(marks, row) {
+            if !tree::is_marked(marks, row) {
                 live += 1;
                 digest = digest.wrapping_add(row_digest(id, version));
                 self.0.insert(id, version);

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use vstream_store::{Access, ReadAt, Store};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::base::Keeper;
-use super::flusher::Ticket;
-use super::state::State;
-use super::window::Window;
 use crate::error::Error;
+use crate::layout::{check_not_collection, COLLECTION};
+use crate::version::VersionSet;
+use crate::wal::{State, Ticket, Window};
 
 /// Bytes that are read at a time for a checksum.
 const PART: usize = 1 << 20;
@@ -36,7 +35,7 @@ pub struct SharedFile {
 /// `Engine::open` as exactly that state. Two states in a row differ by new files only: what was
 /// written since the first. Holds the directory's lock as long as it lives.
 pub struct SharedState {
-    keeper: Arc<Keeper>,
+    versions: Arc<VersionSet>,
     manifest: Vec<u8>,
     collection: u64,
     names: Vec<String>,
@@ -47,13 +46,13 @@ pub struct SharedState {
 impl SharedState {
     /// * `ticket`: of the last record, after which the log was rotated.
     pub(super) fn of(
-        keeper: &Arc<Keeper>,
+        versions: &Arc<VersionSet>,
         state: State,
         ticket: Ticket,
     ) -> Result<SharedState, Error> {
-        let (manifest, names) = keeper.pin(state)?;
+        let (manifest, names) = versions.pin(state)?;
         Ok(SharedState {
-            keeper: keeper.clone(),
+            versions: versions.clone(),
             collection: manifest.collection,
             manifest: manifest.encode(),
             names,
@@ -91,20 +90,20 @@ impl SharedState {
     pub fn copy_to(&self, dir: &Path) -> Result<(), Error> {
         let files = self.files()?;
         let store = vstream_store::FileStore::create_dir(dir, vstream_store::Syncing::Full)?;
-        super::check_not_collection(&store, "choose another directory")?;
+        check_not_collection(&store, "choose another directory")?;
         for file in &files {
-            let from = self.keeper.directory().store.open(&file.name, Access::Cached)?;
+            let from = self.versions.directory().store.open(&file.name, Access::Cached)?;
             let mut to = store.create(&file.name)?;
             for_each_part(&*from, &mut |part| Ok(to.append(part)?))?;
             to.finish()?;
         }
-        Ok(store.put(super::files::COLLECTION, &self.manifest)?)
+        Ok(store.put(COLLECTION, &self.manifest)?)
     }
 
     fn file(&self, name: &str) -> Result<SharedFile, Error> {
-        let store = &self.keeper.directory().store;
+        let store = &self.versions.directory().store;
         let file = store.open(name, Access::Cached)?;
-        let checksum = self.keeper.checksum_of(name, || {
+        let checksum = self.versions.checksum_of(name, || {
             let mut hash = Xxh3::new();
             for_each_part(&*file, &mut |part| {
                 hash.update(part);
@@ -124,7 +123,7 @@ impl SharedState {
 
 impl Drop for SharedState {
     fn drop(&mut self) {
-        self.keeper.directory().unpin(&self.names);
+        self.versions.directory().unpin(&self.names);
     }
 }
 

@@ -7,7 +7,7 @@
 //! 4. *Publish* a manifest with that base and the logs after it.
 //! 5. *Remove* what no manifest names any more.
 //!
-//! Steps 1 and 3 to 5 run on a thread (`base.rs`), so the writer pays for step 2 alone. A crash
+//! Steps 1 and 3 to 5 run on a thread (`write.rs`), so the writer pays for step 2 alone. A crash
 //! after any step leaves a manifest whose files are all there; what it does not name is swept at
 //! the next open.
 
@@ -16,16 +16,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::base::{Capture, Keeper, Taken};
-use super::files::Directory;
-use super::flusher::Log;
-use super::manifest::Manifest;
-use super::settings::{JournalStats, Journaling};
 use super::share::SharedState;
-use super::state::State;
-use super::writer::Spare;
+use super::write::{write, Capture, Taken};
+use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
 use crate::priority::yield_to_others;
+use crate::version::{Directory, Manifest, VersionSet};
+use crate::wal::{Log, Spare, State};
 
 /// What a checkpoint asks of the rows.
 pub(crate) trait Rows {
@@ -47,14 +44,14 @@ const RETRY_AT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Logs, or parts of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Logs {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Logs {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Takes checkpoints, one at a time.
-pub(super) struct Checkpoints {
-    keeper: Arc<Keeper>,
+pub(crate) struct Checkpoints {
+    versions: Arc<VersionSet>,
     journaling: Journaling,
     running: Option<Running>,
     /// What could not be written, to be tried again.
@@ -82,7 +79,7 @@ struct Running {
 }
 
 impl Checkpoints {
-    pub(super) fn new(
+    pub(crate) fn new(
         directory: Directory,
         manifest: Manifest,
         log_bytes: u64,
@@ -91,7 +88,7 @@ impl Checkpoints {
         let logs = Logs { count: manifest.logs.len() as u64, bytes: log_bytes };
         Checkpoints {
             journaling: manifest.journaling,
-            keeper: Arc::new(Keeper::new(directory, manifest)),
+            versions: Arc::new(VersionSet::new(directory, manifest)),
             running: None,
             left: None,
             logs,
@@ -104,7 +101,7 @@ impl Checkpoints {
         }
     }
 
-    pub(super) fn note_log_bytes(&mut self, bytes: u64) {
+    pub(crate) fn note_log_bytes(&mut self, bytes: u64) {
         self.logs.bytes += bytes;
         self.log_written += bytes;
     }
@@ -114,9 +111,9 @@ impl Checkpoints {
     ///
     /// What failed is tried again after some more log; while no write is taken, since memory is at
     /// its limit, after a second.
-    pub(super) fn is_due(&self, rows: &dyn Rows) -> bool {
+    pub(crate) fn is_due(&self, rows: &dyn Rows) -> bool {
         let since = self.logs.bytes - self.failed_at.min(self.logs.bytes);
-        let limit = self.journaling.log_bytes_max.max(self.keeper.base_bytes());
+        let limit = self.journaling.log_bytes_max.max(self.versions.base_bytes());
         let is_retry = self.failed_at > 0
             && since < self.journaling.log_bytes_max / 16
             && !(rows.is_at_limit() && self.failed_when.elapsed() >= RETRY_AT_LIMIT);
@@ -124,11 +121,11 @@ impl Checkpoints {
     }
 
     /// Takes the next step of a checkpoint in the background, if one is due. Never waits.
-    pub(super) fn advance(&mut self, log: &Log, state: State, rows: &dyn Rows) {
+    pub(crate) fn advance(&mut self, log: &Log, state: State, rows: &dyn Rows) {
         let Some(running) = &mut self.running else {
             if self.is_due(rows) {
                 let left = self.left.take();
-                match Running::start(&self.keeper, state, left.clone()) {
+                match Running::start(&self.versions, state, left.clone()) {
                     Ok(running) => self.running = Some(running),
                     Err(error) => self.note(Err(error), left),
                 }
@@ -164,7 +161,7 @@ impl Checkpoints {
     }
 
     /// Waits for a checkpoint in the background, if one runs; without its switch it gives up.
-    pub(super) fn finish_running(&mut self) {
+    pub(crate) fn finish_running(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let gave_up = running.switched.take().is_some();
         drop(running.prepared);
@@ -200,10 +197,10 @@ impl Checkpoints {
 
     /// As [`Checkpoints::advance`] without a thread: switches in one call and writes in the next, so
     /// that writes come between the two here too.
-    pub(super) fn advance_here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> bool {
+    pub(crate) fn advance_here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> bool {
         // A failure is noted and leaves the logs; the writes themselves are safe.
         if let Some(left) = self.left.take() {
-            let done = self.keeper.write(&left);
+            let done = write(&self.versions, &left);
             self.note(done, Some(left));
             return self.failure.is_none();
         }
@@ -217,7 +214,7 @@ impl Checkpoints {
     }
 
     /// A checkpoint inside this call.
-    pub(super) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
+    pub(crate) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
         // What was frozen must become a segment before anything else is frozen.
         if let Some(left) = self.left.take() {
             self.write_here(left)?;
@@ -229,7 +226,7 @@ impl Checkpoints {
     }
 
     fn write_here(&mut self, taken: Arc<Taken>) -> Result<(), Error> {
-        let result = self.keeper.write(&taken);
+        let result = write(&self.versions, &taken);
         self.note(result.clone(), Some(taken));
         result
     }
@@ -243,7 +240,7 @@ impl Checkpoints {
 
     /// Makes the next log and goes on in it; returns its number.
     fn rotate(&mut self, log: &Log, state: State) -> Result<u64, Error> {
-        let (spare, number) = self.keeper.prepare(state)?;
+        let (spare, number) = self.versions.prepare(state)?;
         log.rotate(spare)?;
         self.begun = Some(state.lsn);
         self.logs.count += 1;
@@ -251,7 +248,7 @@ impl Checkpoints {
     }
 
     /// The state after `state.lsn`, whose records were all given to the log, as files.
-    pub(super) fn share(
+    pub(crate) fn share(
         &mut self,
         log: &Log,
         state: State,
@@ -269,33 +266,30 @@ impl Checkpoints {
             self.rotate(log, state)?;
         }
         log.force();
-        SharedState::of(&self.keeper, state, log.ticket(state.lsn))
+        SharedState::of(&self.versions, state, log.ticket(state.lsn))
     }
 
     /// Who keeps the files.
-    pub(super) fn keeper(&self) -> &Arc<Keeper> {
-        &self.keeper
+    pub(crate) fn versions(&self) -> &Arc<VersionSet> {
+        &self.versions
     }
 
     /// Checkpoints so far.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    pub(super) fn stats(&self, lsn: u64) -> JournalStats {
-        let merged = self.keeper.merged();
+    /// Counts, but for those of compactions.
+    pub(crate) fn stats(&self, lsn: u64) -> JournalStats {
         JournalStats {
             lsn,
             log_bytes: self.logs.bytes,
             log_bytes_written: self.log_written,
-            base_bytes_written: self.keeper.written(),
+            base_bytes_written: self.versions.written(),
             checkpoints: self.count,
-            compactions: merged.count,
-            compaction_bytes_written: merged.bytes,
-            segments_dropped: merged.dropped,
-            compaction_failure: merged.failure,
             checkpoint_failure: self.failure.clone(),
-            files_stuck: self.keeper.stuck(),
+            files_stuck: self.versions.stuck(),
+            ..JournalStats::default()
         }
     }
 }
@@ -305,20 +299,20 @@ impl Running {
     ///
     /// Errors: `Unavailable` if there is no thread to be had.
     fn start(
-        keeper: &Arc<Keeper>,
+        versions: &Arc<VersionSet>,
         state: State,
         left: Option<Arc<Taken>>,
     ) -> Result<Running, Error> {
         let (give_spare, prepared) = mpsc::channel();
         let (switched, take) = mpsc::channel::<Arc<Taken>>();
         let switched = left.is_none().then_some(switched);
-        let (keeper, taken) = (keeper.clone(), left.clone());
+        let (versions, taken) = (versions.clone(), left.clone());
         let work = move || {
             let gone = || Error::internal("the checkpoint was given up");
             let taken = match left {
                 Some(left) => left,
                 None => {
-                    give_spare.send(keeper.prepare(state)?).map_err(|_| gone())?;
+                    give_spare.send(versions.prepare(state)?).map_err(|_| gone())?;
                     take.recv().map_err(|_| gone())?
                 }
             };
@@ -326,7 +320,7 @@ impl Running {
             if matches!(taken.capture, Capture::Image(_)) {
                 yield_to_others();
             }
-            keeper.write(&taken)
+            write(&versions, &taken)
         };
         let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned()).spawn(work);
         let thread = thread.map_err(|error| {

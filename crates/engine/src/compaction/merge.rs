@@ -22,8 +22,8 @@ use vstream_store::{Cache, Store};
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
 use super::plan::Plan;
-use super::sealed::Sealed;
 use crate::error::Error;
+use crate::tree::Sealed;
 use vstream_segment::{
     arrange, yield_to_queries, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
     SegmentWriter,
@@ -120,15 +120,21 @@ impl Merged {
         (bits, marked)
     }
 
+    /// Hands on to the new segment what happened to its sources: rows that died since, and heat.
+    pub(super) fn hand_on(&self, sealed: &Sealed) {
+        self.mark_deaths(&sealed.deletes);
+        self.warm(sealed);
+    }
+
     /// Marks the rows of the new segment that died since.
-    pub(super) fn mark_deaths(&self, deletes: &Deletes) {
+    fn mark_deaths(&self, deletes: &Deletes) {
         self.for_each_death(&mut |row, sequence| {
             deletes.mark(row, sequence);
         });
     }
 
     /// Makes the new segment as warm as its sources were.
-    pub(super) fn warm(&self, sealed: &Sealed) {
+    fn warm(&self, sealed: &Sealed) {
         let rows: u64 = self.sources.iter().map(|source| source.segment.rows()).sum();
         let share = |source: &Arc<Sealed>| source.segment.rows() as f64 / rows.max(1) as f64;
         let of: Vec<_> = self.sources.iter().map(|of| (&of.heat, share(of))).collect();

@@ -5,10 +5,10 @@ use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Base, Manifest, HEADER, HEADERS};
-use crate::journal::entry::SegmentEntry;
-use crate::journal::settings::Journaling;
-use crate::journal::state::State;
+use crate::durability::Journaling;
 use crate::settings::{DeleteOrder, Settings};
+use crate::tree::SegmentEntry;
+use crate::wal::State;
 use crate::{Error, ErrorKind};
 
 fn manifest(settings: Settings) -> Manifest {

@@ -1,13 +1,13 @@
 //! The writer's side: where an id lives, and how rows come, go and move from place to place.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use vstream_index::{Applied, IndexStats, Insert, RowKey, Search, VectorRef};
 use vstream_store::Store;
 
-use super::{make_index, Merged, Places, Sealed, View};
+use super::{make_index, Places, Sealed, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
@@ -374,13 +374,18 @@ impl Places {
     }
 
     /// Serves merged rows from their new segment from now on; `None` if none of them lived.
-    pub(crate) fn replace(&self, merged: &Merged, sealed: Option<Sealed>) -> Retired {
+    ///
+    /// * `is_source`: whether the segment of a number is among those that were merged.
+    /// * `hand_on`: called while nobody writes, to tell the new segment what its sources know.
+    pub(crate) fn replace(
+        &self,
+        is_source: &dyn Fn(u64) -> bool,
+        sealed: Option<Sealed>,
+        hand_on: &dyn Fn(&Sealed),
+    ) -> Retired {
         let mut writing = self.lock();
-        if let Some(sealed) = &sealed {
-            merged.mark_deaths(&sealed.deletes);
-            merged.warm(sealed);
-        }
-        let is_source = |sealed: &Arc<Sealed>| merged.is_source(sealed.number);
+        sealed.iter().for_each(hand_on);
+        let is_source = |sealed: &Arc<Sealed>| is_source(sealed.number);
         let at = writing.sealed.iter().position(is_source).expect("a source among the places");
         writing.sealed.retain(|sealed| !is_source(sealed));
         if let Some(sealed) = sealed {
@@ -412,18 +417,6 @@ impl Places {
     fn note_wait(&self, begun: Instant) {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-    }
-
-    /// Merges segments as planned into segment `name`; see [`Merged`].
-    pub(crate) fn merge(
-        &self,
-        plan: &super::Plan,
-        store: &dyn Store,
-        name: &str,
-        identity: u64,
-        stop: &AtomicBool,
-    ) -> Result<Merged, Error> {
-        Merged::write(plan, store, name, self.segment_settings(identity), stop)
     }
 }
 

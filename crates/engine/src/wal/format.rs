@@ -21,14 +21,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::state::State;
 use crate::words::{u128_at, u32_at, u64_at};
 
-pub(super) const FORMAT: u32 = 1;
-pub(super) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
-pub(super) const GROUP_MAGIC: &[u8; 4] = b"VGRP";
-pub(super) const HEADER: usize = 64;
-pub(super) const GROUP_HEADER: usize = 64;
-pub(super) const CHECKSUM: usize = blocks::CHECKSUM_BYTES;
+pub(crate) const FORMAT: u32 = 1;
+pub(crate) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
+pub(crate) const GROUP_MAGIC: &[u8; 4] = b"VGRP";
+pub(crate) const HEADER: usize = 64;
+pub(crate) const GROUP_HEADER: usize = 64;
+pub(crate) const CHECKSUM: usize = blocks::CHECKSUM_BYTES;
 /// Records of one group at most: a group is closed at 1 MiB, after one more record.
-pub(super) const RECORDS_BYTES_MAX: usize = 2 << 20;
+pub(crate) const RECORDS_BYTES_MAX: usize = 2 << 20;
 
 const UPSERT: u8 = 1;
 const DELETE: u8 = 2;
@@ -37,14 +37,14 @@ const DELETE_BYTES: usize = 24;
 
 /// A log among all that there ever were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogIdentity {
-    pub(super) collection: u64,
-    pub(super) number: u64,
+pub(crate) struct LogIdentity {
+    pub(crate) collection: u64,
+    pub(crate) number: u64,
 }
 
 impl LogIdentity {
     /// Where the group at `offset` belongs.
-    pub(super) fn place(self, offset: u64) -> Place {
+    pub(crate) fn place(self, offset: u64) -> Place {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&self.collection.to_le_bytes());
         bytes[8..].copy_from_slice(&self.number.to_le_bytes());
@@ -53,7 +53,7 @@ impl LogIdentity {
 }
 
 /// The header of a log, and its checksum, with which the chain of groups begins.
-pub(super) fn encode_header(log: LogIdentity, first_lsn: u64) -> ([u8; HEADER], u64) {
+pub(crate) fn encode_header(log: LogIdentity, first_lsn: u64) -> ([u8; HEADER], u64) {
     let mut header = [0u8; HEADER];
     header[..8].copy_from_slice(LOG_MAGIC);
     header[8..12].copy_from_slice(&FORMAT.to_le_bytes());
@@ -76,30 +76,30 @@ pub(crate) struct Group {
 
 impl Group {
     /// An empty group that follows `state`.
-    pub(super) fn after(state: State) -> Group {
+    pub(crate) fn after(state: State) -> Group {
         let bytes = vec![0; GROUP_HEADER];
         Group { bytes, records: 0, first_lsn: state.lsn + 1, after: state }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() + CHECKSUM
     }
 
-    pub(super) fn records(&self) -> u32 {
+    pub(crate) fn records(&self) -> u32 {
         self.records
     }
 
-    pub(super) fn last_lsn(&self) -> u64 {
+    pub(crate) fn last_lsn(&self) -> u64 {
         self.after.lsn
     }
 
-    pub(super) fn push_upsert(&mut self, key: &RowKey, vector: VectorRef<'_>, after: State) {
+    pub(crate) fn push_upsert(&mut self, key: &RowKey, vector: VectorRef<'_>, after: State) {
         self.push_head(UPSERT, key.shard, key.id, key.version, after);
         self.bytes.extend_from_slice(&key.code.to_le_bytes());
         vector.put(&mut self.bytes);
     }
 
-    pub(super) fn push_delete(&mut self, id: u64, version: u64, after: State) {
+    pub(crate) fn push_delete(&mut self, id: u64, version: u64, after: State) {
         self.push_head(DELETE, 0, id, version, after);
     }
 
@@ -114,7 +114,7 @@ impl Group {
     }
 
     /// Adds the sealed group to `out`, where it will lie at `offset`; returns its checksum.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &mut self,
         place: Place,
         synced_lsn: u64,
@@ -140,19 +140,19 @@ impl Group {
 
 /// The header of a group as it was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GroupHeader {
-    pub(super) records_bytes: usize,
-    pub(super) first_lsn: u64,
-    pub(super) records: u32,
-    pub(super) synced_lsn: u64,
-    pub(super) live: u64,
-    pub(super) digest: u128,
-    pub(super) previous: u64,
+pub(crate) struct GroupHeader {
+    pub(crate) records_bytes: usize,
+    pub(crate) first_lsn: u64,
+    pub(crate) records: u32,
+    pub(crate) synced_lsn: u64,
+    pub(crate) live: u64,
+    pub(crate) digest: u128,
+    pub(crate) previous: u64,
 }
 
 impl GroupHeader {
     /// Nothing if this is not the header of a group that could be.
-    pub(super) fn decode(header: &[u8]) -> Option<GroupHeader> {
+    pub(crate) fn decode(header: &[u8]) -> Option<GroupHeader> {
         let records_bytes = u32_at(header, 4) as usize;
         let records = u32_at(header, 16);
         let possible = &header[..4] == GROUP_MAGIC
@@ -171,21 +171,21 @@ impl GroupHeader {
     }
 
     /// Length of the group with header and checksum.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         GROUP_HEADER + self.records_bytes + CHECKSUM
     }
 }
 
 /// A record as it was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Record<'a> {
+pub(crate) enum Record<'a> {
     Upsert { key: RowKey, vector: &'a [u8] },
     Delete { id: u64, version: u64 },
 }
 
 impl Record<'_> {
     /// Takes the first record off `bytes`; nothing if there is none that could be.
-    pub(super) fn take<'a>(bytes: &mut &'a [u8], vector_bytes: usize) -> Option<Record<'a>> {
+    pub(crate) fn take<'a>(bytes: &mut &'a [u8], vector_bytes: usize) -> Option<Record<'a>> {
         let upsert = match *bytes.first()? {
             UPSERT => true,
             DELETE => false,

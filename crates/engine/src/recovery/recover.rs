@@ -10,18 +10,16 @@ use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
 
-use super::entry::SegmentEntry;
-use super::files::{base_prefix, log_name, COLLECTION};
-use super::format::{
-    encode_header, GroupHeader, LogIdentity, Record, CHECKSUM, GROUP_HEADER, GROUP_MAGIC, HEADER,
-    RECORDS_BYTES_MAX,
-};
-use super::manifest::Manifest;
-use super::state::State;
-use super::window::Window;
 use crate::defect::{self, Defect};
 use crate::error::Error;
+use crate::layout::{base_prefix, log_name, COLLECTION};
 use crate::snapshot::{self, read_vector, stored_element};
+use crate::tree::SegmentEntry;
+use crate::version::Manifest;
+use crate::wal::{
+    encode_header, GroupHeader, LogEnd, LogIdentity, Record, State, Window, CHECKSUM, GROUP_HEADER,
+    GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
+};
 use crate::words::u64_at;
 
 /// A change, as it was accepted.
@@ -58,20 +56,7 @@ pub(crate) struct Recovered {
     pub(crate) state: State,
     /// Bytes of log since the base image.
     pub(crate) log_bytes: u64,
-    pub(super) logs: Vec<LogEnd>,
-}
-
-/// The end of what is whole in a log.
-pub(super) struct LogEnd {
-    pub(super) number: u64,
-    /// Last record of its whole part, or of the logs before.
-    pub(super) lsn: u64,
-    /// Length of its whole part.
-    pub(super) bytes: u64,
-    /// Length of the file.
-    pub(super) found: u64,
-    /// Checksum of the last whole group, or of the header.
-    pub(super) previous: u64,
+    pub(crate) logs: Vec<LogEnd>,
 }
 
 /// Applies everything that `manifest` and its files say to `rows`.

@@ -14,48 +14,22 @@
 //!
 //! The bytes are in `format.rs`, `entry.rs` and `manifest.rs`, and drawn in docs/design/format.md.
 
-mod base;
-mod checkpoint;
-mod entry;
-mod files;
-mod flusher;
-mod format;
-mod inspect;
-mod manifest;
-mod recover;
-mod settings;
-mod share;
-mod state;
-mod verify;
-mod window;
-mod writer;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use vstream_index::{RowKey, VectorRef};
 
-pub(crate) use self::base::Capture;
-pub(crate) use self::checkpoint::Rows;
-pub(crate) use self::entry::SegmentEntry;
-pub(crate) use self::files::{check_not_collection, segment_name, Directory};
-pub use self::inspect::{inspect_collection, CollectionSummary, SegmentInfo};
-pub(crate) use self::manifest::Manifest;
-pub(crate) use self::recover::{recover, Change, Replay};
-pub use self::settings::{Durability, JournalStats, Journaling};
-pub use self::share::{SharedFile, SharedState};
-pub use self::verify::{verify, verify_store, Finding, Verified};
-
-use self::base::MergeBegun;
-use self::checkpoint::Checkpoints;
-use self::flusher::{Log, Ticket};
-use self::format::{Group, HEADER};
-use self::state::State;
+use crate::checkpoint::{Checkpoints, Rows, SharedState};
+use crate::compaction::{Compactor, MergeBegun};
 use crate::defect::{self, Defect};
+use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
-use crate::places::Places;
 use crate::priority::yield_to_others;
+use crate::recovery::Recovered;
+use crate::tree::Places;
+use crate::version::{Directory, Manifest};
+use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
 /// Merges at a time, and how many segments there are before a second one begins.
 const COMPACTIONS_MAX: usize = 2;
@@ -72,6 +46,7 @@ pub(crate) struct Journal {
     group: Group,
     log: Log,
     checkpoints: Checkpoints,
+    compactor: Arc<Compactor>,
     /// Beside the writer, at most [`COMPACTIONS_MAX`].
     compactions: Vec<Compaction>,
     /// Without threads: a merge that was written at the last checkpoint and ends at the next.
@@ -120,11 +95,14 @@ impl Journal {
     pub(crate) fn start(
         directory: Directory,
         mut manifest: Manifest,
-        recovered: recover::Recovered,
+        recovered: Recovered,
         places: &Arc<Places>,
     ) -> Result<Journal, Error> {
         let journaling = manifest.journaling;
-        let writer = writer::LogWriter::reopen(&directory.store, &manifest, &recovered)?;
+        let state = recovered.state;
+        let (known, store) = (manifest.known.lsn, &directory.store);
+        let writer =
+            LogWriter::reopen(store, manifest.collection, known, state.lsn, &recovered.logs)?;
         let is_sure = manifest.known == recovered.state;
         if !is_sure || !directory.unnamed(Some(&manifest))?.is_empty() {
             manifest.known = recovered.state;
@@ -133,17 +111,18 @@ impl Journal {
             directory.store.sync_names()?;
         }
         directory.sweep(Some(&manifest))?;
-        let state = recovered.state;
         let is_empty = recovered.logs.last().is_some_and(|log| log.bytes == HEADER as u64);
         let begun = is_empty.then_some(state.lsn);
         let checkpoints = Checkpoints::new(directory, manifest, recovered.log_bytes, begun);
-        checkpoints.keeper().serve(places.clone());
+        checkpoints.versions().serve(places.clone());
+        let compactor = Arc::new(Compactor::new(checkpoints.versions().clone()));
         Ok(Journal {
             journaling,
             state,
             group: Group::after(state),
             log: Log::start(writer, &journaling)?,
             checkpoints,
+            compactor,
             compactions: Vec::new(),
             begun: None,
             looked: 0,
@@ -238,23 +217,26 @@ impl Journal {
             self.compact_again |= matches!(done.thread.join(), Ok(Ok(true)));
         }
         let count = self.checkpoints.count();
-        let keeper = self.checkpoints.keeper();
         // Small segments do not wait until a large merge has ended.
-        let most = if keeper.segments() > SEGMENTS_MANY { COMPACTIONS_MAX } else { 1 };
+        let most = if self.checkpoints.versions().segments() > SEGMENTS_MANY {
+            COMPACTIONS_MAX
+        } else {
+            1
+        };
         if self.compactions.len() >= most || !(self.compact_again || self.looked != count) {
             return;
         }
         (self.looked, self.compact_again) = (count, false);
-        let (keeper, stop) = (keeper.clone(), Arc::<AtomicBool>::default());
+        let (compactor, stop) = (self.compactor.clone(), Arc::<AtomicBool>::default());
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
         let thread = thread.spawn(move || {
             yield_to_others();
-            keeper.compact(&stopped)
+            compactor.compact(&stopped)
         });
         match thread {
             Ok(thread) => self.compactions.push(Compaction { thread, stop }),
-            Err(error) => self.checkpoints.keeper().note_no_thread(&error),
+            Err(error) => self.compactor.note_no_thread(&error),
         }
     }
 
@@ -267,16 +249,16 @@ impl Journal {
     /// checkpoint come between the two, as they do where merges have a thread.
     fn compact_here(&mut self) {
         self.finish_compaction();
-        // A failure is noted by the keeper.
-        let begun = self.checkpoints.keeper().begin_merge(&AtomicBool::new(false));
+        // A failure is noted by the compactor.
+        let begun = self.compactor.begin_merge(&AtomicBool::new(false));
         self.begun = begun.unwrap_or(None);
     }
 
     /// Ends a compaction that runs, whether it is done or not.
     fn finish_compaction(&mut self) {
         if let Some(begun) = self.begun.take() {
-            // A failure is noted by the keeper.
-            let _ = self.checkpoints.keeper().end_merge(begun);
+            // A failure is noted by the compactor.
+            let _ = self.compactor.end_merge(begun);
         }
         for running in &self.compactions {
             running.stop.store(true, Ordering::Relaxed);
@@ -292,15 +274,15 @@ impl Journal {
     pub(crate) fn compact(&mut self) -> Result<(), Error> {
         self.finish_compaction();
         let never = AtomicBool::new(false);
-        let keeper = self.checkpoints.keeper();
+        let compactor = &self.compactor;
         let mut failed = None;
         loop {
-            let unreadable = keeper.unreadable();
-            match keeper.compact(&never) {
+            let unreadable = compactor.unreadable();
+            match compactor.compact(&never) {
                 Ok(true) => {}
                 Ok(false) => return failed.map_or(Ok(()), Err),
                 // The others are merged all the same.
-                Err(error) if keeper.unreadable() > unreadable => {
+                Err(error) if compactor.unreadable() > unreadable => {
                     failed.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
@@ -343,13 +325,20 @@ impl Journal {
         self.flush()?;
         self.finish_compaction();
         self.checkpoints.finish_running();
-        self.checkpoints.keeper().note_end(self.state)?;
+        self.checkpoints.versions().note_end(self.state)?;
         self.closed = true;
         Ok(())
     }
 
     pub(crate) fn stats(&self) -> JournalStats {
-        self.checkpoints.stats(self.state.lsn)
+        let merged = self.compactor.merged();
+        JournalStats {
+            compactions: merged.count,
+            compaction_bytes_written: merged.bytes,
+            segments_dropped: merged.dropped,
+            compaction_failure: merged.failure,
+            ..self.checkpoints.stats(self.state.lsn)
+        }
     }
 }
 

@@ -14,14 +14,13 @@
 //! The index in memory gives the sequences; the one after it goes on where it ended.
 
 mod audit;
+mod code_residency;
 mod heat;
 mod ids;
-mod merge;
-mod pinned;
-mod plan;
-mod sealed;
+mod live_segment;
+mod pin;
 mod search;
-mod tiers;
+mod segment_entry;
 mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,16 +30,15 @@ use arc_swap::ArcSwap;
 use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
-pub(crate) use self::merge::Merged;
-pub(crate) use self::pinned::Pinned;
-pub(crate) use self::plan::Plan;
-pub(crate) use self::sealed::{is_marked, open_segment, Reading, Sealed};
+pub(crate) use self::code_residency::Tiers;
+pub(crate) use self::live_segment::{is_marked, open_segment, Reading, Sealed};
+pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::PlacesScratch;
-pub(crate) use self::tiers::Tiers;
+pub(crate) use self::segment_entry::SegmentEntry;
 use self::write::Writing;
 pub(crate) use self::write::{Frozen, Retired, Room};
 use crate::error::Error;
-use crate::journal::{segment_name, SegmentEntry};
+use crate::layout::segment_name;
 use crate::settings::{IndexKind, Settings};
 use vstream_segment::{Codes, SegmentKind, SegmentSettings};
 use vstream_store::codec::{Policy, Tier};
@@ -126,12 +124,16 @@ impl Places {
         }
     }
 
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     fn lock(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest view, where a moment between two writes does not matter.
-    fn view(&self) -> Arc<View> {
+    pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
@@ -170,7 +172,7 @@ impl Places {
     }
 
     /// What segments of this engine are written as.
-    fn segment_settings(&self, identity: u64) -> SegmentSettings {
+    pub(crate) fn segment_settings(&self, identity: u64) -> SegmentSettings {
         let index = self.settings.index_settings();
         let kind = match self.settings.index {
             IndexKind::Flat => SegmentKind::Flat,

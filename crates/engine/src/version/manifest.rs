@@ -33,14 +33,12 @@ use vstream_store::{Access, FileStore, Range, Store};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::entry::SegmentEntry;
-use super::files::COLLECTION;
-use super::format::LogIdentity;
-use super::settings::{Durability, Journaling};
-use super::state::State;
-use super::writer::Spare;
+use crate::durability::{Durability, Journaling};
 use crate::error::Error;
+use crate::layout::COLLECTION;
 use crate::settings::{DeleteOrder, IndexKind, Settings, DIMENSION_MAX};
+use crate::tree::SegmentEntry;
+use crate::wal::{LogIdentity, Spare, State};
 use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
@@ -119,7 +117,7 @@ impl Manifest {
     }
 
     /// The newest number of a base or log.
-    pub(super) fn last_log(&self) -> u64 {
+    pub(crate) fn last_log(&self) -> u64 {
         self.logs.last().copied().unwrap_or(0)
     }
 
@@ -137,7 +135,7 @@ impl Manifest {
     /// Publishes it as the next generation.
     ///
     /// Errors: `Unavailable` if it names more files than a manifest may, before anything is written.
-    pub(super) fn publish(&mut self, store: &dyn Store) -> Result<(), Error> {
+    pub(crate) fn publish(&mut self, store: &dyn Store) -> Result<(), Error> {
         let (logs, segments) = (self.logs.len() as u64, self.base.segments.len() as u64);
         for (what, count, most) in [("logs", logs, LOGS_MAX), ("segments", segments, SEGMENTS_MAX)]
         {
@@ -165,7 +163,7 @@ impl Manifest {
         Manifest::decode(path, &bytes)
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let Settings { dimension, metric, element, index, recall_target, seed, .. } = self.settings;
         let segments = &self.base.segments;
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;

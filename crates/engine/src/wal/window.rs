@@ -8,19 +8,19 @@ use crate::error::Error;
 const READ_BYTES: usize = 1 << 20;
 
 /// The part of a file that was read last.
-pub(super) struct Window<'a> {
+pub(crate) struct Window<'a> {
     file: &'a dyn ReadAt,
     start: u64,
     held: Buffer,
 }
 
 impl<'a> Window<'a> {
-    pub(super) fn new(file: &'a dyn ReadAt) -> Window<'a> {
+    pub(crate) fn new(file: &'a dyn ReadAt) -> Window<'a> {
         Window { file, start: 0, held: Buffer::default() }
     }
 
     /// `bytes` bytes from `offset`, or as many as the file has there.
-    pub(super) fn get(&mut self, offset: u64, bytes: usize) -> Result<&[u8], Error> {
+    pub(crate) fn get(&mut self, offset: u64, bytes: usize) -> Result<&[u8], Error> {
         let left = self.file.bytes().saturating_sub(offset);
         let wanted = bytes.min(usize::try_from(left).unwrap_or(usize::MAX));
         let held_end = self.start + self.held.len() as u64;

@@ -1,20 +1,73 @@
 //! Merges of segments: what is planned is written, then published.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::entry::SegmentEntry;
-use super::super::files::{marks_name, segment_name};
-use super::super::manifest::Manifest;
-use super::{Keeper, MergeBegun, Sources, PLANS_WITHOUT};
+use super::merge::Merged;
+use super::plan::Plan;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::places::{Merged, Plan, Retired, Sealed};
+use crate::layout::{marks_name, segment_name};
+use crate::tree::{Retired, Sealed, SegmentEntry};
+use crate::version::{Manifest, VersionSet};
 
-impl Keeper {
+/// Compactions so far.
+#[derive(Clone, Default)]
+pub(crate) struct MergedCounts {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// Segments that were dropped whole.
+    pub(crate) dropped: u64,
+    /// Why the last one failed, if it did.
+    pub(crate) failure: Option<String>,
+}
+
+/// A segment that was written from others and is not served yet.
+pub(crate) struct MergeBegun {
+    merged: Merged,
+    entry: SegmentEntry,
+    /// None if none of its rows lived.
+    sealed: Option<Sealed>,
+}
+
+/// Segments that no further merge may take.
+#[derive(Default)]
+struct Sources {
+    /// They are being merged.
+    busy: HashSet<u64>,
+    /// They could not be read; for how many plans they are left alone, so that others go on.
+    unreadable: HashMap<u64, u32>,
+}
+
+/// Plans for which a segment is left alone that could not be read.
+const PLANS_WITHOUT: u32 = 64;
+
+/// Merges segments. Shared by the writer's side and the threads beside it.
+pub(crate) struct Compactor {
+    versions: Arc<VersionSet>,
+    merged: Mutex<MergedCounts>,
+    sources: Mutex<Sources>,
+}
+
+impl Compactor {
+    pub(crate) fn new(versions: Arc<VersionSet>) -> Compactor {
+        Compactor { versions, merged: Mutex::default(), sources: Mutex::default() }
+    }
+
+    /// Notes that a merge did not begin because there was no thread for it.
+    pub(crate) fn note_no_thread(&self, error: &std::io::Error) {
+        let why = format!("there is no thread for the compaction: {error}");
+        self.note_merge(Err(Some(&Error::unavailable(why))));
+    }
+
+    pub(crate) fn merged(&self) -> MergedCounts {
+        self.merged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Drops segments without living rows, and merges others if that pays; false if neither does.
     /// `stop`: gives up soon when it is set.
-    pub(in crate::journal) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
+    pub(crate) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
         let mut has_dropped = false;
         loop {
             let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
@@ -30,22 +83,22 @@ impl Keeper {
 
     /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
     /// readers yet.
-    pub(in crate::journal) fn begin_merge(
-        &self,
-        stop: &AtomicBool,
-    ) -> Result<Option<MergeBegun>, Error> {
+    pub(crate) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
         let Some(plan) = self.take_plan() else { return Ok(None) };
-        let store = &self.directory.store;
-        let (mut entry, collection) = self.new_entry();
+        let store = &self.versions.directory().store;
+        let (mut entry, collection) = self.versions.new_entry();
         let name = segment_name(entry.number);
         let merged = match plan.is_drop {
             true => Ok(Merged::drop_of(&plan)),
-            false => self.places().merge(&plan, store, &name, entry.identity(collection), stop),
+            false => {
+                let settings = self.versions.places().segment_settings(entry.identity(collection));
+                Merged::write(&plan, store, &name, settings, stop)
+            }
         };
         let begun = merged.and_then(|merged| {
             let summary = merged.summary;
             (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
-            let open = || self.places().open(store, &entry, collection, &[]);
+            let open = || self.versions.places().open(store, &entry, collection, &[]);
             let sealed = if summary.rows == 0 { None } else { Some(open()?) };
             Ok(MergeBegun { merged, entry, sealed })
         });
@@ -53,7 +106,7 @@ impl Keeper {
         let is_failure = !stop.load(Ordering::Relaxed);
         self.note_merge(begun.as_ref().map(|_| None).map_err(|error| is_failure.then_some(error)));
         if let Err(error) = &begun {
-            self.directory.remove(&name);
+            self.versions.directory().remove(&name);
             let is_unreadable = |number: &u64| error.message().contains(&segment_name(*number));
             let mut sources = self.sources();
             for number in plan.numbers() {
@@ -68,7 +121,7 @@ impl Keeper {
 
     /// What to merge, of segments that are free. They are busy until the merge has ended.
     fn take_plan(&self) -> Option<Plan> {
-        let _published = self.manifest();
+        let _published = self.versions.manifest();
         let mut sources = self.sources();
         sources.unreadable.retain(|_, plans| {
             *plans -= 1;
@@ -77,37 +130,37 @@ impl Keeper {
         let is_free = |number: u64| {
             !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
         };
-        let plan = self.places().plan(self.marked.load(Ordering::Relaxed), &is_free)?;
+        let plan = Plan::of(self.versions.places(), self.versions.marked(), &is_free)?;
         sources.busy.extend(plan.numbers());
         Some(plan)
     }
 
-    pub(super) fn sources(&self) -> MutexGuard<'_, Sources> {
+    fn sources(&self) -> MutexGuard<'_, Sources> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Segments that could not be read when they were to be merged.
-    pub(in crate::journal) fn unreadable(&self) -> usize {
+    pub(crate) fn unreadable(&self) -> usize {
         self.sources().unreadable.len()
     }
 
     /// Serves the rows of a merge from their new segment.
-    pub(in crate::journal) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
+    pub(crate) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
         let MergeBegun { merged, entry, sealed } = begun;
         let done = self.publish_merged(&merged, entry, sealed);
         self.sources().busy.retain(|&number| !merged.is_source(number));
         self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
         if done.is_err() || entry.rows == 0 {
-            self.directory.remove(&segment_name(entry.number));
+            self.versions.directory().remove(&segment_name(entry.number));
         }
         let (old, _retired) = done?;
-        self.written.fetch_add(entry.bytes, Ordering::Relaxed);
-        self.remove_old(&old);
+        self.versions.note_written(entry.bytes);
+        self.versions.remove_old(&old);
         Ok(())
     }
 
     /// Counts a merge that ended, or notes why one failed.
-    pub(super) fn note_merge(&self, done: Result<Option<&Merged>, Option<&Error>>) {
+    pub(crate) fn note_merge(&self, done: Result<Option<&Merged>, Option<&Error>>) {
         let mut counts = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
             Ok(Some(merged)) => {
@@ -134,18 +187,18 @@ impl Keeper {
         mut entry: SegmentEntry,
         sealed: Option<Sealed>,
     ) -> Result<(Manifest, Retired), Error> {
-        let mut manifest = self.manifest();
+        let mut manifest = self.versions.manifest();
         let mut next = manifest.clone();
-        let until = self.marked.load(Ordering::Relaxed);
+        let until = self.versions.marked();
         let forgotten = defect::active(Defect::MergeForgetsMarks);
         let (bits, marked) = merged.marks(if forgotten { merged.since() } else { until });
         if marked > 0 {
             (entry.marks, entry.marked) = (manifest.next, marked);
             manifest.next += 1;
             next.next = manifest.next;
-            entry.write_marks(&self.directory.store, next.collection, &bits)?;
+            entry.write_marks(&self.versions.directory().store, next.collection, &bits)?;
             if let Some(sealed) = &sealed {
-                self.note_gone(&entry, sealed, &bits);
+                self.versions.note_gone(&entry, sealed, &bits);
             }
         }
         let is_source = |segment: &SegmentEntry| merged.is_source(segment.number);
@@ -155,13 +208,15 @@ impl Keeper {
             next.base.segments.insert(at, entry);
         }
         let state = next.base.state;
-        let done = self.check_live(&next, state, until);
-        let done = done.and_then(|()| next.publish(&self.directory.store));
+        let done = self.versions.check_live(&next, state, until);
+        let done = done.and_then(|()| next.publish(&self.versions.directory().store));
         if done.is_err() && entry.marks > 0 {
-            self.directory.remove(&marks_name(entry.marks));
+            self.versions.directory().remove(&marks_name(entry.marks));
         }
         done?;
-        let retired = self.places().replace(merged, sealed);
+        let is_source = |number| merged.is_source(number);
+        let retired =
+            self.versions.places().replace(&is_source, sealed, &|sealed| merged.hand_on(sealed));
         Ok((std::mem::replace(&mut manifest, next), retired))
     }
 }

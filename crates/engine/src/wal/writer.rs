@@ -4,15 +4,13 @@ use std::collections::VecDeque;
 
 use vstream_store::{FileStore, LogFile};
 
-use super::files::log_name;
 use super::format::{encode_header, Group, LogIdentity};
-use super::manifest::Manifest;
-use super::recover::Recovered;
 use crate::defect::{self, Defect};
 use crate::error::Error;
+use crate::layout::log_name;
 
 /// Where the log goes on.
-pub(super) struct LogWriter {
+pub(crate) struct LogWriter {
     file: LogFile,
     log: LogIdentity,
     /// Checksum of the last group, or of the log's header.
@@ -24,8 +22,21 @@ pub(super) struct LogWriter {
     sealed: Vec<u8>,
 }
 
+/// The end of what is whole in a log.
+pub(crate) struct LogEnd {
+    pub(crate) number: u64,
+    /// Last record of its whole part, or of the logs before.
+    pub(crate) lsn: u64,
+    /// Length of its whole part.
+    pub(crate) bytes: u64,
+    /// Length of the file.
+    pub(crate) found: u64,
+    /// Checksum of the last whole group, or of the header.
+    pub(crate) previous: u64,
+}
+
 /// A log that is ready to be written to.
-pub(super) struct Spare {
+pub(crate) struct Spare {
     file: LogFile,
     log: LogIdentity,
     previous: u64,
@@ -33,7 +44,7 @@ pub(super) struct Spare {
 
 impl Spare {
     /// Makes an empty log, durable with its header, whose first record will be after `lsn`.
-    pub(super) fn create(store: &FileStore, log: LogIdentity, lsn: u64) -> Result<Spare, Error> {
+    pub(crate) fn create(store: &FileStore, log: LogIdentity, lsn: u64) -> Result<Spare, Error> {
         let name = log_name(log.number);
         // What a failed attempt may have left; no manifest names it.
         vstream_store::Store::delete(store, &name)?;
@@ -53,25 +64,30 @@ impl Spare {
 
 impl LogWriter {
     /// Goes on in the last log, after what was recovered; every log is cut there and synced.
-    pub(super) fn reopen(
+    ///
+    /// * `known`: LSN of the last record that the manifest knows to be on the disk.
+    /// * `recovered`: LSN of the last record that was recovered; `ends`: of the logs, in order.
+    pub(crate) fn reopen(
         store: &FileStore,
-        manifest: &Manifest,
-        recovered: &Recovered,
+        collection: u64,
+        known: u64,
+        recovered: u64,
+        ends: &[LogEnd],
     ) -> Result<LogWriter, Error> {
         let mut last = None;
-        for end in &recovered.logs {
-            let log = LogIdentity { collection: manifest.collection, number: end.number };
+        for end in ends {
+            let log = LogIdentity { collection, number: end.number };
             let cut = if defect::active(Defect::TailNotCut) { end.found } else { end.bytes };
-            let is_sure = end.lsn <= manifest.known.lsn || defect::active(Defect::PageCacheTrusted);
+            let is_sure = end.lsn <= known || defect::active(Defect::PageCacheTrusted);
             let sure = if is_sure { cut } else { 0 };
             let file = store.reopen_log(&log_name(end.number), cut, sure)?;
             last = Some(Spare { file, log, previous: end.previous });
         }
-        Ok(last.expect("a manifest names a log").writer(recovered.state.lsn))
+        Ok(last.expect("a manifest names a log").writer(recovered))
     }
 
     /// Writes groups in order, all of them or, if the disk is full, none.
-    pub(super) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
         let mut sealed = std::mem::take(&mut self.sealed);
         if !defect::active(Defect::GroupKeptBack) {
             sealed.clear();
@@ -101,7 +117,7 @@ impl LogWriter {
     }
 
     /// Forces what was written to the disk.
-    pub(super) fn sync(&mut self) -> Result<(), Error> {
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if !defect::active(Defect::SyncSkipped) && self.synced < self.written {
             let synced = self.file.sync();
             if !defect::active(Defect::SyncFailureIgnored) {
@@ -113,24 +129,24 @@ impl LogWriter {
     }
 
     /// Syncs this log and goes on in the next one.
-    pub(super) fn rotate(&mut self, next: Spare) -> Result<(), Error> {
+    pub(crate) fn rotate(&mut self, next: Spare) -> Result<(), Error> {
         self.sync()?;
         *self = next.writer(self.written);
         Ok(())
     }
 
     /// True if no attempt to write can succeed any more.
-    pub(super) fn is_poisoned(&self) -> bool {
+    pub(crate) fn is_poisoned(&self) -> bool {
         self.file.is_poisoned()
     }
 
     /// True if a sync would make more durable.
-    pub(super) fn has_unsynced(&self) -> bool {
+    pub(crate) fn has_unsynced(&self) -> bool {
         self.synced < self.written
     }
 
     /// Last record that is on the disk.
-    pub(super) fn synced(&self) -> u64 {
+    pub(crate) fn synced(&self) -> u64 {
         self.synced
     }
 }

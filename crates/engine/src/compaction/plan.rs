@@ -12,8 +12,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::{Places, Sealed};
 use crate::settings::DeleteOrder;
+use crate::tree::{Places, Sealed};
 use vstream_segment::rows_max;
 
 /// Segments of a class that are merged together at least.
@@ -53,14 +53,14 @@ impl Size {
     }
 }
 
-impl Places {
+impl Plan {
     /// What is to be merged or dropped, if anything.
     ///
     /// * `since`: sequence up to which marks are published.
     /// * `is_free`: whether the segment of a number may be taken; others are being merged, or
     ///   cannot be read.
-    pub(crate) fn plan(&self, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
-        let view = self.view();
+    pub(crate) fn of(places: &Places, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
+        let view = places.view();
         // Only marks that are published count: others would be found dead again and again.
         let dead = |sealed: &Arc<Sealed>| sealed.marks(since).1;
         let is_gone =
@@ -76,16 +76,14 @@ impl Places {
         };
         let sizes: Vec<Size> = view.sealed.iter().map(size).collect();
         let free = |at: usize| is_free(view.sealed[at].number);
-        let rows_max = rows_max(self.settings.dimension);
-        let chosen = choose(&sizes, &free, self.settings.deletes, rows_max);
+        let rows_max = rows_max(places.settings().dimension);
+        let chosen = choose(&sizes, &free, places.settings().deletes, rows_max);
         let sources = chosen.into_iter().map(|at| view.sealed[at].clone()).collect::<Vec<_>>();
         let shrinks = |sealed: &Arc<Sealed>| dead(sealed) * 2 >= sealed.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);
         pays.then_some(Plan { sources, since, is_drop: false })
     }
-}
 
-impl Plan {
     /// Numbers of the segments that it takes.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.sources.iter().map(|sealed| sealed.number)

@@ -1,0 +1,9 @@
+//! Checkpoints: what makes old logs superfluous, and the files of a moment for others to copy.
+
+mod share;
+mod steps;
+mod write;
+
+pub use self::share::{SharedFile, SharedState};
+pub(crate) use self::steps::{Checkpoints, Rows};
+pub(crate) use self::write::Capture;

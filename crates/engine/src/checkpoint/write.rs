@@ -1,0 +1,166 @@
+//! Steps 3 to 5 of a checkpoint: writes what was captured, publishes it, removes what it replaces.
+
+use std::sync::Arc;
+
+use vstream_store::Store;
+
+use crate::defect::{self, Defect};
+use crate::error::Error;
+use crate::layout::{base_prefix, log_name, marks_name, segment_name};
+use crate::snapshot::PinnedSnapshot;
+use crate::tree::{Frozen, Retired, Sealed, SegmentEntry};
+use crate::version::{differs, Image, Manifest, VersionSet};
+use crate::wal::State;
+
+/// What a checkpoint writes.
+pub(crate) enum Capture {
+    /// All rows, which stay in memory.
+    Image(PinnedSnapshot),
+    /// The rows that were in memory, which leave it for a segment.
+    Frozen(Arc<Frozen>),
+}
+
+/// What was captured, of which moment, and the first log after it.
+pub(super) struct Taken {
+    pub(super) capture: Capture,
+    pub(super) state: State,
+    pub(super) log: u64,
+    /// What it makes superfluous.
+    pub(super) covers: super::steps::Logs,
+}
+
+/// Steps 3 to 5.
+pub(super) fn write(versions: &VersionSet, taken: &Taken) -> Result<(), Error> {
+    match &taken.capture {
+        Capture::Image(image) => write_image(versions, image, taken),
+        Capture::Frozen(frozen) => write_frozen(versions, frozen, taken),
+    }
+}
+
+fn write_image(versions: &VersionSet, image: &PinnedSnapshot, taken: &Taken) -> Result<(), Error> {
+    let (store, state, number) = (&versions.directory().store, taken.state, taken.log);
+    let old = versions.manifest().clone();
+    let prefix = base_prefix(number);
+    delete_all(versions, &prefix)?;
+    if defect::active(Defect::LogsRemovedEarly) {
+        remove_logs(versions, &old, number);
+    }
+    if defect::active(Defect::ManifestBeforeBase) {
+        publish_image(versions, Image { number, checksum: 0 }, state)?;
+    }
+    let summary = image.write_in(store, &prefix).inspect_err(|_| {
+        // The disk may be full: what was written so far must not keep it so. What stays is
+        // removed before the next attempt.
+        let _ = delete_all(versions, &prefix);
+    })?;
+    if (summary.rows, summary.digest) != (state.live, state.digest) {
+        return Err(differs(state));
+    }
+    let bytes = summary.files.iter().map(|file| file.bytes).sum();
+    versions.note_image(bytes);
+    versions.note_written(bytes);
+    publish_image(versions, Image { number, checksum: summary.checksum() }, state)?;
+    versions.remove_old(&old);
+    Ok(())
+}
+
+fn delete_all(versions: &VersionSet, prefix: &str) -> Result<(), Error> {
+    let store = &versions.directory().store;
+    store.list(prefix)?.iter().try_for_each(|left| Ok(store.delete(&left.name)?))
+}
+
+fn remove_logs(versions: &VersionSet, old: &Manifest, before: u64) {
+    let logs = old.logs.iter().filter(|&&log| log < before);
+    logs.for_each(|&log| versions.directory().remove(&log_name(log)));
+}
+
+fn publish_image(versions: &VersionSet, image: Image, state: State) -> Result<(), Error> {
+    let mut manifest = versions.manifest();
+    let mut next = manifest.clone();
+    next.base.image = Some(image);
+    versions.publish(&mut next, state, image.number)?;
+    *manifest = next;
+    Ok(())
+}
+
+fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> Result<(), Error> {
+    let store = &versions.directory().store;
+    if !versions.places().is_frozen(frozen) {
+        // An earlier attempt failed after its segment had taken over.
+        return Ok(());
+    }
+    if defect::active(Defect::LogsRemovedEarly) {
+        remove_logs(versions, &versions.manifest().clone(), taken.log);
+    }
+    let (mut entry, collection) = versions.new_entry();
+    if defect::active(Defect::ManifestBeforeBase) {
+        let mut manifest = versions.manifest();
+        manifest.base.segments.push(entry);
+        let mut next = manifest.clone();
+        versions.publish(&mut next, taken.state, taken.log)?;
+        manifest.base.segments.pop();
+    }
+    let name = segment_name(entry.number);
+    let written = frozen.write(store, &name, entry.identity(collection));
+    let sealed = written.and_then(|summary| {
+        (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
+        let open = || versions.places().open(store, &entry, collection, &[]);
+        if summary.rows == 0 {
+            Ok(None)
+        } else {
+            open().map(Some)
+        }
+    });
+    let done = sealed.and_then(|sealed| publish_frozen(versions, frozen, taken, entry, sealed));
+    if done.is_err() || entry.rows == 0 {
+        // The disk may be full: what was written so far must not keep it so.
+        versions.directory().remove(&name);
+    }
+    let (old, _retired) = done?;
+    versions.note_written(entry.bytes);
+    versions.remove_old(&old);
+    Ok(())
+}
+
+/// Publishes a segment with what was frozen, and the marks of the others at that moment.
+/// Returns the manifest and the view of before.
+fn publish_frozen(
+    versions: &VersionSet,
+    frozen: &Arc<Frozen>,
+    taken: &Taken,
+    entry: SegmentEntry,
+    sealed: Option<Sealed>,
+) -> Result<(Manifest, Retired), Error> {
+    let mut manifest = versions.manifest();
+    let mut next = manifest.clone();
+    let forgotten = defect::active(Defect::MarksNotPersisted);
+    let mut made = Vec::new();
+    let done = (|| {
+        for segment in next.base.segments.iter_mut().filter(|_| !forgotten) {
+            let sealed = versions.places().sealed(segment.number)?;
+            let (bits, marked) = sealed.marks(frozen.sequence());
+            if marked != segment.marked {
+                (segment.marks, segment.marked) = (manifest.next, marked);
+                // A name that a failed attempt may have left is not given again.
+                manifest.next += 1;
+                next.next = manifest.next;
+                made.push(marks_name(segment.marks));
+                versions.note_gone(segment, &sealed, &bits);
+                versions.note_written(bits.len() as u64);
+                segment.write_marks(&versions.directory().store, next.collection, &bits)?;
+            }
+        }
+        next.base.segments.extend((entry.rows > 0).then_some(entry));
+        next.base.image = None;
+        versions.check_live(&next, taken.state, frozen.sequence())?;
+        versions.publish(&mut next, taken.state, taken.log)
+    })();
+    if done.is_err() {
+        made.iter().for_each(|name| versions.directory().remove(name));
+    }
+    done?;
+    versions.note_image(0);
+    versions.note_marked(frozen.sequence());
+    let retired = versions.places().settle(frozen, sealed);
+    Ok((std::mem::replace(&mut manifest, next), retired))
+}

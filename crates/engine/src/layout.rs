@@ -1,0 +1,73 @@
+//! Names of the files in the directory of a durable engine.
+
+use vstream_store::{FileStore, Store};
+
+use crate::error::Error;
+
+/// The manifest of a durable engine: which files make the state.
+pub(crate) const COLLECTION: &str = "COLLECTION";
+pub(crate) const LOCK: &str = "LOCK";
+const LOG: &str = "log-";
+const BASE: &str = "base-";
+const SEGMENT: &str = "segment-";
+const MARKS: &str = "marks-";
+
+/// Name of a log.
+pub(crate) fn log_name(number: u64) -> String {
+    format!("{LOG}{number:010}")
+}
+
+/// What the names of a base image's files begin with.
+pub(crate) fn base_prefix(number: u64) -> String {
+    format!("{BASE}{number:010}.")
+}
+
+/// Name of a segment.
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{SEGMENT}{number:010}")
+}
+
+/// Name of a file that says which rows of a segment are gone.
+pub(crate) fn marks_name(number: u64) -> String {
+    format!("{MARKS}{number:010}")
+}
+
+/// Whose file it is.
+pub(crate) enum Number {
+    Log(u64),
+    Base(u64),
+    Segment(u64),
+    Marks(u64),
+}
+
+/// The number in a name that is ours.
+pub(crate) fn number(name: &str) -> Option<Number> {
+    let digits = |text: &str| -> Option<u64> {
+        (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
+    };
+    if let Some(log) = name.strip_prefix(LOG) {
+        return digits(log).map(Number::Log);
+    }
+    if let Some(segment) = name.strip_prefix(SEGMENT) {
+        return digits(segment).map(Number::Segment);
+    }
+    if let Some(marks) = name.strip_prefix(MARKS) {
+        return digits(marks).map(Number::Marks);
+    }
+    let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
+    digits(base).map(Number::Base)
+}
+
+/// Errors if the store holds a durable engine, of which `what` to do is another thing.
+pub(crate) fn check_not_collection(store: &FileStore, what: &str) -> Result<(), Error> {
+    if holds(store)? {
+        let place = store.describe("");
+        return Err(Error::invalid(format!("{place} holds a collection: {what}")));
+    }
+    Ok(())
+}
+
+/// True if the store holds a durable engine.
+pub(crate) fn holds(store: &FileStore) -> Result<bool, Error> {
+    Ok(store.list(COLLECTION)?.iter().any(|entry| entry.name == COLLECTION))
+}

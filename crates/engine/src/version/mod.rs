@@ -1,0 +1,11 @@
+//! Versions of a collection: the manifest, the directory that holds its files, and how the next
+//! version is published together with the view that serves it.
+
+mod directory;
+mod manifest;
+mod tombstones;
+mod version_set;
+
+pub(crate) use self::directory::Directory;
+pub(crate) use self::manifest::{Image, Manifest};
+pub(crate) use self::version_set::{differs, VersionSet};

@@ -1,0 +1,279 @@
+//! Writes what logs go on from, and publishes it: images, segments, merged segments.
+//!
+//! Whoever publishes holds the manifest until the rows are served from the new files too, so the
+//! segments of the manifest are those of the view, and each has its marks in memory.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use vstream_store::Store;
+
+use super::directory::Directory;
+use super::manifest::Manifest;
+use crate::defect::{self, Defect};
+use crate::error::Error;
+use crate::layout::{base_prefix, log_name, marks_name, segment_name};
+use crate::tree::{Places, Sealed, SegmentEntry};
+use crate::wal::{LogIdentity, Spare, State};
+
+/// Keeps the files of a collection. Shared by the writer's side and the threads beside it.
+pub(crate) struct VersionSet {
+    directory: Directory,
+    manifest: Mutex<Manifest>,
+    places: OnceLock<Arc<Places>>,
+    /// Length of the base image.
+    image_bytes: AtomicU64,
+    /// Bytes of images, segments and marks ever.
+    written: AtomicU64,
+    /// Sequence up to which the marks of the published segments are.
+    marked: AtomicU64,
+    /// Per segment, how many of its rows are gone by its marks, and their digest.
+    gone: Mutex<HashMap<u64, (u64, u128)>>,
+    /// Checksums of files that never change.
+    checksums: Mutex<HashMap<String, u64>>,
+}
+
+impl VersionSet {
+    pub(crate) fn new(directory: Directory, manifest: Manifest) -> VersionSet {
+        let prefix = manifest.base.image.map(|image| base_prefix(image.number));
+        let listed = prefix.and_then(|prefix| directory.store.list(&prefix).ok());
+        let image_bytes: u64 = listed.unwrap_or_default().iter().map(|entry| entry.bytes).sum();
+        VersionSet {
+            directory,
+            manifest: Mutex::new(manifest),
+            places: OnceLock::new(),
+            image_bytes: AtomicU64::new(image_bytes),
+            written: AtomicU64::new(0),
+            marked: AtomicU64::new(0),
+            gone: Mutex::default(),
+            checksums: Mutex::default(),
+        }
+    }
+
+    /// Says where the rows are served from. Once, before anything is written.
+    pub(crate) fn serve(&self, places: Arc<Places>) {
+        assert!(self.places.set(places).is_ok(), "places are set once");
+    }
+
+    /// Where the rows are served from.
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        self.places.get().expect("places are set when the journal starts")
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The published manifest, held for as long as nobody else may publish.
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that a log may have before the base is written anew; segments are not.
+    pub(crate) fn base_bytes(&self) -> u64 {
+        self.image_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of images, segments and marks so far, those of compactions among them.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes of an image, a segment or marks.
+    pub(crate) fn note_written(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes how long the base image is now; 0 for none.
+    pub(crate) fn note_image(&self, bytes: u64) {
+        self.image_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sequence up to which the marks of the published segments are.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the marks of the published segments go up to `sequence`.
+    pub(crate) fn note_marked(&self, sequence: u64) {
+        self.marked.store(sequence, Ordering::Relaxed);
+    }
+
+    /// Segments that are served.
+    pub(crate) fn segments(&self) -> usize {
+        self.places().segments()
+    }
+
+    /// Files that could not be removed yet.
+    pub(crate) fn stuck(&self) -> u64 {
+        self.directory.stuck()
+    }
+
+    /// Step 1 of a checkpoint: the next log, and its number. `state` is at or before that of the
+    /// switch.
+    pub(crate) fn prepare(&self, state: State) -> Result<(Spare, u64), Error> {
+        let mut manifest = self.manifest();
+        let number = manifest.last_log() + 1;
+        let log = LogIdentity { collection: manifest.collection, number };
+        let spare = Spare::create(&self.directory.store, log, state.lsn)?;
+        let mut next = manifest.clone();
+        next.logs.push(number);
+        next.publish(&self.directory.store)?;
+        *manifest = next;
+        Ok((spare, number))
+    }
+
+    /// Step 4: `state` is that of the base of `next`, `log` the first one after it.
+    pub(crate) fn publish(&self, next: &mut Manifest, state: State, log: u64) -> Result<(), Error> {
+        next.logs.retain(|&number| number >= log);
+        next.base.state = state;
+        if next.known.lsn < state.lsn {
+            next.known = state;
+        }
+        next.publish(&self.directory.store)
+    }
+
+    /// Step 5: what `old` named and nothing names any more. If the directory cannot be listed,
+    /// these files stay until it is opened again.
+    pub(crate) fn remove_old(&self, old: &Manifest) {
+        let named = self.manifest().clone();
+        let (Ok(named), Ok(gone)) = (self.names(&named), self.names(old)) else { return };
+        for name in gone.into_iter().filter(|name| !named.contains(name)) {
+            self.checksums().remove(&name);
+            self.directory.remove(&name);
+        }
+    }
+
+    /// Every file that a manifest names.
+    fn names(&self, manifest: &Manifest) -> Result<Vec<String>, Error> {
+        let mut names: Vec<String> = manifest.logs.iter().map(|&log| log_name(log)).collect();
+        for segment in &manifest.base.segments {
+            names.push(segment_name(segment.number));
+            names.extend((segment.marks > 0).then(|| marks_name(segment.marks)));
+        }
+        if let Some(image) = manifest.base.image {
+            let files = self.directory.store.list(&base_prefix(image.number))?;
+            names.extend(files.into_iter().map(|entry| entry.name));
+        }
+        Ok(names)
+    }
+
+    /// A segment that is yet to be written, and the collection.
+    pub(crate) fn new_entry(&self) -> (SegmentEntry, u64) {
+        let mut manifest = self.manifest();
+        let number = manifest.next;
+        manifest.next += 1;
+        (SegmentEntry { number, ..SegmentEntry::default() }, manifest.collection)
+    }
+
+    /// Notes in the manifest that everything up to `state` is on the disk.
+    pub(crate) fn note_end(&self, state: State) -> Result<(), Error> {
+        let mut manifest = self.manifest();
+        if manifest.known == state {
+            return Ok(());
+        }
+        let mut next = manifest.clone();
+        next.known = state;
+        next.publish(&self.directory.store)?;
+        *manifest = next;
+        Ok(())
+    }
+
+    /// The manifest of the state `state`, after which the newest log begins, and its files, which
+    /// stay until they are unpinned.
+    pub(crate) fn pin(&self, state: State) -> Result<(Manifest, Vec<String>), Error> {
+        let manifest = self.manifest();
+        let mut pinned = manifest.clone();
+        pinned.unmade = pinned.logs.pop();
+        pinned.known = state;
+        let names = self.names(&pinned)?;
+        self.directory.pin(&names);
+        Ok((pinned, names))
+    }
+
+    /// Remembers the digest of the rows of a segment that are gone by its newest marks.
+    pub(crate) fn note_gone(&self, entry: &SegmentEntry, sealed: &Sealed, bits: &[u8]) -> u128 {
+        let digest = sealed.digest_of(bits);
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.insert(entry.number, (entry.marked, digest));
+        digest
+    }
+
+    /// Errors if the rows that live at `until` in the segments of `next` are not those of `state`.
+    ///
+    /// Cost: O(segments), and O(rows) of those whose marks were not looked at before.
+    pub(crate) fn check_live(
+        &self,
+        next: &Manifest,
+        state: State,
+        until: u64,
+    ) -> Result<(), Error> {
+        if defect::active(Defect::MarksNotPersisted) || defect::active(Defect::MergeForgetsMarks) {
+            return Ok(());
+        }
+        let mut segments = Vec::with_capacity(next.base.segments.len());
+        for entry in &next.base.segments {
+            let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = gone.get(&entry.number).filter(|known| known.0 == entry.marked);
+            let known = known.map(|known| known.1);
+            drop(gone);
+            let gone = match known {
+                Some(digest) => digest,
+                None if entry.marked == 0 => 0,
+                None => {
+                    let sealed = self.places().sealed(entry.number)?;
+                    self.note_gone(entry, &sealed, &sealed.marks(until).0)
+                }
+            };
+            segments.push((*entry, gone));
+        }
+        let is_named = |number: &u64| segments.iter().any(|(entry, _)| entry.number == *number);
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.retain(|number, _| is_named(number));
+        drop(gone);
+        compare(&segments, state)
+    }
+
+    fn checksums(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.checksums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The checksum of a file, taken once.
+    pub(crate) fn checksum_of(
+        &self,
+        name: &str,
+        take: impl FnOnce() -> Result<u64, Error>,
+    ) -> Result<u64, Error> {
+        if let Some(&known) = self.checksums().get(name) {
+            return Ok(known);
+        }
+        let checksum = take()?;
+        self.checksums().insert(name.to_owned(), checksum);
+        Ok(checksum)
+    }
+}
+
+/// Errors if the rows of some segments that live are not those that were logged: their number and
+/// their digest.
+fn compare(segments: &[(SegmentEntry, u128)], state: State) -> Result<(), Error> {
+    let rows = |entry: &SegmentEntry| entry.rows - entry.marked.min(entry.rows);
+    let live: u64 = segments.iter().map(|(entry, _)| rows(entry)).sum();
+    let digest = segments
+        .iter()
+        .fold(0u128, |sum, (entry, gone)| sum.wrapping_add(entry.digest).wrapping_sub(*gone));
+    if (live, digest) == (state.live, state.digest) {
+        return Ok(());
+    }
+    Err(differs(state))
+}
+
+pub(crate) fn differs(state: State) -> Error {
+    Error::internal(format!(
+        "the rows of write {} are not those that were logged: report the defect",
+        state.lsn
+    ))
+}
+
+#[cfg(test)]
+mod tests;
