@@ -36,3 +36,12 @@ fn reachable<'a>(
     }
     found
 }
+
+/// Says which members use each other, and by which file each edge is made.
+pub(crate) fn sentence(members: &[String], makers: &BTreeMap<(String, String), &str>) -> String {
+    let is_inside = |(from, to): &&(String, String)| members.contains(from) && members.contains(to);
+    let edges = makers.keys().filter(is_inside);
+    let edges: Vec<String> =
+        edges.map(|edge| format!("{} -> {} ({})", edge.0, edge.1, makers[edge])).collect();
+    format!("{} use each other: {}", members.join(", "), edges.join("; "))
+}

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod crates;
+mod cycles;
 mod graph;
 mod imports;
 mod links;
@@ -16,6 +17,7 @@ mod source;
 mod tree;
 
 pub use crates::{tiers, unsafe_code, Package};
+pub use cycles::module_cycles;
 pub use imports::imports;
 pub use links::links;
 pub use names::{blobs, names};

@@ -25,7 +25,8 @@ pub fn package_cycles(files: &[File]) -> Vec<String> {
             edges.entry(from.to_owned()).or_default().insert(to);
         }
     }
-    graph::cycles(&edges).iter().map(|members| sentence(members, &makers)).collect()
+    let sentence = |members| format!("{FOLDER}: {}", graph::sentence(members, &makers));
+    graph::cycles(&edges).iter().map(|members| sentence(members)).collect()
 }
 
 /// Lines that are neither comments nor the package's own declaration.
@@ -48,12 +49,4 @@ fn used(line: &str) -> Vec<String> {
         }
     };
     names.map(package).collect()
-}
-
-fn sentence(members: &[String], makers: &BTreeMap<(String, String), &str>) -> String {
-    let is_inside = |(from, to): &&(String, String)| members.contains(from) && members.contains(to);
-    let edges = makers.keys().filter(is_inside);
-    let edges: Vec<String> =
-        edges.map(|edge| format!("{} -> {} ({})", edge.0, edge.1, makers[edge])).collect();
-    format!("{FOLDER}: {} use each other: {}", members.join(", "), edges.join("; "))
 }

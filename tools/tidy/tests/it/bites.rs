@@ -1,8 +1,10 @@
 //! Each rule bites: on a small bad sample it says so, and on its good twin it is silent.
 
+use std::collections::BTreeSet;
+
 use vstream_tidy::{
-    bare_matches, blobs, file_lengths, function_lengths, imports, links, names, open_ends,
-    package_cycles, tiers, unsafe_code, File, Package,
+    bare_matches, blobs, file_lengths, function_lengths, imports, links, module_cycles, names,
+    open_ends, package_cycles, tiers, unsafe_code, File, Package,
 };
 
 fn one(path: &str, text: &str) -> Vec<File> {
@@ -119,6 +121,37 @@ fn imports_bite() {
     assert_eq!(count("import java.util.List;\nimport static org.apache.flink.X.y;\n * Kryo\n"), 0);
     assert_eq!(count("import com.google.common.base.Strings;\n"), 1);
     assert_eq!(count("        new ObjectInputStream(in);\n"), 1);
+}
+
+#[test]
+fn module_cycles_bite() {
+    let breaches = |samples: &[(&str, &str)]| {
+        let file = |(path, text): &(&str, &str)| File {
+            path: format!("crates/a/src/{path}"),
+            text: (*text).to_owned(),
+        };
+        let root = Package {
+            name: "a".to_owned(),
+            roots: vec!["crates/a/src/lib.rs".to_owned()],
+            uses: BTreeSet::new(),
+        };
+        module_cycles(&samples.iter().map(file).collect::<Vec<_>>(), &[root])
+    };
+    let tree = ("tree/mod.rs", "use crate::error::Error;\nuse super::pin;\n");
+    let pin = ("tree/pin.rs", "// not crate::wal::Log\nuse crate::tree::View;\n");
+    let wal = ("wal/mod.rs", "use crate::{error, tree::View};\n");
+    let error = ("error.rs", "#[cfg(test)]\nmod tests {\n    use crate::wal::Log;\n}\n");
+    let root = ("lib.rs", "mod tree;\npub use tree::View;\n");
+    assert_eq!(breaches(&[tree, pin, wal, error, root]), [""; 0], "comments and tests are no use");
+    let up = ("tree/write.rs", "fn f(log: &crate::wal::Log) {}\n");
+    let found = breaches(&[tree, pin, up, wal, error]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("crates/a/src/: tree, wal use each other"), "{found:?}");
+    assert!(found[0].contains("tree -> wal (crates/a/src/tree/write.rs)"), "{found:?}");
+    let through = ("error.rs", "use crate::wal::Log;\n");
+    assert_eq!(breaches(&[wal, through]).len(), 1, "a folder and a file");
+    let files = [("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")];
+    assert_eq!(breaches(&files), [""; 0], "files without a folder are one room");
 }
 
 #[test]
