@@ -26,7 +26,6 @@ mod snapshot;
 mod tree;
 mod version;
 mod wal;
-mod words;
 
 pub use accept::{check_row, NORM_MAX};
 pub use checkpoint::{SharedFile, SharedState};

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use vstream_store::{FileWriter, Store};
-use xxhash_rust::xxh3::Xxh3;
+use vstream_vector::cursor::ByteReader;
+use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use crate::error::Error;
-use crate::words::u32_at;
 
 pub(crate) const FOOTER: usize = 24;
 
@@ -70,17 +70,24 @@ impl RecordWriter {
     }
 }
 
-/// Checks the first 12 bytes of a file. Errors: `Corrupt`, `Unsupported`.
+/// The content of a file that ends with the XXH3-64 of all before, if that is right.
+pub(crate) fn checked(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, checksum) = bytes.split_last_chunk()?;
+    (xxh3_64(body) == u64::from_le_bytes(*checksum)).then_some(body)
+}
+
+/// Passes over the magic number and the format of a file. Errors: `Corrupt`, `Unsupported`.
 pub(crate) fn check_format(
     path: &Path,
-    header: &[u8],
+    input: &mut ByteReader<'_>,
     magic: &[u8; 8],
     format: u32,
 ) -> Result<(), Error> {
-    if &header[..8] != magic {
+    let found = input.array().and_then(|found| Ok((found, input.u32()?)));
+    let (begins, found) = found.map_err(|at| Error::truncated(path, at))?;
+    if &begins != magic {
         return Err(Error::corrupt(path, "it does not begin as a file of ours"));
     }
-    let found = u32_at(header, 8);
     if found != format {
         return Err(Error::unsupported(format!(
             "{} has format {found}, this version reads format {format}: use a newer version",

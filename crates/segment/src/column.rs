@@ -4,7 +4,9 @@
 //! u64 least | u8 width, 0..=8 | rows x width bytes
 //! ```
 
-use crate::format::{take, Malformed};
+use vstream_vector::cursor::ByteReader;
+
+use crate::format::Malformed;
 
 /// Appends a column.
 pub(crate) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) {
@@ -28,17 +30,15 @@ pub(crate) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Reads a column of `n` values; returns it and the bytes after it.
-    pub(crate) fn read(bytes: &'a [u8], n: usize) -> Result<(Column<'a>, &'a [u8]), Malformed> {
-        let (least, rest) = take::<8>(bytes)?;
-        let ([width], rest) = take::<1>(rest)?;
-        let width = usize::from(width);
+    /// Takes a column of `n` values off `input`.
+    pub(crate) fn take(input: &mut ByteReader<'a>, n: usize) -> Result<Column<'a>, Malformed> {
+        let (least, width) = (input.u64()?, usize::from(input.u8()?));
         if width > 8 {
             return Err(Malformed("a column is wider than its numbers"));
         }
-        let split = rest.split_at_checked(n * width);
-        let (above, rest) = split.ok_or(Malformed("a column is shorter than its rows"))?;
-        Ok((Column { least: u64::from_le_bytes(least), width, above }, rest))
+        let above = input.bytes(n * width);
+        let above = above.map_err(|_| Malformed("a column is shorter than its rows"))?;
+        Ok(Column { least, width, above })
     }
 
     /// The value of a row that the column has.

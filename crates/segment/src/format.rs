@@ -18,6 +18,7 @@ use vstream_index::RowKey;
 use vstream_quantize::rabitq::{block_bytes, BLOCK};
 use vstream_store::blocks::CHECKSUM_BYTES;
 use vstream_store::codec::{Kind, BLOCK_ROWS, DIMENSION_MAX, HEAD};
+use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 
 use crate::column::{self, Column};
@@ -55,27 +56,18 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Splits off the first `N` bytes.
-pub(crate) fn take<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
-    let (head, rest) = bytes.split_first_chunk::<N>().ok_or(Malformed("a block is too short"))?;
-    Ok((*head, rest))
+impl From<Truncated> for Malformed {
+    fn from(_: Truncated) -> Malformed {
+        Malformed("a block is too short")
+    }
 }
 
-fn u32_of(bytes: &[u8]) -> Result<(u32, &[u8]), Malformed> {
-    take::<4>(bytes).map(|(word, rest)| (u32::from_le_bytes(word), rest))
-}
-
-fn u64_of(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
-    take::<8>(bytes).map(|(word, rest)| (u64::from_le_bytes(word), rest))
-}
-
-fn f32_of(bytes: &[u8]) -> Result<(f32, &[u8]), Malformed> {
-    let (word, rest) = u32_of(bytes)?;
-    let value = f32::from_bits(word);
+fn finite(input: &mut ByteReader<'_>) -> Result<f32, Malformed> {
+    let value = input.f32()?;
     if !value.is_finite() {
         return Err(Malformed("a number that is not finite"));
     }
-    Ok((value, rest))
+    Ok(value)
 }
 
 /// What the rows of a segment are.
@@ -96,6 +88,12 @@ pub(crate) enum HeaderError {
     Malformed(Malformed),
     /// Written by a newer version: this one.
     Version(u32),
+}
+
+impl From<Truncated> for HeaderError {
+    fn from(truncated: Truncated) -> HeaderError {
+        Malformed::from(truncated).into()
+    }
 }
 
 impl From<Malformed> for HeaderError {
@@ -121,20 +119,18 @@ impl Header {
 
     /// Reads a header whose checksum is not known to be right, for the identity in it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
-        let (magic, rest) = take::<8>(bytes)?;
-        if &magic != MAGIC {
+        let mut input = ByteReader::new(bytes);
+        if &input.array()? != MAGIC {
             return Err(Malformed("it does not begin as a segment").into());
         }
-        let (version, rest) = u32_of(rest)?;
+        let version = input.u32()?;
         if version != VERSION {
             return Err(HeaderError::Version(version));
         }
-        let (dimension, rest) = u32_of(rest)?;
-        let (tags, rest) = take::<4>(rest)?;
-        let (_, rest) = take::<4>(rest)?;
-        let (seed, rest) = u64_of(rest)?;
-        let (identity, _) = u64_of(rest)?;
-        let dimension = dimension as usize;
+        let dimension = input.u32()? as usize;
+        let tags = input.array::<4>()?;
+        input.skip(4)?;
+        let (seed, identity) = (input.u64()?, input.u64()?);
         let parts =
             (Metric::from_tag(tags[0]), Element::from_tag(tags[1]), SegmentKind::from_tag(tags[2]));
         let (Some(metric), Some(element), Some(kind)) = parts else {
@@ -197,14 +193,12 @@ impl Footer {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Footer, Malformed> {
-        let (magic, rest) = take::<8>(bytes)?;
-        if &magic != FOOTER_MAGIC {
+        let mut input = ByteReader::new(bytes);
+        if &input.array()? != FOOTER_MAGIC {
             return Err(Malformed("it does not end as a segment: torn, or not ours"));
         }
-        let (identity, rest) = u64_of(rest)?;
-        let (meta_number, rest) = u64_of(rest)?;
-        let (meta_bytes, rest) = u64_of(rest)?;
-        let (file_bytes, _) = u64_of(rest)?;
+        let (identity, meta_number) = (input.u64()?, input.u64()?);
+        let (meta_bytes, file_bytes) = (input.u64()?, input.u64()?);
         Ok(Footer { identity, meta_number, meta_bytes, file_bytes })
     }
 }
@@ -271,19 +265,16 @@ impl Meta {
     /// Reads a meta block and holds its counts against each other and against its length, before
     /// memory is taken for them.
     pub(crate) fn decode(header: &Header, bytes: &[u8]) -> Result<Meta, Malformed> {
-        let (rows, rest) = u64_of(bytes)?;
-        let (digest, rest) = take::<16>(rest)?;
-        let (code_min, rest) = u64_of(rest)?;
-        let (code_max, rest) = u64_of(rest)?;
-        let (leaves, rest) = u32_of(rest)?;
-        let (row_blocks, rest) = u32_of(rest)?;
-        let (id_blocks, rest) = u32_of(rest)?;
-        let (zero, mut rest) = u32_of(rest)?;
+        let mut input = ByteReader::new(bytes);
+        let (rows, digest) = (input.u64()?, input.u128()?);
+        let codes = (input.u64()?, input.u64()?);
+        let (leaves, row_blocks) = (input.u32()?, input.u32()?);
+        let (id_blocks, zero) = (input.u32()?, input.u32()?);
         let steps = if header.kind == SegmentKind::Cluster { header.padded() } else { 0 };
         let length = u64::from(leaves) * (16 + steps as u64)
             + u64::from(row_blocks) * 4
             + u64::from(id_blocks) * 12;
-        if length != rest.len() as u64 || zero != 0 {
+        if length != input.left() as u64 || zero != 0 {
             return Err(Malformed("the directory is not as long as its counts say"));
         }
         if rows > ROWS_MAX || u64::from(id_blocks) != rows.div_ceil(ID_ROWS as u64) {
@@ -291,27 +282,20 @@ impl Meta {
         }
         let mut meta = Meta {
             rows,
-            digest: u128::from_le_bytes(digest),
-            codes: (code_min, code_max),
+            digest,
+            codes,
             leaves: Vec::with_capacity(leaves as usize),
             row_blocks: Vec::with_capacity(row_blocks as usize),
             id_blocks: Vec::with_capacity(id_blocks as usize),
         };
         for _ in 0..leaves {
-            let (leaf, after) = LeafEntry::decode(rest, steps)?;
-            meta.leaves.push(leaf);
-            rest = after;
+            meta.leaves.push(LeafEntry::take(&mut input, steps)?);
         }
         for _ in 0..row_blocks {
-            let (bytes, after) = u32_of(rest)?;
-            meta.row_blocks.push(bytes);
-            rest = after;
+            meta.row_blocks.push(input.u32()?);
         }
         for _ in 0..id_blocks {
-            let (first, after) = u64_of(rest)?;
-            let (bytes, after) = u32_of(after)?;
-            meta.id_blocks.push(IdEntry { first, bytes });
-            rest = after;
+            meta.id_blocks.push(IdEntry { first: input.u64()?, bytes: input.u32()? });
         }
         meta.check(header)?;
         Ok(meta)
@@ -341,17 +325,15 @@ impl Meta {
 }
 
 impl LeafEntry {
-    fn decode(bytes: &[u8], steps: usize) -> Result<(LeafEntry, &[u8]), Malformed> {
-        let (rows, rest) = u32_of(bytes)?;
-        let (reach, rest) = f32_of(rest)?;
-        let (low, rest) = f32_of(rest)?;
-        let (step, rest) = f32_of(rest)?;
-        let split = rest.split_at_checked(steps);
-        let (steps, rest) = split.ok_or(Malformed("a centroid is cut short"))?;
+    /// * `steps`: bytes of the centroid.
+    fn take(input: &mut ByteReader<'_>, steps: usize) -> Result<LeafEntry, Malformed> {
+        let rows = input.u32()?;
+        let (reach, low, step) = (finite(input)?, finite(input)?, finite(input)?);
+        let steps = input.bytes(steps).map_err(|_| Malformed("a centroid is cut short"))?;
         if reach < 0.0 || step < 0.0 {
             return Err(Malformed("a negative reach or step"));
         }
-        Ok((LeafEntry { rows, reach, low, step, steps: steps.into() }, rest))
+        Ok(LeafEntry { rows, reach, low, step, steps: steps.into() })
     }
 }
 
@@ -376,11 +358,10 @@ pub(crate) struct RowBlock<'a> {
 impl<'a> RowBlock<'a> {
     /// * `rows`: what the directory says.
     pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<RowBlock<'a>, Malformed> {
-        let (ids, rest) = Column::read(bytes, rows)?;
-        let (versions, rest) = Column::read(rest, rows)?;
-        let (codes, rest) = Column::read(rest, rows)?;
-        let (shards, vectors) = Column::read(rest, rows)?;
-        Ok(RowBlock { ids, versions, codes, shards, vectors })
+        let mut input = ByteReader::new(bytes);
+        let (ids, versions) = (Column::take(&mut input, rows)?, Column::take(&mut input, rows)?);
+        let (codes, shards) = (Column::take(&mut input, rows)?, Column::take(&mut input, rows)?);
+        Ok(RowBlock { ids, versions, codes, shards, vectors: input.rest() })
     }
 
     pub(crate) fn key(&self, row: usize) -> RowKey {
@@ -420,10 +401,10 @@ pub(crate) struct IdBlock<'a> {
 
 impl<'a> IdBlock<'a> {
     pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<IdBlock<'a>, Malformed> {
-        let (ids, rest) = Column::read(bytes, rows)?;
-        let (versions, rest) = Column::read(rest, rows)?;
-        let (numbers, rest) = Column::read(rest, rows)?;
-        if !rest.is_empty() {
+        let mut input = ByteReader::new(bytes);
+        let (ids, versions) = (Column::take(&mut input, rows)?, Column::take(&mut input, rows)?);
+        let numbers = Column::take(&mut input, rows)?;
+        if !input.is_empty() {
             return Err(Malformed("bytes are left over in an id block"));
         }
         Ok(IdBlock { rows, ids, versions, numbers })

@@ -9,6 +9,7 @@ use std::path::Path;
 use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
+use vstream_vector::cursor::ByteReader;
 
 use crate::defect::{self, Defect};
 use crate::error::Error;
@@ -17,10 +18,9 @@ use crate::snapshot::{self, read_vector, stored_element};
 use crate::tree::SegmentEntry;
 use crate::version::Manifest;
 use crate::wal::{
-    encode_header, GroupHeader, LogEnd, LogIdentity, Record, State, Window, CHECKSUM, GROUP_HEADER,
-    GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
+    encode_header, GroupHeader, LogEnd, LogHeader, LogIdentity, Record, State, Window, CHECKSUM,
+    GROUP_HEADER, GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
 };
-use crate::words::u64_at;
 
 /// A change, as it was accepted.
 pub(crate) enum Change<'a> {
@@ -178,12 +178,10 @@ impl Torn {
             if let Some((header, _)) = whole_group(&mut window, file, log, offset)? {
                 if header.synced_lsn > self.lsn {
                     let what = format!(
-                        "byte {}: the group there is damaged, and {} byte {offset} proves that it \
-                         was whole",
-                        self.at,
+                        "the group there is damaged, and {} byte {offset} proves that it was whole",
                         file.name()
                     );
-                    return Err(Error::corrupt(Path::new(&self.path), what));
+                    return Err(Error::corrupt_at(Path::new(&self.path), self.at, what));
                 }
             }
             offset += 1;
@@ -215,17 +213,19 @@ fn whole_group<'w>(
 }
 
 fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
-    Ok(u64_at(Window::new(file).get(0, HEADER)?, 32))
+    let mut window = Window::new(file);
+    let found = LogHeader::decode(window.get(0, HEADER)?);
+    Ok(found.map_err(|at| Error::truncated(Path::new(file.name()), at))?.first_lsn)
 }
 
 /// Errors if `file` does not begin as `log`; returns the header's checksum. A header is synced
 /// before a manifest names its log, so no crash explains a torn one.
 fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
     let mut window = Window::new(file);
-    let found = window.get(0, HEADER)?;
-    if found.len() == HEADER {
-        let (expected, checksum) = encode_header(log, u64_at(found, 32));
-        if found == expected {
+    let bytes = window.get(0, HEADER)?;
+    if let Ok(found) = LogHeader::decode(bytes) {
+        let (expected, checksum) = encode_header(log, found.first_lsn);
+        if bytes == expected {
             return Ok(checksum);
         }
     }
@@ -253,17 +253,19 @@ impl LogReplay<'_> {
             let last = offset + bytes == file.bytes();
             if !(last && defect::active(Defect::LastGroupSkipped)) {
                 self.group(&header, records)
-                    .map_err(|what| Error::corrupt(Path::new(file.name()), at(offset, &what)))?;
+                    .map_err(|what| Error::corrupt_at(Path::new(file.name()), offset, what))?;
             }
             offset += bytes;
-            previous = u64_at(window.get(offset - 8, 8)?, 0);
+            let mut checksum = ByteReader::new(window.get(offset - CHECKSUM as u64, CHECKSUM)?);
+            previous = checksum.u64().map_err(|at| Error::truncated(Path::new(file.name()), at))?;
         }
         let (number, lsn) = (log.number, self.state.lsn);
         Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })
     }
 
     /// Applies a group, whose checksum fits: what does not fit now was never written by us.
-    fn group(&mut self, header: &GroupHeader, mut records: &[u8]) -> Result<(), String> {
+    fn group(&mut self, header: &GroupHeader, records: &[u8]) -> Result<(), String> {
+        let mut records = ByteReader::new(records);
         let element = stored_element(&self.manifest.settings);
         let vector_bytes = self.manifest.settings.dimension * element.bytes();
         for _ in 0..header.records {
@@ -304,8 +306,4 @@ impl LogReplay<'_> {
         }
         Ok(())
     }
-}
-
-fn at(offset: u64, what: &str) -> String {
-    format!("byte {offset}: {what}")
 }

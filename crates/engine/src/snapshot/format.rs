@@ -19,15 +19,15 @@ use std::path::{Path, PathBuf};
 
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::Store;
+use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{with_number, Element, Metric, Number};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, SnapshotFile, SnapshotSummary};
 use crate::error::Error;
-use crate::records::{check_format, RecordWriter, Written, FOOTER};
+use crate::records::{check_format, checked, RecordWriter, Written, FOOTER};
 use crate::row::Row;
 use crate::settings::{Settings, DIMENSION_MAX};
-use crate::words::{u32_at, u64_at};
 
 const ROWS_MAGIC: &[u8; 8] = b"VSTRROWS";
 const MANIFEST_MAGIC: &[u8; 8] = b"VSTRMANI";
@@ -140,12 +140,16 @@ impl RowDecoder {
     ) -> Result<RowDecoder, Error> {
         let mut header = [0u8; HEADER];
         read_exactly(path, reader, &mut header)?;
-        check_format(path, &header, ROWS_MAGIC, FORMAT)?;
-        let dimension = u32_at(&header, 12) as usize;
-        let metric = Metric::from_tag(header[16])
-            .ok_or_else(|| Error::corrupt(path, format!("unknown metric tag {}", header[16])))?;
-        let element = Element::from_tag(header[17])
-            .ok_or_else(|| Error::corrupt(path, format!("unknown element tag {}", header[17])))?;
+        let mut input = ByteReader::new(&header);
+        check_format(path, &mut input, ROWS_MAGIC, FORMAT)?;
+        let mut fields = || -> Result<_, Truncated> {
+            Ok((input.u32()? as usize, input.u8()?, input.u8()?, input.u16()?))
+        };
+        let (dimension, metric, element, shard) =
+            fields().map_err(|at| Error::truncated(path, at))?;
+        let unknown = |what, tag| Error::corrupt(path, format!("unknown {what} tag {tag}"));
+        let metric = Metric::from_tag(metric).ok_or_else(|| unknown("metric", metric))?;
+        let element = Element::from_tag(element).ok_or_else(|| unknown("element", element))?;
         let fits = dimension == settings.dimension
             && metric == settings.metric
             && element == stored_element(settings);
@@ -167,7 +171,7 @@ impl RowDecoder {
         Ok(RowDecoder {
             path: path.to_owned(),
             element,
-            shard: u16::from_le_bytes([header[18], header[19]]),
+            shard,
             left: body / row,
             bytes: vec![0; row as usize],
             vector: vec![0.0; dimension],
@@ -185,14 +189,11 @@ impl RowDecoder {
         }
         self.left -= 1;
         read_exactly(&self.path, reader, &mut self.bytes)?;
-        read_vector(self.element, &self.bytes[ROW_KEY..], &mut self.vector);
-        Ok(Some(Row {
-            id: u64_at(&self.bytes, 0),
-            version: u64_at(&self.bytes, 8),
-            code: u64_at(&self.bytes, 16),
-            shard: self.shard,
-            vector: &self.vector,
-        }))
+        let mut input = ByteReader::new(&self.bytes);
+        let mut key = || -> Result<_, Truncated> { Ok((input.u64()?, input.u64()?, input.u64()?)) };
+        let (id, version, code) = key().map_err(|at| Error::truncated(&self.path, at))?;
+        read_vector(self.element, input.rest(), &mut self.vector);
+        Ok(Some(Row { id, version, code, shard: self.shard, vector: &self.vector }))
     }
 }
 
@@ -220,35 +221,54 @@ pub(super) fn decode_manifest(path: &Path, bytes: &[u8]) -> Result<SnapshotSumma
     if bytes.len() < MANIFEST_HEADER + 8 {
         return Err(Error::corrupt(path, "too short for a manifest"));
     }
-    let (body, footer) = bytes.split_at(bytes.len() - 8);
-    if xxh3_64(body) != u64_at(footer, 0) {
-        return Err(Error::corrupt(path, "the checksum at its end does not match its content"));
-    }
-    check_format(path, body, MANIFEST_MAGIC, FORMAT)?;
-    let files = u32_at(body, 20) as usize;
-    if body.len() - MANIFEST_HEADER != files.saturating_mul(MANIFEST_FILE) {
+    let body = checked(bytes).ok_or_else(|| {
+        Error::corrupt(path, "the checksum at its end does not match its content")
+    })?;
+    let mut input = ByteReader::new(body);
+    check_format(path, &mut input, MANIFEST_MAGIC, FORMAT)?;
+    let truncated = |at| Error::truncated(path, at);
+    let header = ManifestHeader::take(&mut input).map_err(truncated)?;
+    if input.left() != header.files.saturating_mul(MANIFEST_FILE) {
         return Err(Error::corrupt(path, "its length does not fit its number of files"));
     }
-    let dimension = u32_at(body, 12) as usize;
-    let (metric, element) = (Metric::from_tag(body[16]), Element::from_tag(body[17]));
+    let ManifestHeader { dimension, metric, element, rows, digest, .. } = header;
+    let (metric, element) = (Metric::from_tag(metric), Element::from_tag(element));
     let (Some(metric), Some(element), 1..=DIMENSION_MAX) = (metric, element, dimension) else {
         return Err(Error::corrupt(path, "dimension, metric or element is out of range"));
     };
-    let files: Vec<SnapshotFile> = body[MANIFEST_HEADER..]
-        .chunks_exact(MANIFEST_FILE)
-        .map(|file| SnapshotFile {
-            shard: u16::from_le_bytes([file[0], file[1]]),
-            rows: u64_at(file, 8),
-            bytes: u64_at(file, 16),
-            checksum: u64_at(file, 24),
-        })
-        .collect();
-    let rows = u64_at(body, 24);
+    let files = (0..header.files).map(|_| take_file(&mut input));
+    let files: Vec<SnapshotFile> = files.collect::<Result<_, _>>().map_err(truncated)?;
     if files.iter().try_fold(0u64, |sum, f| sum.checked_add(f.rows)) != Some(rows) {
         return Err(Error::corrupt(path, "the files' rows do not add up to its count"));
     }
-    let digest = u128::from(u64_at(body, 32)) | u128::from(u64_at(body, 40)) << 64;
     Ok(SnapshotSummary { dimension, metric, element, rows, digest, files })
+}
+
+/// The fields of a manifest between its format and its files.
+struct ManifestHeader {
+    dimension: usize,
+    metric: u8,
+    element: u8,
+    files: usize,
+    rows: u64,
+    digest: u128,
+}
+
+impl ManifestHeader {
+    fn take(input: &mut ByteReader<'_>) -> Result<ManifestHeader, Truncated> {
+        let dimension = input.u32()? as usize;
+        let [metric, element, ..] = input.array::<4>()?;
+        let files = input.u32()? as usize;
+        let (rows, digest) = (input.u64()?, input.u128()?);
+        Ok(ManifestHeader { dimension, metric, element, files, rows, digest })
+    }
+}
+
+fn take_file(input: &mut ByteReader<'_>) -> Result<SnapshotFile, Truncated> {
+    let shard = input.u16()?;
+    input.skip(6)?;
+    let (rows, bytes, checksum) = (input.u64()?, input.u64()?, input.u64()?);
+    Ok(SnapshotFile { shard, rows, bytes, checksum })
 }
 
 /// Errors if a snapshot is of another collection.

@@ -198,5 +198,5 @@ fn write(
 }
 
 fn read_exactly(path: &Path, reader: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
-    reader.read_exact(bytes).map_err(|e| Error::io(path, "read", &e))
+    reader.read_exact(bytes).map_err(|error| Error::io(path, "read", error))
 }

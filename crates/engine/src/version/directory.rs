@@ -160,13 +160,13 @@ struct Pins {
 fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join(LOCK);
     let opened = File::options().create(true).append(true).open(&name);
-    let file = opened.map_err(|e| Error::io(&name, "open", &e))?;
+    let file = opened.map_err(|error| Error::io(&name, "open", error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::unavailable(format!(
             "{} is open already: close it there first",
             path.display()
         ))),
-        Err(TryLockError::Error(error)) => Err(Error::io(&name, "lock", &error)),
+        Err(TryLockError::Error(error)) => Err(Error::io(&name, "lock", error)),
     }
 }

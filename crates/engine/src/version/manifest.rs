@@ -30,24 +30,23 @@ use std::time::Duration;
 
 use vstream_index::ClusterSettings;
 use vstream_store::{Access, FileStore, Range, Store};
+use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 use crate::layout::COLLECTION;
+use crate::records::checked;
 use crate::settings::{DeleteOrder, IndexKind, Settings, DIMENSION_MAX};
 use crate::tree::SegmentEntry;
 use crate::wal::{LogIdentity, Spare, State};
-use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
 const FORMAT: u32 = 4;
 /// Bytes of the header by format, from 1: the older ones are read for ever.
-const HEADERS: [usize; FORMAT as usize] = [152, 184, CLUSTER, HEADER];
+const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER];
 const HEADER: usize = 256;
-/// Where the sizes of the cluster index begin.
-const CLUSTER: usize = 200;
 /// Generations, LSNs, rows and numbers of files stay below.
 const COUNT_MAX: u64 = 1 << 62;
 /// Logs that a checkpoint has not covered yet: there are two or three.
@@ -209,70 +208,48 @@ impl Manifest {
 
     fn decode(path: &Path, bytes: &[u8]) -> Result<Manifest, Error> {
         let corrupt = |what: &str| Error::corrupt(path, what);
-        let (body, footer) = bytes.split_at(bytes.len() - 8);
-        if xxh3_64(body) != u64_at(footer, 0) {
-            return Err(corrupt("the checksum at its end does not match its content"));
-        }
-        if &body[..8] != MAGIC {
-            return Err(corrupt("it does not begin as a file of ours"));
-        }
-        let format = u32_at(body, 8);
-        if !(1..=FORMAT).contains(&format) {
-            let file = path.display();
-            return Err(Error::unsupported(format!(
-                "{file} has format {format}, this version reads format {FORMAT}: use a newer version"
-            )));
-        }
-        let header = HEADERS[format as usize - 1];
-        // What a format did not have: no limits, no segments, the first number, no log to be made,
-        // rows that end in any order.
-        let word = |at| if at < header { u64_at(body, at) } else { u64::from(at == 168) };
-        if body.len() < header {
-            return Err(corrupt("too short for a manifest"));
-        }
-        let (logs, segments) = (u64_at(body, 144), word(160));
+        let truncated = |at| Error::truncated(path, at);
+        let body = checked(bytes)
+            .ok_or_else(|| corrupt("the checksum at its end does not match its content"))?;
+        let mut input = ByteReader::new(body);
+        let format = decode_format(path, &mut input)?;
+        let length = HEADERS[format as usize - 1] - input.offset();
+        let mut header = input.split(length).map_err(|_| corrupt("too short for a manifest"))?;
+        let header = Header::take(&mut header).map_err(truncated)?;
+        let Header { logs, segments, next, unmade, .. } = header;
         let fits = logs <= LOGS_MAX
             && segments <= SEGMENTS_MAX
-            && (body.len() - header) as u64 == logs * 8 + segments * SegmentEntry::BYTES as u64;
+            && input.left() as u64 == logs * 8 + segments * SegmentEntry::BYTES as u64;
         if !fits {
             return Err(corrupt("its logs and segments do not fit their numbers"));
         }
-        let (logs, segments) = body[header..].split_at(logs as usize * 8);
-        let logs: Vec<u64> = logs.chunks_exact(8).map(|log| u64_at(log, 0)).collect();
-        let unmade = Some(word(176)).filter(|&number| number > 0);
+        let logs = (0..logs).map(|_| input.u64()).collect::<Result<Vec<_>, _>>();
+        let logs = logs.map_err(truncated)?;
+        let unmade = Some(unmade).filter(|&number| number > 0);
         let in_order = logs.iter().chain(&unmade).is_sorted_by(|a, b| a < b);
         if !in_order || (logs.is_empty() && unmade.is_none()) {
             return Err(corrupt("its logs are out of order, or there is none"));
         }
-        let segments = segments.chunks_exact(SegmentEntry::BYTES).map(SegmentEntry::decode);
-        let state = |at| State {
-            lsn: u64_at(body, at),
-            live: u64_at(body, at + 8),
-            digest: u128_at(body, at + 16),
-        };
+        let segments = (0..segments).map(|_| SegmentEntry::take(&mut input));
+        let segments = segments.collect::<Result<Vec<_>, _>>().map_err(truncated)?;
         // Numbers that were counted up from 1. Beyond this they were not, and could not be counted on.
-        let counted =
-            [56, 64, 72, 80, 112, 120, 168]
-                .map(|at| if at < 168 { u64_at(body, at) } else { word(at) });
-        if counted.iter().chain(&logs).chain(&unmade).any(|&number| number >= COUNT_MAX) {
+        let (state, known) = (header.state, header.known);
+        let counted = [header.generation, header.image.number, next];
+        let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
+        if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) {
             return Err(corrupt("a number is larger than it can have become"));
         }
-        let image = Image { number: u64_at(body, 64), checksum: u64_at(body, 104) };
-        let settings =
-            decode_settings(body, &word).ok_or_else(|| corrupt("a setting is out of range"))?;
+        let settings = header.settings().ok_or_else(|| corrupt("a setting is out of range"))?;
+        let image = Some(header.image).filter(|image| image.number > 0);
         Ok(Manifest {
             settings,
-            journaling: decode_journaling(body).ok_or_else(|| corrupt("unknown durability"))?,
-            collection: u64_at(body, 48),
-            generation: u64_at(body, 56),
-            base: Base {
-                state: state(72),
-                image: (image.number > 0).then_some(image),
-                segments: segments.collect(),
-            },
-            known: state(112),
+            journaling: header.journaling().ok_or_else(|| corrupt("unknown durability"))?,
+            collection: header.collection,
+            generation: header.generation,
+            base: Base { state, image, segments },
+            known,
             logs,
-            next: word(168),
+            next,
             unmade,
         })
     }
@@ -290,9 +267,155 @@ fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
     put(out, &[u64::from(of.second_look)]);
 }
 
-/// The sizes in a header that has them.
-fn cluster_of(body: &[u8]) -> Option<ClusterSettings> {
-    let size = |at: usize| usize::try_from(u64_at(body, CLUSTER + at * 8)).ok();
+/// Passes over the magic number; the format. Errors: `Corrupt`, `Unsupported`.
+fn decode_format(path: &Path, input: &mut ByteReader<'_>) -> Result<u32, Error> {
+    let truncated = |at| Error::truncated(path, at);
+    if &input.array().map_err(truncated)? != MAGIC {
+        return Err(Error::corrupt(path, "it does not begin as a file of ours"));
+    }
+    let format = input.u32().map_err(truncated)?;
+    if !(1..=FORMAT).contains(&format) {
+        let file = path.display();
+        return Err(Error::unsupported(format!(
+            "{file} has format {format}, this version reads format {FORMAT}: use a newer version"
+        )));
+    }
+    Ok(format)
+}
+
+/// The header after its format, field by field.
+struct Header {
+    dimension: usize,
+    metric: u8,
+    element: u8,
+    index: u8,
+    durability: u8,
+    interval_ms: u32,
+    recall_target: f64,
+    seed: u64,
+    log_bytes_max: u64,
+    collection: u64,
+    generation: u64,
+    /// Number 0 for none.
+    image: Image,
+    state: State,
+    known: State,
+    logs: u64,
+    /// 0 for no limit.
+    memory: u64,
+    segments: u64,
+    next: u64,
+    /// 0 for none.
+    unmade: u64,
+    /// One more than the limit; 0 for none.
+    code_memory: u64,
+    deletes: u64,
+    /// Nothing before format 4.
+    cluster: Option<[u64; 7]>,
+}
+
+impl Header {
+    /// Reads the header of any format: it ends before the fields that later formats have.
+    fn take(input: &mut ByteReader<'_>) -> Result<Header, Truncated> {
+        let dimension = input.u32()? as usize;
+        let [metric, element, index, durability] = input.array()?;
+        let interval_ms = input.u32()?;
+        let recall_target = input.f64()?;
+        let (seed, log_bytes_max) = (input.u64()?, input.u64()?);
+        let (collection, generation) = (input.u64()?, input.u64()?);
+        let number = input.u64()?;
+        let state = take_state(input)?;
+        let image = Image { number, checksum: input.u64()? };
+        let known = take_state(input)?;
+        let logs = input.u64()?;
+        let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
+        let (memory, segments, next, unmade) = (later(0)?, later(0)?, later(1)?, later(0)?);
+        let (code_memory, deletes) = (later(0)?, later(0)?);
+        let cluster = if input.is_empty() { None } else { Some(take_cluster(input)?) };
+        Ok(Header {
+            dimension,
+            metric,
+            element,
+            index,
+            durability,
+            interval_ms,
+            recall_target,
+            seed,
+            log_bytes_max,
+            collection,
+            generation,
+            image,
+            state,
+            known,
+            logs,
+            memory,
+            segments,
+            next,
+            unmade,
+            code_memory,
+            deletes,
+            cluster,
+        })
+    }
+
+    /// Nothing if one of them is out of range.
+    fn settings(&self) -> Option<Settings> {
+        let (metric, element) = (Metric::from_tag(self.metric)?, Element::from_tag(self.element)?);
+        if !(1..=DIMENSION_MAX).contains(&self.dimension) {
+            return None;
+        }
+        let mut settings = Settings::new(self.dimension, metric, element);
+        settings.index = match self.index {
+            0 => IndexKind::Flat,
+            1 => IndexKind::Cluster,
+            _ => return None,
+        };
+        settings.recall_target = self.recall_target;
+        settings.seed = self.seed;
+        settings.memory = Some(self.memory).filter(|&bytes| bytes > 0);
+        settings.code_memory = self.code_memory.checked_sub(1);
+        settings.deletes = match self.deletes {
+            0 => DeleteOrder::Any,
+            1 => DeleteOrder::OldestFirst,
+            _ => return None,
+        };
+        if let Some(sizes) = self.cluster {
+            settings.cluster = cluster_of(sizes)?;
+        }
+        settings.validate().ok()?;
+        Some(settings)
+    }
+
+    /// Nothing if one of them is out of range.
+    fn journaling(&self) -> Option<Journaling> {
+        let interval = Duration::from_millis(u64::from(self.interval_ms));
+        let durability = match self.durability {
+            0 => Durability::Sync,
+            1 => Durability::Async { interval },
+            2 => Durability::None,
+            _ => return None,
+        };
+        let log_bytes_max = self.log_bytes_max;
+        let journaling = Journaling { durability, log_bytes_max, background: true };
+        journaling.validate().ok()?;
+        Some(journaling)
+    }
+}
+
+fn take_state(input: &mut ByteReader<'_>) -> Result<State, Truncated> {
+    Ok(State { lsn: input.u64()?, live: input.u64()?, digest: input.u128()? })
+}
+
+fn take_cluster(input: &mut ByteReader<'_>) -> Result<[u64; 7], Truncated> {
+    let mut sizes = [0; 7];
+    for size in &mut sizes {
+        *size = input.u64()?;
+    }
+    Ok(sizes)
+}
+
+fn cluster_of(sizes: [u64; 7]) -> Option<ClusterSettings> {
+    let size = |at: usize| usize::try_from(sizes[at]).ok();
     Some(ClusterSettings {
         leaf_rows_max: size(0)?,
         leaf_rows_min: size(1)?,
@@ -300,54 +423,10 @@ fn cluster_of(body: &[u8]) -> Option<ClusterSettings> {
         reassign_leaves: size(3)?,
         node_leaves_max: size(4)?,
         jobs_per_batch: size(5)?,
-        second_look: match size(6)? {
+        second_look: match sizes[6] {
             0 => false,
             1 => true,
             _ => return None,
         },
     })
-}
-
-/// * `word`: at an offset of the newest format, whatever the format of `body`.
-fn decode_settings(body: &[u8], word: &dyn Fn(usize) -> u64) -> Option<Settings> {
-    let dimension = u32_at(body, 12) as usize;
-    let (metric, element) = (Metric::from_tag(body[16])?, Element::from_tag(body[17])?);
-    if !(1..=DIMENSION_MAX).contains(&dimension) {
-        return None;
-    }
-    let mut settings = Settings::new(dimension, metric, element);
-    settings.index = match body[18] {
-        0 => IndexKind::Flat,
-        1 => IndexKind::Cluster,
-        _ => return None,
-    };
-    settings.recall_target = f64::from_bits(u64_at(body, 24));
-    settings.seed = u64_at(body, 32);
-    settings.memory = Some(word(152)).filter(|&bytes| bytes > 0);
-    settings.code_memory = word(184).checked_sub(1);
-    settings.deletes = match word(192) {
-        0 => DeleteOrder::Any,
-        1 => DeleteOrder::OldestFirst,
-        _ => return None,
-    };
-    // From format 4 on.
-    if u32_at(body, 8) >= 4 {
-        settings.cluster = cluster_of(body)?;
-    }
-    settings.validate().ok()?;
-    Some(settings)
-}
-
-fn decode_journaling(body: &[u8]) -> Option<Journaling> {
-    let interval = Duration::from_millis(u64::from(u32_at(body, 20)));
-    let durability = match body[19] {
-        0 => Durability::Sync,
-        1 => Durability::Async { interval },
-        2 => Durability::None,
-        _ => return None,
-    };
-    let log_bytes_max = u64_at(body, 40);
-    let journaling = Journaling { durability, log_bytes_max, background: true };
-    journaling.validate().ok()?;
-    Some(journaling)
 }

@@ -10,12 +10,13 @@
 use std::path::Path;
 
 use vstream_store::{Access, Range, Store};
+use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::layout::marks_name;
+use crate::records::checked;
 use crate::tree::SegmentEntry;
-use crate::words::{u128_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"VSTRMARK";
 const FORMAT: u32 = 1;
@@ -33,16 +34,16 @@ impl SegmentEntry {
         out.extend_from_slice(&self.marked.to_le_bytes());
     }
 
-    /// * `bytes`: [`SegmentEntry::BYTES`] of them.
-    pub(crate) fn decode(bytes: &[u8]) -> SegmentEntry {
-        SegmentEntry {
-            number: u64_at(bytes, 0),
-            bytes: u64_at(bytes, 8),
-            rows: u64_at(bytes, 16),
-            digest: u128_at(bytes, 24),
-            marks: u64_at(bytes, 40),
-            marked: u64_at(bytes, 48),
-        }
+    /// Reads what [`SegmentEntry::put`] wrote. Errors: fewer than [`SegmentEntry::BYTES`] are left.
+    pub(crate) fn take(input: &mut ByteReader<'_>) -> Result<SegmentEntry, Truncated> {
+        Ok(SegmentEntry {
+            number: input.u64()?,
+            bytes: input.u64()?,
+            rows: input.u64()?,
+            digest: input.u128()?,
+            marks: input.u64()?,
+            marked: input.u64()?,
+        })
     }
 
     /// Writes which rows are gone as file `self.marks`.
@@ -80,18 +81,26 @@ impl SegmentEntry {
             return Err(corrupt("its length is not that of marks for its segment"));
         }
         let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
-        let (body, footer) = bytes.split_at(bytes.len() - 8);
-        if xxh3_64(body) != u64_at(footer, 0) {
-            return Err(corrupt("the checksum at its end does not match its content"));
-        }
-        let words = [collection, self.marks, self.number, self.rows, self.marked];
-        let same = &body[..8] == MAGIC
-            && u32_at(body, 8) == FORMAT
-            && words.iter().zip(0..).all(|(&word, at)| u64_at(body, 16 + 8 * at) == word);
-        let marked: u64 = body[HEADER..].iter().map(|bits| u64::from(bits.count_ones())).sum();
+        let body = checked(&bytes)
+            .ok_or_else(|| corrupt("the checksum at its end does not match its content"))?;
+        let mut input = ByteReader::new(body);
+        let same = self.is_header(collection, &mut input);
+        let same = same.map_err(|at| Error::truncated(Path::new(file.name()), at))?;
+        let bits = input.rest();
+        let marked: u64 = bits.iter().map(|bits| u64::from(bits.count_ones())).sum();
         if !same || marked != self.marked {
             return Err(corrupt("these are not the marks that the manifest names"));
         }
-        Ok(body[HEADER..].to_vec())
+        Ok(bits.to_vec())
+    }
+
+    /// True if the header that `input` begins with is that of this segment's marks.
+    fn is_header(&self, collection: u64, input: &mut ByteReader<'_>) -> Result<bool, Truncated> {
+        let mut same = &input.array()? == MAGIC && input.u32()? == FORMAT;
+        input.skip(4)?;
+        for word in [collection, self.marks, self.number, self.rows, self.marked] {
+            same &= input.u64()? == word;
+        }
+        Ok(same)
     }
 }

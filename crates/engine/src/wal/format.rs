@@ -16,10 +16,10 @@
 
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::blocks::{self, Place};
+use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::State;
-use crate::words::{u128_at, u32_at, u64_at};
 
 pub(crate) const FORMAT: u32 = 1;
 pub(crate) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
@@ -32,7 +32,6 @@ pub(crate) const RECORDS_BYTES_MAX: usize = 2 << 20;
 
 const UPSERT: u8 = 1;
 const DELETE: u8 = 2;
-const UPSERT_HEADER: usize = 32;
 const DELETE_BYTES: usize = 24;
 
 /// A log among all that there ever were.
@@ -63,6 +62,20 @@ pub(crate) fn encode_header(log: LogIdentity, first_lsn: u64) -> ([u8; HEADER], 
     let checksum = xxh3_64(&header[..56]);
     header[56..].copy_from_slice(&checksum.to_le_bytes());
     (header, checksum)
+}
+
+/// The header of a log as it was read; the rest of it follows from the log's identity.
+pub(crate) struct LogHeader {
+    pub(crate) first_lsn: u64,
+}
+
+impl LogHeader {
+    /// Errors: `bytes` are fewer than [`HEADER`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<LogHeader, Truncated> {
+        let mut input = ByteReader::new(bytes).split(HEADER)?;
+        input.skip(LOG_MAGIC.len() + 4 + 4 + 8 + 8)?;
+        Ok(LogHeader { first_lsn: input.u64()? })
+    }
 }
 
 /// Records that are written together, or not at all.
@@ -153,20 +166,27 @@ pub(crate) struct GroupHeader {
 impl GroupHeader {
     /// Nothing if this is not the header of a group that could be.
     pub(crate) fn decode(header: &[u8]) -> Option<GroupHeader> {
-        let records_bytes = u32_at(header, 4) as usize;
-        let records = u32_at(header, 16);
-        let possible = &header[..4] == GROUP_MAGIC
-            && header[20..24] == [0; 4]
+        let mut input = ByteReader::new(header);
+        let magic = input.array().ok()?;
+        let records_bytes = input.u32().ok()? as usize;
+        let first_lsn = input.u64().ok()?;
+        let records = input.u32().ok()?;
+        let reserved = input.u32().ok()?;
+        let possible = &magic == GROUP_MAGIC
+            && reserved == 0
             && records_bytes <= RECORDS_BYTES_MAX
             && (1..=records_bytes / DELETE_BYTES).contains(&(records as usize));
-        possible.then(|| GroupHeader {
+        if !possible {
+            return None;
+        }
+        Some(GroupHeader {
             records_bytes,
-            first_lsn: u64_at(header, 8),
+            first_lsn,
             records,
-            synced_lsn: u64_at(header, 24),
-            live: u64_at(header, 32),
-            digest: u128_at(header, 40),
-            previous: u64_at(header, 56),
+            synced_lsn: input.u64().ok()?,
+            live: input.u64().ok()?,
+            digest: input.u128().ok()?,
+            previous: input.u64().ok()?,
         })
     }
 
@@ -184,25 +204,22 @@ pub(crate) enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// Takes the first record off `bytes`; nothing if there is none that could be.
-    pub(crate) fn take<'a>(bytes: &mut &'a [u8], vector_bytes: usize) -> Option<Record<'a>> {
-        let upsert = match *bytes.first()? {
-            UPSERT => true,
-            DELETE => false,
-            _ => return None,
-        };
-        let length = if upsert { UPSERT_HEADER + vector_bytes } else { DELETE_BYTES };
-        let (record, rest) = bytes.split_at_checked(length)?;
-        let (id, version) = (u64_at(record, 8), u64_at(record, 16));
-        if record[1] != 0 || record[4..8] != [0; 4] || (!upsert && record[2..4] != [0; 2]) {
+    /// Takes the next record off `input`; nothing if there is none that could be.
+    pub(crate) fn take<'a>(input: &mut ByteReader<'a>, vector_bytes: usize) -> Option<Record<'a>> {
+        let [kind, reserved] = input.array().ok()?;
+        let shard = input.u16().ok()?;
+        let padding = input.u32().ok()?;
+        let (id, version) = (input.u64().ok()?, input.u64().ok()?);
+        if reserved != 0 || padding != 0 {
             return None;
         }
-        *bytes = rest;
-        if !upsert {
-            return Some(Record::Delete { id, version });
+        match kind {
+            UPSERT => {
+                let key = RowKey { id, version, code: input.u64().ok()?, shard };
+                Some(Record::Upsert { key, vector: input.bytes(vector_bytes).ok()? })
+            }
+            DELETE if shard == 0 => Some(Record::Delete { id, version }),
+            _ => None,
         }
-        let shard = u16::from_le_bytes([record[2], record[3]]);
-        let key = RowKey { id, version, code: u64_at(record, 24), shard };
-        Some(Record::Upsert { key, vector: &record[UPSERT_HEADER..] })
     }
 }

@@ -7,8 +7,8 @@ mod window;
 mod writer;
 
 pub(crate) use self::format::{
-    encode_header, Group, GroupHeader, LogIdentity, Record, CHECKSUM, GROUP_HEADER, GROUP_MAGIC,
-    HEADER, RECORDS_BYTES_MAX,
+    encode_header, Group, GroupHeader, LogHeader, LogIdentity, Record, CHECKSUM, GROUP_HEADER,
+    GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
 };
 pub(crate) use self::group_commit::{Log, Ticket};
 pub(crate) use self::state::State;

@@ -182,21 +182,26 @@ fn damage_in_the_middle_is_an_error_that_says_where() {
     drop(engine);
     let log = dir.path().join("log-0000000001");
     let good = fs::read(&log).expect("a log");
+    let mut located = 0;
     for at in (0..good.len()).step_by(5) {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&log, &bad).expect("a write");
         let error = Engine::open(dir.path()).map(|_| ()).expect_err("damage");
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        assert!(error.message().contains("log-0000000001"), "{error}");
+        assert!(error.file().is_some_and(|file| file.ends_with("log-0000000001")), "{error}");
+        located += usize::from(error.offset().is_some_and(|offset| offset <= at as u64));
     }
+    // But for damage to the header, which is none of the group's, and to the last group.
+    assert!(located > good.len() / 5 / 2, "{located}");
     for cut in [0, 63, 64, 65, good.len() / 2, good.len() - 1] {
         fs::write(&log, &good[..cut]).expect("a write");
         assert!(Engine::open(dir.path()).is_err(), "closed at {} and now {cut}", good.len());
     }
     fs::remove_file(&log).expect("removed");
     let error = Engine::open(dir.path()).map(|_| ()).expect_err("a file is missing");
-    assert!(error.message().contains("log-0000000001"), "{error}");
+    assert!(error.file().is_some_and(|file| file.ends_with("log-0000000001")), "{error}");
+    assert!(std::error::Error::source(&error).is_some(), "{error}");
     fs::write(&log, &good).expect("a write");
     Engine::open(dir.path()).expect("whole again");
 }
