@@ -7,6 +7,8 @@ JAVA := $(MVN) -f java/pom.xml
 PROFILES ?=
 VSTREAM := dist/bin/vstream
 
+# Of check: what changes are compared with; none for origin/main.
+BASE ?=
 # Of run: a job file.
 JOB ?= examples/mixed.yaml
 # Of crash-lab and fuzz.
@@ -72,6 +74,9 @@ test: native python ## every test
 	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
 	touch $@
 
+check: ## the inner loop: formatting, and lints and unit tests of what changed since BASE
+	python3 tools/check.py $(BASE)
+
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -79,7 +84,7 @@ lint: ## formatting and lints, as CI checks them
 	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
-	.venv/bin/ruff format --check bench && .venv/bin/ruff check bench
+	.venv/bin/ruff format --check bench tools/check.py && .venv/bin/ruff check bench tools/check.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo

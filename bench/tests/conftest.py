@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(BENCH), str(BENCH / "peers"), str(BENCH / "runbooks")]
+TOOLS = BENCH.parent / "tools"
+sys.path[:0] = [str(BENCH), str(BENCH / "peers"), str(BENCH / "runbooks"), str(TOOLS)]
