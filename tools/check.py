@@ -25,6 +25,8 @@ JAVA = ["mvn", "-B", "-ntp", "-f", "java/pom.xml", "-q"]
 # Checks documents and sources alike, so all of it runs after every change.
 TIDY = "vstream-tidy"
 LIBRARY_KINDS = {"lib", "rlib", "cdylib", "proc-macro"}
+# What `make native` builds for Java.
+LIBRARIES = ("libvstream.so", "libvstream.dylib")
 # Files that say what all crates are: only the whole workspace checks them.
 SHARED = {"Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "clippy.toml"}
 
@@ -124,7 +126,7 @@ def _rust(changed: list[str], workspace: list[Crate]) -> tuple[list[Step], list[
     touched = _touched([path for path in changed if path not in inner], workspace)
     if touched:
         names = [word for crate in touched for word in ("-p", crate.name)]
-        lint = ["cargo", "clippy", *names, "--all-targets", "--", "-D", "warnings"]
+        lint = ["cargo", "clippy", *names, "--no-deps", "--all-targets", "--", "-D", "warnings"]
         steps.append(Step(lint))
         tested = [crate for crate in touched if crate.name != TIDY]
         libraries = [word for crate in tested if crate.has_library for word in ("-p", crate.name)]
@@ -183,7 +185,8 @@ def _java(changed: list[str], root: Path) -> tuple[list[Step], list[str]]:
         notes.append(f"not run, they take long: {', '.join(sorted(left))} (`make test`).")
     if not packages:
         return steps, notes
-    if not list((root / "target/release").glob("libvstream_native.*")):
+    release = root / "target" / "release"
+    if not any((release / name).exists() for name in LIBRARIES):
         notes.append("Java's unit tests are not run: there is no library; `make native` builds it.")
         return steps, notes
     if any(path.endswith(".rs") for path in changed):
