@@ -3,18 +3,18 @@
 CARGO ?= cargo
 MVN ?= mvn -B -ntp
 JAVA := $(MVN) -f java/pom.xml
-# Of java: -Ppeers builds the clients of the databases that bench-job compares with.
+# For java: -Ppeers builds the clients of the databases that bench-job compares with.
 PROFILES ?=
 VSTREAM := dist/bin/vstream
 
-# Of check: what changes are compared with; none for origin/main.
+# For check: what changes are compared with; none for origin/main.
 BASE ?=
-# Of run: a job file.
+# For run: a job file.
 JOB ?= examples/mixed.yaml
-# Of crash-lab and fuzz.
+# For crash-lab and fuzz.
 MINUTES ?= 5
 SEED ?= 1
-# Of chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FLINK_HOME=data/flink for a stock Flink.
+# For chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
 chaos: RATE = 2000
@@ -69,7 +69,7 @@ test: native python ## every test
 	$(MAKE) --no-print-directory .venv/.bench
 	.venv/bin/pytest -q bench/tests
 
-# The harness of the benchmarks draws; the package that it measures does not.
+# The harness of the benchmarks draws plots, so its tests need matplotlib.
 .venv/.bench: .venv/.built bench/peers/requirements.txt
 	.venv/bin/pip install -q -c bench/peers/requirements.txt matplotlib
 	touch $@
