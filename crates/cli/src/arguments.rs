@@ -29,6 +29,9 @@ pub(crate) enum Command {
     /// Send snapshots to an object store and fetch them from there.
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Print the reference of job files, as Markdown: docs/guide/job-file.md.
+    #[command(hide = true)]
+    Reference,
 }
 
 #[derive(Subcommand)]

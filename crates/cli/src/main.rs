@@ -23,6 +23,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
+use vstream_settings::JobSettings;
 
 use arguments::{Arguments, Command, Snapshot};
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Snapshot(Snapshot::Push(arguments)) => pushed::push(&arguments),
         Command::Snapshot(Snapshot::Pull(arguments)) => pushed::pull(&arguments),
+        Command::Reference => text::print_line(JobSettings::reference().trim_end()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

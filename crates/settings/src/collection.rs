@@ -216,7 +216,7 @@ impl EncoderSettings {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum EncoderKind {
     Cells,
     Lsh,

@@ -12,6 +12,7 @@ use crate::collection::{CollectionSettings, EncoderSettings};
 use crate::document::Document;
 use crate::environment;
 use crate::error::SettingsError;
+use crate::reference;
 use crate::section::{Notes, Section};
 use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
 
@@ -163,7 +164,18 @@ impl JobSettings {
     /// Reads and checks a parsed file; see [`JobSettings::from_yaml`].
     pub fn from_document(document: &Document) -> Result<JobSettings, SettingsError> {
         let notes = Notes::default();
-        let root = Section::root(document, &notes);
+        let job = JobSettings::read(document, &notes);
+        notes.or_error(job)
+    }
+
+    /// The reference of job files, as Markdown: every key with its form, default and meaning.
+    pub fn reference() -> String {
+        reference::text()
+    }
+
+    /// Reads the file's keys; problems and keys go to `notes`.
+    pub(crate) fn read(document: &Document, notes: &Notes) -> JobSettings {
+        let root = Section::root(document, notes);
         let name = root.text("name", Some("vstream"));
         let parallelism = root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32;
         let collection = CollectionSettings::read(&root.section("collection"));
@@ -205,7 +217,7 @@ impl JobSettings {
         if root.is_clean() {
             job.check_together(&root);
         }
-        notes.or_error(job)
+        job
     }
 
     /// The normalised form: every key present, durations in milliseconds, sizes in bytes, paths

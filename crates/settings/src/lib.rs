@@ -1,9 +1,10 @@
 //! The one schema of VStream's settings.
 //!
-//! A job file (YAML) or a collection's settings (JSON) is read once, here. What comes out is complete
+//! This crate reads a job file (YAML) or a collection's settings (JSON) once. The result is complete
 //! and within its ranges: defaults are filled, durations are milliseconds, sizes are bytes, paths are
-//! absolute, and addresses of other file systems stay as they are. What cannot be used is refused with all its problems at once, each a sentence that names
-//! the key, the value and the remedy. `to_json` writes the normalised form that the JVM reads.
+//! absolute, and addresses of other file systems stay as they are. It refuses a bad file with all its
+//! problems at once, each a sentence that names the key, the value and the remedy. `to_json` writes
+//! the normalised form that the JVM reads, and `JobSettings::reference` the list of all keys.
 //!
 //! Tier 4, an edge: the only place where the settings of `route` and of `engine` meet.
 
@@ -18,6 +19,8 @@ mod error;
 mod inside;
 mod job;
 mod kafka;
+mod known;
+mod reference;
 mod route;
 mod section;
 mod stream;

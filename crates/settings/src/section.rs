@@ -13,12 +13,14 @@ use serde_json::{Map, Value};
 use crate::address::{after_scheme, FolderAddress};
 use crate::document::Document;
 use crate::error::SettingsError;
+use crate::known::{Form, KnownKeys};
 use crate::units;
 
-/// Problems noted so far, shared by all sections of one document.
+/// Problems noted so far and the keys that were asked for, shared by all sections of one document.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     problems: RefCell<Vec<String>>,
+    pub(crate) known: KnownKeys,
 }
 
 impl Notes {
@@ -81,6 +83,7 @@ impl<'a> Section<'a> {
 
     /// The mapping below `key`; an absent one has no fields.
     pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
+        self.know(key, || (Form::Section, None));
         let fields = match self.get(key) {
             None => None,
             Some(Value::Object(fields)) => Some(fields),
@@ -103,6 +106,7 @@ impl<'a> Section<'a> {
 
     /// True if the file says anything at `key`; `null` says nothing.
     pub(crate) fn has(&self, key: &'static str) -> bool {
+        self.notes.known.set_optional(&self.path_of(key));
         self.get(key).is_some()
     }
 
@@ -123,6 +127,10 @@ impl<'a> Section<'a> {
         range: RangeInclusive<u64>,
         default: Option<u64>,
     ) -> u64 {
+        self.know(key, || {
+            let ends = (range.start().to_string(), range.end().to_string());
+            (Form::between("whole number", ends), default.map(Value::from))
+        });
         let Some(value) = self.get(key) else {
             let hint = || format!("a whole number from {} to {}", range.start(), range.end());
             return default.unwrap_or_else(|| self.missing(key, &hint(), *range.start()));
@@ -143,6 +151,10 @@ impl<'a> Section<'a> {
         range: RangeInclusive<f64>,
         default: f64,
     ) -> f64 {
+        self.know(key, || {
+            let ends = (range.start().to_string(), range.end().to_string());
+            (Form::between("number", ends), Some(default.into()))
+        });
         let Some(value) = self.get(key) else { return default };
         match value.as_f64().filter(|number| range.contains(number)) {
             Some(number) => number,
@@ -155,6 +167,7 @@ impl<'a> Section<'a> {
 
     /// Text that is not empty; `None` as default makes the key required.
     pub(crate) fn text(&self, key: &'static str, default: Option<&str>) -> String {
+        self.know(key, || (Form::Plain("text"), default.map(Value::from)));
         match self.get(key) {
             None => match default {
                 Some(text) => text.to_owned(),
@@ -170,6 +183,7 @@ impl<'a> Section<'a> {
 
     /// A list of texts; none where the file says nothing.
     pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
+        self.know(key, || (Form::Plain("list of texts"), Some(Value::Array(Vec::new()))));
         let Some(value) = self.get(key) else { return Vec::new() };
         let list: Option<Vec<String>> = value
             .as_array()
@@ -181,7 +195,7 @@ impl<'a> Section<'a> {
     }
 
     /// One of `choices` by name; the first of them when the file says something else.
-    pub(crate) fn choice<T: Clone>(
+    pub(crate) fn choice<T: Clone + PartialEq>(
         &self,
         key: &'static str,
         what: &str,
@@ -193,7 +207,7 @@ impl<'a> Section<'a> {
     }
 
     /// As [`Section::choice`], where `parse` knows more names than are worth listing.
-    pub(crate) fn choice_or_alias<T: Clone>(
+    pub(crate) fn choice_or_alias<T: Clone + PartialEq>(
         &self,
         key: &'static str,
         what: &str,
@@ -201,6 +215,11 @@ impl<'a> Section<'a> {
         default: Option<T>,
         parse: impl Fn(&str) -> Option<T>,
     ) -> T {
+        self.know(key, || {
+            let name_of = |value: &T| choices.iter().find(|(_, one)| one == value);
+            let default = default.as_ref().and_then(name_of).map(|(name, _)| Value::from(*name));
+            (Form::Choice(choices.iter().map(|(name, _)| *name).collect()), default)
+        });
         let names = || choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let fallback = || choices[0].1.clone();
         let Some(value) = self.get(key) else {
@@ -236,6 +255,7 @@ impl<'a> Section<'a> {
 
     /// A path, made absolute against the working directory; `None` as default makes it required.
     pub(crate) fn path(&self, key: &'static str, default: Option<&str>) -> PathBuf {
+        self.know(key, || (Form::Plain("path"), default.map(Value::from)));
         let text = match (self.get(key), default) {
             (None, None) => self.missing(key, "a path", String::new()),
             _ => self.text(key, default),
@@ -252,7 +272,8 @@ impl<'a> Section<'a> {
 
     /// A folder on this machine, made absolute, or the address of one elsewhere; required.
     pub(crate) fn address(&self, key: &'static str) -> FolderAddress {
-        if !self.has(key) {
+        self.know(key, || (Form::Plain("path or address"), None));
+        if self.get(key).is_none() {
             self.missing(key, "a path or an address such as s3://bucket/folder", ());
             return FolderAddress::Local(PathBuf::new());
         }
@@ -268,6 +289,7 @@ impl<'a> Section<'a> {
 
     /// The mapping at `key` as it stands, for settings that are passed on unread.
     pub(crate) fn mapping(&self, key: &'static str) -> Map<String, Value> {
+        self.know(key, || (Form::Plain("mapping"), Some(Value::Object(Map::new()))));
         self.section(key).fields.cloned().unwrap_or_default()
     }
 
@@ -289,6 +311,10 @@ impl<'a> Section<'a> {
         range: RangeInclusive<u64>,
         default: u64,
     ) -> u64 {
+        self.know(key, || {
+            let ends = ((unit.write)(*range.start()), (unit.write)(*range.end()));
+            (Form::between(unit.what, ends), Some(default.into()))
+        });
         let Some(value) = self.get(key) else { return default };
         let read = match value {
             Value::String(text) => (unit.read)(text),
@@ -317,7 +343,13 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Keeps how `key` is read, with its default in the normalised form, for the reference.
+    fn know(&self, key: &'static str, read: impl FnOnce() -> (Form, Option<Value>)) {
+        self.notes.known.add(self.path_of(key), read);
+    }
+
     fn get(&self, key: &'static str) -> Option<&'a Value> {
+        self.notes.known.see(self.path_of(key));
         let mut asked = self.asked.borrow_mut();
         if !asked.contains(&key) {
             asked.push(key);

@@ -125,7 +125,7 @@ const SOURCES: &[(&str, SourceKind)] = &[
     ("kafka", SourceKind::Kafka),
 ];
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum SinkKind {
     Blackhole,
     Console,
