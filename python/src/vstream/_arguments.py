@@ -1,6 +1,7 @@
-"""Arguments as the native half wants them: exact types, packed arrays, or `InvalidInput`.
+"""Converts arguments to what the native half takes: exact types and packed arrays.
 
-An array that already fits is passed on as it is; any other is converted with one copy.
+An array that already fits is passed on as it is; any other is converted with one copy. What cannot
+be converted raises `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _I8 = np.dtype(np.int8)
 _I64 = np.dtype(np.int64)
 _U64 = np.dtype(np.uint64)
 
-# Ids fit into int64, because answers are int64 arrays in which -1 marks an empty place.
+# Answers are int64 arrays in which -1 fills an empty position, so ids must fit into int64.
 _ID_MAX = 2**63 - 1
 
 
 def integer(name: str, value: object) -> int:
-    """Return a whole number of any integer type; its range is the engine's to check."""
+    """Return a whole number of any integer type. The engine checks its range."""
     number = _index(name, value)
     if not 0 <= number <= _ID_MAX:
         raise InvalidInput(f"{name} is {number}: choose a positive whole number")
@@ -53,7 +54,7 @@ def real(name: str, value: object) -> float:
 
 
 def name(what: str, value: object) -> str:
-    """Return a name; whether it is known is the engine's to check."""
+    """Return a name. The engine checks whether it knows the name."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} is a {type(value).__name__}: pass its name as a str")
     return value
@@ -107,9 +108,9 @@ def vector(what: str, values: object, *, many: str) -> F32Array:
 
 
 def matrix(what: str, values: object) -> VectorArray:
-    """Return a packed 2-d array, a vector per row, in the type that it has or else of float32.
+    """Return a packed 2-d array with a vector per row.
 
-    Types that stay are uint8, int8 and float16, which is seen as uint16.
+    It keeps the types uint8, int8 and float16, which is viewed as uint16; others become float32.
     """
     array = _two_axes(what, values)
     if array.dtype in (_U8, _I8):
@@ -125,7 +126,7 @@ def f32_matrix(what: str, values: object) -> F32Array:
 
 
 def _two_axes(what: str, values: object) -> NDArray[Any]:
-    """Return an array of real numbers with a vector per row."""
+    """Return a 2-d array of real numbers."""
     array = _numbers(what, values)
     if array.ndim != 2:
         raise InvalidInput(f"{what} have {array.ndim} axes: pass a matrix with a vector per row")
@@ -144,7 +145,7 @@ def _index(what: str, value: object) -> int:
 
 
 def _ids_one_by_one(array: NDArray[Any], values: object) -> I64Array:
-    """Read ids that numpy takes for no integers: an empty list, or ints from 2**63 on."""
+    """Read ids that numpy does not see as integers: an empty list, or ints from 2**63 on."""
     if array is values and array.dtype.kind != "O":
         raise InvalidInput(f"the ids are {array.dtype} values: pass whole numbers")
     each = [one_id(_index("an id", value)) for value in cast("Iterable[object]", values)]
@@ -181,7 +182,7 @@ def _as_f32(what: str, array: NDArray[Any]) -> F32Array:
 
 
 def _packed(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return `array` itself where it is packed by rows, aligned and of native byte order."""
+    """Return `array` packed by rows, aligned and in native byte order: itself if it is so."""
     flags = array.flags
     if array.dtype == dtype and flags.c_contiguous and flags.aligned:
         return array

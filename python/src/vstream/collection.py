@@ -1,4 +1,4 @@
-"""The collection: a fresh vector index inside the process."""
+"""The collection: a vector index inside the process that is fresh after every write."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Collection:
 
     Make one with `Collection.create`, `Collection.open` or `Collection.restore`.
 
-    *Freshness.* A row can be found when `upsert` returns, and never again when `delete` returns.
+    *Freshness.* A search finds a row once `upsert` has returned, and no longer once `delete` has.
 
     *Threads.* Every method may be called from any thread and runs without the interpreter lock.
     Writers take turns; searches wait for nobody. Do not change an array while a call reads it.
 
     *Arrays.* Packed float32 arrays (and matrices of float16, uint8 and int8 in `upsert`) are read
-    in place, other numbers are converted with one copy. Ids are whole numbers from 0 to 2**63 - 1.
+    in place; other numbers are converted with one copy. Ids are whole numbers from 0 to 2**63 - 1.
 
     *Distances.* Smaller is closer: `l2` is the squared Euclidean distance, `cosine` is
     1 - cos(a, b), `inner_product` is the negated product.
@@ -88,27 +88,26 @@ class Collection:
             to a log there. Without a path the collection lives in memory.
         recall_target
             Share of the true neighbours that searches find on average, 0.5 to 0.999. The engine
-            measures it in the background, within 3 % of one core, and adjusts its effort. That
-            takes some hundred searches, and lags behind a collection that grows quickly.
+            measures its recall in the background, within 3 % of one core, and adjusts its effort.
+            That takes some hundred searches, and lags behind a collection that grows quickly.
         durability
             When a write to a collection with a `path` survives a crash. `sync`: when the call has
-            returned; it waits for the disk, once for all writers that wait at that time, so write
-            many rows per call. `async`: at most 100 ms later; a crash loses the last writes, never
-            one before them. `none`: after the next `flush` or `close`, or when the operating
-            system writes it.
+            returned. It waits for the disk, once for all writers that wait at that time, so write
+            many rows per call. `async`: at most 100 ms later; a crash loses the newest writes and
+            no older one. `none`: after the next `flush` or `close`, or when the operating system
+            writes it.
         memory
-            Bytes of memory for rows that were not moved to the disk yet and for what is read from
-            there, 65,536 or more; for a collection with a `path`. What does not fit moves to
-            files there, of which codes and ids stay in memory, some 40 bytes per row at 128
-            dimensions. All rows stay in memory if it is left out. It is kept with the collection,
-            as are the next two.
+            Bytes of memory for the newest rows and for what is read from the disk, 65,536 or more;
+            for a collection with a `path`. Older rows move to files there. Their ids and codes
+            stay in memory, some 35 bytes per row at 128 dimensions. All rows stay in memory if it
+            is left out. The collection keeps this setting, and the next two.
         code_memory
-            Bytes of memory for the codes of those files, half or so of what stays in memory: those
-            that are asked for most are held, the others are read when a search needs them. All are
-            held if it is left out.
+            Bytes of memory for the codes of those files, which are more than half of what stays in
+            memory. The codes that are asked for most are held; a search reads the others when it
+            needs them. All are held if it is left out.
         deletes
-            In which order rows end, by deletes or because newer ones replace them: `any`, or
-            `oldest-first`, as in a sliding window, where whole files are dropped, unread, when
+            The order in which rows end, by deletes or because newer ones replace them: `any`, or
+            `oldest-first`, as in a sliding window. The latter drops whole files, unread, when
             their rows are gone.
 
         Raises
@@ -138,21 +137,21 @@ class Collection:
                 _arguments.name("deletes", deletes),
             ),
         )
-        return cls._of(native, place)
+        return cls._wrap(native, place)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], durability: str | None = None) -> Self:
         """Open the directory of a collection that was created with `path`.
 
-        The rows are those of the last write that survived, whatever happened to the process. Cost:
-        all rows are read and indexed.
+        It has every row that was promised, whatever happened to the process. Cost: reads and
+        indexes the rows that were in memory, which are all rows unless `memory` was set.
 
         Parameters
         ----------
         path
             The directory.
         durability
-            As in `create`, from now until it is closed; as it was created if left out.
+            As in `create`, until the collection is closed; that of `create` if it is left out.
 
         Raises
         ------
@@ -173,14 +172,14 @@ class Collection:
         """
         place = _arguments.path(path)
         chosen = None if durability is None else _arguments.name("durability", durability)
-        return cls._of(_native.Collection.open(place, chosen), place)
+        return cls._wrap(_native.Collection.open(place, chosen), place)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], recall_target: float = 0.95) -> Self:
         """Make a collection in memory with the rows of a snapshot.
 
-        A snapshot of the stream job is read too. Ids from 2**63 on, which only other writers hand
-        out, are then answered as the negative numbers that Java shows.
+        It also reads the snapshot of one partition of a stream job. Such a job may have ids from
+        2**63 on; they come back as negative numbers, as in Java.
 
         Raises
         ------
@@ -193,27 +192,27 @@ class Collection:
         """
         text = _arguments.path(path)
         target = _arguments.real("recall_target", recall_target)
-        return cls._of(_native.Collection.restore(text, target))
+        return cls._wrap(_native.Collection.restore(text, target))
 
     def upsert(self, ids: int | Sequence[int] | NDArray[np.integer], vectors: ArrayLike) -> None:
         """Add rows, or replace those with the same ids; later searches see them.
 
-        All arguments are checked before the first change. Of an id that comes twice the last row
-        stays. A large matrix is written in stretches: other writers get their turn, searches see
-        the rows arrive, and Ctrl-C between two stretches keeps what was written.
+        All arguments are checked before the first change. If an id comes twice, its last row stays.
+        A large matrix is written in stretches: other writers get their turn, searches see the rows
+        arrive, and Ctrl-C between two stretches keeps what was written.
 
         Parameters
         ----------
         ids
             One id, or one per vector.
         vectors
-            One vector, or a matrix with a vector per row; finite values, not all zero under
-            `cosine`, and such as the element takes.
+            One vector, or a matrix with a vector per row. Values are finite, such as the element
+            takes, and not all zero under `cosine`.
 
         Raises
         ------
         InvalidInput
-            If anything does not fit. Nothing was changed then.
+            If anything does not fit. Nothing is changed then.
 
         Examples
         --------
@@ -234,7 +233,7 @@ class Collection:
     def delete(self, ids: int | Sequence[int] | NDArray[np.integer]) -> int:
         """Remove the rows of one or several ids; return how many there were.
 
-        An id that is not there is no error.
+        An id that does not exist is no error.
 
         Examples
         --------
@@ -270,8 +269,8 @@ class Collection:
         probes
             Visit this many leaves, instead of what the recall target needs.
         refine
-            Beside `probes`: take the exact distance of this many rows, the best by their codes, and
-            of `k` at least. In proportion to `probes` if it is not given.
+            Together with `probes`: take the exact distance of this many rows, the best by their
+            codes, but of `k` at least. In proportion to `probes` if it is not given.
         exact
             Look at every row.
 
@@ -406,9 +405,9 @@ class Collection:
         native.flush()
 
     def close(self) -> None:
-        """Flush, where the collection has a directory, and free the memory; twice is once.
+        """Flush, if the collection has a directory, and free the memory.
 
-        If the flush fails the collection stays open.
+        Closing twice is no error. If the flush fails, the collection stays open.
         """
         if not self.closed:
             self._native.close()
@@ -436,7 +435,7 @@ class Collection:
 
     @property
     def recall_target(self) -> float:
-        """Recall that searches are steered to."""
+        """Share of the true neighbours that searches aim at."""
         return self._native.recall_target
 
     @property
@@ -462,7 +461,7 @@ class Collection:
         self.close()
 
     def __repr__(self) -> str:
-        """Say what it is and how many rows it has."""
+        """Return its settings and its number of rows, for display."""
         if self.closed:
             return "Collection(closed)"
         place = "" if self._path is None else f", path={str(self._path)!r}"
@@ -472,7 +471,7 @@ class Collection:
         )
 
     @classmethod
-    def _of(cls, native: NativeCollection, path: str | None = None) -> Self:
+    def _wrap(cls, native: NativeCollection, path: str | None = None) -> Self:
         """Wrap an engine."""
         made = cls.__new__(cls)
         made._native = native
@@ -493,7 +492,7 @@ class _ClosedCollection:
 def _effort(
     recall_target: float | None, probes: int | None, refine: int | None, exact: object
 ) -> tuple[float | None, int | None, int | None, bool]:
-    """Return what steers a search, for the native half."""
+    """Return the settings of one search, for the native half."""
     if type(exact) is not bool:
         raise InvalidInput(f"exact is {exact!r}: pass True or False")
     return (

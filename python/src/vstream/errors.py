@@ -1,4 +1,4 @@
-"""What can go wrong, named by what the caller can do about it.
+"""Exceptions, named by what the caller can do about them.
 
 Every exception is a `VStreamError` and carries a full sentence. The engine's kinds of errors are
 mapped to these classes in one table, in `native/src/failure.rs`.
@@ -26,7 +26,7 @@ class CorruptData(VStreamError):
 
 
 class Unsupported(VStreamError):
-    """Written by a newer version, or not supported in this combination."""
+    """A newer version wrote it, or this combination is not supported."""
 
 
 class StorageError(VStreamError, OSError):

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecallEstimate:
-    """What sampled exact checks in the background say about automatic searches.
+    """The recall of automatic searches, measured by exact checks of some answers in the background.
 
-    It speaks of as many neighbours as the last search asked for, or nearly as many.
+    It holds for about as many neighbours as the last search asked for.
 
     Attributes
     ----------
     recall
-        Mean share of the true neighbours that the last checked answers held, 0 to 1.
+        Mean share of the true neighbours in the last answers that were checked, 0 to 1.
     margin
         Half width of its 95 % confidence interval.
     audits
-        Answers that were checked.
+        Number of answers that were checked.
     evidence
-        `"queries"` if they were answers to queries that users asked; `"rows"` if rows of the
-        collection were asked for their neighbours, because users have asked too little yet.
+        `"queries"` if the answers were to queries of users; `"rows"` if the engine asked for the
+        neighbours of rows of the collection, because users have asked too few queries yet.
     """
 
     recall: float
@@ -37,9 +37,9 @@ class Stats:
     live_rows
         Rows that a search can find; `len()` of the collection.
     deleted_rows
-        Rows that are gone for searches but whose memory is not yet reclaimed.
+        Deleted or replaced rows whose memory is not reclaimed yet.
     leaves
-        Clusters of near rows; 0 while all rows are scanned exactly.
+        Clusters of near rows; 0 while every search scans all rows.
     probes
         Leaves that an automatic search visits now.
     refine
