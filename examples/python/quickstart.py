@@ -3,8 +3,8 @@
     pip install ./python
     python examples/python/quickstart.py
 
-A title becomes a vector by counting its groups of three letters, so titles that are spelled alike
-lie close together. Then 50,000 random vectors stream in while searches go on.
+The vector of a title counts its groups of three letters, so titles that are spelled alike lie close
+together. Then 50,000 random vectors stream in while searches go on.
 """
 
 import tempfile
@@ -32,7 +32,7 @@ The Wonderful Wizard of Oz|The Secret Garden|Little Women|Gulliver's Travels|Rob
 
 
 def spelling(text: str) -> NDArray[np.float32]:
-    """Count the groups of three letters, each at a place that its checksum says."""
+    """Count the groups of three letters; its checksum gives each group a position."""
     vector = np.zeros(DIMENSION, np.float32)
     padded = f"  {text.lower()}  "
     for at in range(len(padded) - 2):

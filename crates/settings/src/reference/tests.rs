@@ -35,11 +35,11 @@ fn every_kind_is_in_some_job() {
     for entry in entries.iter().filter(|entry| entry.key == "kind") {
         let Some(Form::Choice(kinds)) = &entry.form else { panic!("{entry:?}") };
         for kind in kinds {
-            let is_of_it = |job: &(String, bool)| {
+            let has_kind = |job: &(String, bool)| {
                 let section = pointer(&entry.table);
                 read(&job.0).0.pointer(&section).is_some_and(|value| value["kind"] == *kind)
             };
-            assert!(examples::jobs().any(|job| is_of_it(&job)), "no job has {entry:?} {kind}");
+            assert!(examples::jobs().any(|job| has_kind(&job)), "no job has {entry:?} {kind}");
         }
     }
 }
@@ -59,7 +59,7 @@ fn every_key_has_its_row_and_its_words() {
     }
 }
 
-/// What the reference calls the default is what an absent key becomes.
+/// An absent key becomes the default that the reference states.
 #[test]
 fn defaults_are_what_the_parser_fills_in() {
     let mut compared = 0;
@@ -67,9 +67,9 @@ fn defaults_are_what_the_parser_fills_in() {
         let (normalised, keys) = read(&job);
         let given = Document::from_yaml(&job).expect("YAML").root;
         for key in keys.iter().filter(|_| is_minimal) {
-            let at = pointer(&key.path);
-            let (Some(default), None) = (&key.default, given.pointer(&at)) else { continue };
-            let Some(filled) = normalised.pointer(&at).filter(|value| !value.is_null()) else {
+            let pointer = pointer(&key.path);
+            let (Some(default), None) = (&key.default, given.pointer(&pointer)) else { continue };
+            let Some(filled) = normalised.pointer(&pointer).filter(|value| !value.is_null()) else {
                 assert!(key.is_optional, "{key:?} has a default that is not filled in");
                 continue;
             };

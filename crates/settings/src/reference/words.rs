@@ -121,9 +121,9 @@ pub(super) const TABLES: &[(&str, &str, &str)] = &[
 
 /// The meaning of a key, first by its table, then by the kind alone.
 pub(super) fn meaning(table: &str, key: &str) -> Option<&'static str> {
-    let kind = table.find('[').map(|at| &table[at..]);
-    let of = |table: &str| MEANINGS.iter().find(|one| (one.0, one.1) == (table, key));
-    of(table).or_else(|| of(kind?)).map(|(_, _, meaning)| *meaning)
+    let kind = table.find('[').map(|bracket| &table[bracket..]);
+    let find = |table: &str| MEANINGS.iter().find(|one| (one.0, one.1) == (table, key));
+    find(table).or_else(|| find(kind?)).map(|(_, _, meaning)| *meaning)
 }
 
 /// Table or kind, key, meaning.

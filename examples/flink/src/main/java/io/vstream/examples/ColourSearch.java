@@ -55,7 +55,7 @@ public final class ColourSearch {
                         .returns(VectorQuery.TYPE)
                         .setParallelism(1);
 
-        // So few rows teach no placement, so they are placed by their ids.
+        // The encoder cells learns from thousands of rows; so few are spread by id.
         VectorSearch search =
                 VectorSearch.collection(
                                 "{\"dimension\": 3, \"metric\": \"l2\","
@@ -67,8 +67,8 @@ public final class ColourSearch {
 
         try (CloseableIterator<Answer> answers = search.results().executeAndCollect()) {
             Answer answer = answers.next();
-            // The stream of changes ends here, and the watermark of its end is the largest there
-            // is. A stream that goes on would give its rows timestamps.
+            // This stream of changes ends, and its last watermark is the largest number. A stream
+            // without end would give its rows timestamps.
             while (answer.frontier().watermark() < Long.MAX_VALUE) {
                 answer = answers.next();
             }
