@@ -16,10 +16,13 @@ pub(crate) fn open(bytes: &[u8]) {
     let content = unpack(bytes);
     // Damage is a finding or an error: nobody vouches for the bytes.
     let _ = verify_store(&directory(&content));
-    let opened = Engine::open_in_store(directory(&content), &mut |settings, journaling| {
-        settings.recall_guard = false;
-        journaling.background = false;
-    });
+    let opened = Engine::builder()
+        .store(directory(&content))
+        .adjust(&mut |settings, journaling| {
+            settings.recall_guard = false;
+            journaling.background = false;
+        })
+        .open();
     if let Ok(mut engine) = opened {
         let _ = engine.delete(1, u64::MAX).and_then(|_| engine.commit());
         // Segments are read again, as a merge reads them.
@@ -49,9 +52,12 @@ pub(crate) fn collections() -> Vec<Vec<u8>> {
         let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
         let journaling =
             Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-        let mut engine =
-            Engine::create_in_store(store.clone(), settings(element, index), journaling, 7)
-                .expect("made");
+        let mut engine = Engine::builder()
+            .store(store.clone())
+            .collection(7)
+            .journaling(journaling)
+            .create(settings(element, index))
+            .expect("made");
         write(&mut engine, 0..10);
         engine.commit().expect("committed");
         corpus.push(pack(&content_of(&store)));
@@ -76,7 +82,12 @@ fn in_segments() -> Content {
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
     let memory = Some(64 << 10);
     let settings = Settings { memory, ..settings(Element::F32, IndexKind::Cluster) };
-    let mut engine = Engine::create_in_store(store.clone(), settings, journaling, 7).expect("made");
+    let mut engine = Engine::builder()
+        .store(store.clone())
+        .collection(7)
+        .journaling(journaling)
+        .create(settings)
+        .expect("made");
     write(&mut engine, 0..20);
     engine.checkpoint().expect("a segment");
     engine.delete(3, u64::MAX).expect("accepted");

@@ -1,6 +1,5 @@
 //! The writer: checks records, applies them, hands out readers.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use vstream_store::{FileStore, Syncing};
 use vstream_vector::{Element, Metric};
 
 use crate::accept::{check_restored, check_row, normalise, refused};
+use crate::builder::EngineBuilder;
 use crate::checkpoint::{Capture, Rows};
 use crate::durability::JournalStats;
 use crate::error::Error;
@@ -63,19 +63,18 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An empty engine. Errors: `Invalid` settings; a limit to memory, which needs a directory.
-    pub fn create(settings: Settings) -> Result<Engine, Error> {
-        settings.validate()?;
-        if settings.memory.is_some() {
-            return Err(Error::invalid(
-                "memory has a limit and there is nowhere else for rows to go: create the engine in \
-                 a directory, or set no limit",
-            ));
-        }
-        Engine::empty(settings)
+    /// Says where an engine keeps its rows, then makes or opens it.
+    pub fn builder<'a>() -> EngineBuilder<'a> {
+        EngineBuilder::default()
     }
 
-    /// As [`Engine::create`], before it has a directory.
+    /// An empty engine in memory; short for [`Engine::builder`]. Errors: `Invalid` settings; a
+    /// limit to memory, which needs a directory.
+    pub fn create(settings: Settings) -> Result<Engine, Error> {
+        Engine::builder().create(settings)
+    }
+
+    /// An empty engine, before it has a directory.
     pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
         let places = Arc::new(Places::new(&settings));
@@ -218,15 +217,6 @@ impl Engine {
     /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
     pub fn reader(&self) -> Reader {
         Reader::new(&self.settings, self.places.clone(), self.guard.clone())
-    }
-
-    /// Living rows of each shard that has any. Cost: O(rows); segments are read. Errors: `Corrupt`,
-    /// `Io`, if one cannot be.
-    pub fn shard_rows(&self) -> Result<BTreeMap<u16, u64>, Error> {
-        let mut rows = BTreeMap::new();
-        let pinned = self.places.pin();
-        pinned.for_each_row(&mut |key, _| *rows.entry(key.shard).or_insert(0) += 1)?;
-        Ok(rows)
     }
 
     /// Counts. Cost: O(leaves).

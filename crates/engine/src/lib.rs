@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod builder;
 mod checkpoint;
 mod compaction;
 mod defect;
@@ -28,6 +29,7 @@ mod version;
 mod wal;
 
 pub use accept::{check_row, NORM_MAX};
+pub use builder::EngineBuilder;
 pub use checkpoint::{SharedFile, SharedState};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, set_defect_everywhere, Defect};

@@ -69,10 +69,13 @@ pub fn store(disk: &Disk) -> FileStore {
 
 /// Opens the collection of a disk without threads.
 pub fn open(disk: &Disk) -> Result<Engine, Error> {
-    Engine::open_in_store(store(disk), &mut |settings, journaling| {
-        adjust(settings);
-        journaling.background = false;
-    })
+    Engine::builder()
+        .store(store(disk))
+        .adjust(&mut |settings, journaling| {
+            adjust(settings);
+            journaling.background = false;
+        })
+        .open()
 }
 
 /// LSN of an engine.
@@ -249,7 +252,11 @@ impl Oracle<'_> {
 fn made_again(disk: &Disk) -> Result<Checked, Violation> {
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-    let made = Engine::create_in_store(store(disk), settings(1), journaling, 1);
+    let made = Engine::builder()
+        .store(store(disk))
+        .collection(1)
+        .journaling(journaling)
+        .create(settings(1));
     let checked = Checked { states: 1, ..Checked::default() };
     made.map(|_| checked).map_err(|error| {
         Violation::new(Breach::Refused, format!("cannot be made after a crash: {error}"))
@@ -287,7 +294,11 @@ mod tests {
         {
             let disk = Disk::holding(&Content::new(), SEED);
             let journaling = Journaling { background: false, ..Journaling::default() };
-            let engine = Engine::create_in_store(store(&disk), settings(SEED), journaling, SEED);
+            let engine = Engine::builder()
+                .store(store(&disk))
+                .collection(SEED)
+                .journaling(journaling)
+                .create(settings(SEED));
             let mut engine = engine.expect("an engine");
             let row = Row { id, version: 1, code, shard, vector: script.stored(1) };
             engine.upsert(&row).expect("a write");

@@ -38,7 +38,11 @@ fn made(seed: u64) -> Result<AtRest, Violation> {
     let disk = Disk::holding(&Content::new(), seed);
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
-    let engine = Engine::create_in_store(store(&disk), settings(seed), journaling, seed);
+    let engine = Engine::builder()
+        .store(store(&disk))
+        .collection(seed)
+        .journaling(journaling)
+        .create(settings(seed));
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);
     script.extend_to(WRITES);

@@ -82,7 +82,11 @@ fn journaling() -> Journaling {
 fn made(seed: u64) -> Result<Made, Violation> {
     let failed = |e| refused(format!("cannot be made: {e}"));
     let disk = Disk::holding(&Content::new(), seed);
-    let engine = Engine::create_in_store(check::store(&disk), settings(seed), journaling(), seed);
+    let engine = Engine::builder()
+        .store(check::store(&disk))
+        .collection(seed)
+        .journaling(journaling())
+        .create(settings(seed));
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);
     script.extend_to(WRITES + WRITES_AFTER);
@@ -183,10 +187,13 @@ fn directory(
 }
 
 fn open(store: FileStore) -> Result<Engine, vstream_engine::Error> {
-    Engine::open_in_store(store, &mut |settings, journaling| {
-        adjust(settings);
-        journaling.background = false;
-    })
+    Engine::builder()
+        .store(store)
+        .adjust(&mut |settings, journaling| {
+            adjust(settings);
+            journaling.background = false;
+        })
+        .open()
 }
 
 /// A snapshot beyond a network, and what must be in it.

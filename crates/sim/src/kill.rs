@@ -37,9 +37,9 @@ pub fn child(dir: &Path, seed: u64) -> Result<(), vstream_engine::Error> {
         Journaling { durability: Durability::Sync, log_bytes_max: LOG_BYTES_MAX, background: true };
     let is_there = dir.join("COLLECTION").exists();
     let mut engine = if is_there {
-        Engine::open_with(dir, &mut |settings, _| adjust(settings))?
+        Engine::builder().dir(dir).adjust(&mut |settings, _| adjust(settings)).open()?
     } else {
-        Engine::create_in(dir, settings(seed), journaling)?
+        Engine::builder().dir(dir).journaling(journaling).create(settings(seed))?
     };
     let ids = Shape::of(seed).ids();
     let (mut script, mut lsn) = (Script::new(seed, ids), lsn_of(&engine));
@@ -190,7 +190,10 @@ fn failed(what: &str, error: &io::Error) -> Violation {
 
 /// Opens what a child left and compares it with the script.
 fn look(dir: &Path, script: &mut Script, acked: u64) -> Result<Recall, Violation> {
-    let engine = Engine::open_with(dir, &mut |settings, _| adjust(settings))
+    let engine = Engine::builder()
+        .dir(dir)
+        .adjust(&mut |settings, _| adjust(settings))
+        .open()
         .map_err(|e| Violation::new(Breach::Refused, format!("does not open: {e}")))?;
     let lsn = lsn_of(&engine);
     script.extend_to(lsn);

@@ -55,7 +55,11 @@ fn play_inside(seed: u64) -> Result<Played, Violation> {
     let journaling = Journaling { durability, log_bytes_max, background: false };
     let disk = Disk::holding(&Content::new(), seed);
     disk.set_faults(Faults { short: random.below(3) == 0, ..Faults::default() });
-    let made = Engine::create_in_store(check::store(&disk), settings(seed), journaling, seed);
+    let made = Engine::builder()
+        .store(check::store(&disk))
+        .collection(seed)
+        .journaling(journaling)
+        .create(settings(seed));
     let engine = made.map_err(|e| refused(&format!("cannot be made: {e}")))?;
     disk.mark(Event::Made);
     let mut player = Player {

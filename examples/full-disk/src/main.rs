@@ -77,7 +77,7 @@ fn fill(engine: &mut Engine, from: u64) -> Result<(u64, vstream_engine::Error), 
 /// The child: says how much it committed, and dies as a killed process does.
 fn write_until_full_and_die(folder: &Path) -> Result<(), Box<dyn Error>> {
     let journaling = Journaling { durability: Durability::Sync, ..Journaling::default() };
-    let mut engine = Engine::create_in(folder, settings(), journaling)?;
+    let mut engine = Engine::builder().dir(folder).journaling(journaling).create(settings())?;
     let (committed, error) = fill(&mut engine, 0)?;
     println!("{committed}");
     std::io::stdout().flush()?;

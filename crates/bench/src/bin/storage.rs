@@ -358,7 +358,11 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     let without = without.map_err(refused)?;
     let code_memory = arguments.code_memory_kib.map(|kib| kib << 10);
     let limited = Settings { without, code_memory, ..settings(Some(arguments.memory_mib << 20)) };
-    let mut engine = Engine::create_in(&dir, limited, tiers::journaling()).map_err(refused)?;
+    let mut engine = Engine::builder()
+        .dir(&dir)
+        .journaling(tiers::journaling())
+        .create(limited)
+        .map_err(refused)?;
     let mut beside = None;
     let row = if arguments.beside {
         let (row, times) = tiers::ingest_and_ask(
@@ -440,12 +444,15 @@ fn unmerged(
     (without, code_memory): (Without, Option<u64>),
 ) -> Result<Engine, vstream_engine::Error> {
     engine.close()?;
-    Engine::open_with(dir, &mut |settings, kept| {
-        settings.without = without;
-        settings.code_memory = code_memory;
-        settings.direct_io = true;
-        kept.background = false;
-    })
+    Engine::builder()
+        .dir(dir)
+        .adjust(&mut |settings, kept| {
+            settings.without = without;
+            settings.code_memory = code_memory;
+            settings.direct_io = true;
+            kept.background = false;
+        })
+        .open()
 }
 
 fn print_asked(

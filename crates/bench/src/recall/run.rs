@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
             let journaling = Journaling { durability: Durability::None, ..Journaling::default() };
             let folder = made.path().join("collection");
             dir = Some(made);
-            Engine::create_in(&folder, chosen, journaling)
+            Engine::builder().dir(&folder).journaling(journaling).create(chosen)
         } else {
             Engine::create(chosen)
         };

@@ -99,7 +99,7 @@ fn fill(of: &Ablation<'_>, dir: &Path, without: Without) -> Result<(), vstream_e
     };
     // Without threads rows are flushed and merged at the same points, whatever that takes.
     let kept = Journaling { background: false, ..tiers::journaling() };
-    let mut engine = Engine::create_in(dir, limited, kept)?;
+    let mut engine = Engine::builder().dir(dir).journaling(kept).create(limited)?;
     tiers::ingest(&mut engine, of.matrix)?;
     engine.checkpoint()?;
     if of.merged {
@@ -116,14 +116,17 @@ fn line(
     stream: &Stream,
     truth: &[Vec<u64>],
 ) -> Result<AblationRow, vstream_engine::Error> {
-    let engine = Engine::open_with(dir, &mut |settings, kept| {
-        settings.without = without;
-        settings.code_memory = Some(of.code_memory);
-        settings.direct_io = true;
-        settings.recall_guard = false;
-        // Segments stay as they are.
-        kept.background = false;
-    })?;
+    let engine = Engine::builder()
+        .dir(dir)
+        .adjust(&mut |settings, kept| {
+            settings.without = without;
+            settings.code_memory = Some(of.code_memory);
+            settings.direct_io = true;
+            settings.recall_guard = false;
+            // Segments stay as they are.
+            kept.background = false;
+        })
+        .open()?;
     // One effort for all lines, so that they differ by the parts alone.
     let (probes, refine) = of.effort;
     let asking = Asking::Picked(probes, refine);

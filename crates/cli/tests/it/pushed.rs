@@ -9,7 +9,11 @@ pub fn stage_with_collection() -> Stage {
     let stage = Stage::new("exit 1");
     let settings = Settings::new(2, Metric::L2, Element::F32);
     let place = stage.path("kept");
-    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    let mut engine = Engine::builder()
+        .dir(&place)
+        .journaling(Journaling::default())
+        .create(settings)
+        .expect("creates");
     let write = |engine: &mut Engine, ids: std::ops::Range<u64>| {
         for id in ids {
             let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };

@@ -141,7 +141,11 @@ fn inspect_names_the_files_of_a_collection() {
     let stage = stage_with_snapshot();
     let place = stage.path("kept");
     let settings = Settings { memory: Some(1 << 16), ..Settings::new(2, Metric::L2, Element::F32) };
-    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    let mut engine = Engine::builder()
+        .dir(&place)
+        .journaling(Journaling::default())
+        .create(settings)
+        .expect("creates");
     for id in 0..50 {
         let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
         engine.upsert(&row).expect("accepted");
@@ -175,7 +179,11 @@ fn verify_finds_a_flipped_bit() {
     let stage = stage_with_snapshot();
     let settings = Settings::new(2, Metric::L2, Element::F32);
     let place = stage.path("kept");
-    let mut engine = Engine::create_in(&place, settings, Journaling::default()).expect("creates");
+    let mut engine = Engine::builder()
+        .dir(&place)
+        .journaling(Journaling::default())
+        .create(settings)
+        .expect("creates");
     for id in 0..50 {
         let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
         engine.upsert(&row).expect("accepted");

@@ -1,13 +1,11 @@
 //! The state of a moment as files that others copy while the engine goes on.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use vstream_store::{Access, ReadAt, Store};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Error;
-use crate::layout::{check_not_collection, COLLECTION};
 use crate::version::VersionSet;
 use crate::wal::{State, Ticket, Window};
 
@@ -83,21 +81,6 @@ impl SharedState {
     pub fn files(&self) -> Result<Vec<SharedFile>, Error> {
         self.ticket.clone().wait()?;
         self.names.iter().map(|name| self.file(name)).collect()
-    }
-
-    /// Copies the state to `dir`, which then opens as an engine. Errors: `Invalid` if there is a
-    /// collection, `Io`.
-    pub fn copy_to(&self, dir: &Path) -> Result<(), Error> {
-        let files = self.files()?;
-        let store = vstream_store::FileStore::create_dir(dir, vstream_store::Syncing::Full)?;
-        check_not_collection(&store, "choose another directory")?;
-        for file in &files {
-            let from = self.versions.directory().store.open(&file.name, Access::Cached)?;
-            let mut to = store.create(&file.name)?;
-            for_each_part(&*from, &mut |part| Ok(to.append(part)?))?;
-            to.finish()?;
-        }
-        Ok(store.put(COLLECTION, &self.manifest)?)
     }
 
     fn file(&self, name: &str) -> Result<SharedFile, Error> {

@@ -90,7 +90,11 @@ fn what_is_committed_is_there_again_for_every_metric_element_and_durability() {
         let dir = tempfile::tempdir().expect("a directory");
         let settings = Settings { index: IndexKind::Flat, ..Settings::new(3, metric, element) };
         let journaling = Journaling { durability, ..SYNC };
-        let mut engine = Engine::create_in(dir.path(), settings, journaling).expect("an engine");
+        let mut engine = Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling)
+            .create(settings)
+            .expect("an engine");
         let mut expected = Rows::new();
         for turn in 0..4 {
             assert_eq!(rows(&engine), expected, "{metric} {element} {durability:?}");
@@ -115,7 +119,8 @@ fn engine_lsn(dir: &Path) -> u64 {
 #[test]
 fn a_crash_loses_nothing_that_was_synced() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     for turn in 0..5 {
         work(&mut engine, turn + 1, 300, 7);
         let copy = crash(dir.path());
@@ -126,7 +131,8 @@ fn a_crash_loses_nothing_that_was_synced() {
 #[test]
 fn what_was_not_committed_is_all_or_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 50, 50);
     let before = rows(&engine);
     for id in 1000..1010 {
@@ -151,7 +157,8 @@ fn what_was_not_committed_is_all_or_nothing() {
 #[test]
 fn a_torn_tail_is_cut_and_writing_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 100, 9);
     let expected = rows(&engine);
     let copy = crash(dir.path());
@@ -177,7 +184,8 @@ fn a_torn_tail_is_cut_and_writing_goes_on() {
 #[test]
 fn damage_in_the_middle_is_an_error_that_says_where() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 60, 3);
     drop(engine);
     let log = dir.path().join("log-0000000001");
@@ -210,7 +218,8 @@ fn damage_in_the_middle_is_an_error_that_says_where() {
 #[test]
 fn verify_finds_any_flipped_bit() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     let few = |engine: &mut Engine, ids: std::ops::Range<u64>| {
         for id in ids {
             engine.upsert(&row(id, &[id as f32; 3])).expect("a good row");
@@ -249,7 +258,8 @@ fn verify_finds_any_flipped_bit() {
 #[test]
 fn a_checkpoint_replaces_the_logs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     for turn in 0..3 {
         work(&mut engine, turn + 1, 400, 10);
         engine.checkpoint().expect("a checkpoint");
@@ -273,7 +283,11 @@ fn a_checkpoint_replaces_the_logs() {
 fn checkpoints_in_the_background_bound_the_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let journaling = Journaling { durability: Durability::ASYNC, log_bytes_max: 50_000, ..SYNC };
-    let mut engine = Engine::create_in(dir.path(), settings(), journaling).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling)
+        .create(settings())
+        .expect("an engine");
     let mut seed = 0;
     let end = Instant::now() + Duration::from_secs(60);
     while engine.stats().journal.expect("a journal").checkpoints < 4 {
@@ -296,7 +310,8 @@ fn checkpoints_in_the_background_bound_the_log() {
 #[test]
 fn threads_share_a_group_commit() {
     let dir = tempfile::tempdir().expect("a directory");
-    let engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     let engine = Mutex::new(engine);
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
@@ -321,16 +336,25 @@ fn threads_share_a_group_commit() {
 #[test]
 fn a_directory_is_open_once_and_made_once() {
     let dir = tempfile::tempdir().expect("a directory");
-    let engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     let open = |kind: ErrorKind, text: &str| {
-        for result in [Engine::open(dir.path()), Engine::create_in(dir.path(), settings(), SYNC)] {
+        for result in [
+            Engine::open(dir.path()),
+            Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()),
+        ] {
             let error = result.map(|_| ()).expect_err("refused");
             assert!(error.kind() == kind && error.message().contains(text), "{error}");
         }
     };
     open(ErrorKind::Unavailable, "open already");
     drop(engine);
-    let again = Engine::create_in(dir.path(), settings(), SYNC).map(|_| ()).expect_err("there");
+    let again = Engine::builder()
+        .dir(dir.path())
+        .journaling(SYNC)
+        .create(settings())
+        .map(|_| ())
+        .expect_err("there");
     assert!(again.message().contains("holds a collection"), "{again}");
     let nowhere = Engine::open(&dir.path().join("x")).map(|_| ()).expect_err("nothing there");
     assert_eq!(nowhere.kind(), ErrorKind::Invalid);
@@ -348,7 +372,8 @@ fn a_directory_is_open_once_and_made_once() {
 #[test]
 fn a_detached_engine_goes_on_in_memory() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 50, 10);
     let kept = rows(&engine);
     engine.detach().expect("closed");
@@ -361,7 +386,8 @@ fn a_detached_engine_goes_on_in_memory() {
 #[test]
 fn what_a_crash_left_is_swept_and_what_is_not_ours_stays() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 20, 5);
     let expected = rows(&engine);
     drop(engine);
@@ -379,13 +405,19 @@ fn what_a_crash_left_is_swept_and_what_is_not_ours_stays() {
 #[test]
 fn a_collection_whose_manifest_is_gone_is_not_overwritten() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut engine = Engine::create_in(dir.path(), settings(), SYNC).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir.path()).journaling(SYNC).create(settings()).expect("an engine");
     work(&mut engine, 1, 200, 5);
     let expected = rows(&engine);
     engine.close().expect("closed");
     let (manifest, away) = (dir.path().join("COLLECTION"), dir.path().join("elsewhere"));
     fs::rename(&manifest, &away).expect("moved");
-    let error = Engine::create_in(dir.path(), settings(), SYNC).map(|_| ()).expect_err("refused");
+    let error = Engine::builder()
+        .dir(dir.path())
+        .journaling(SYNC)
+        .create(settings())
+        .map(|_| ())
+        .expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.message().contains("whose COLLECTION is gone"), "{error}");
     fs::rename(&away, &manifest).expect("moved");
@@ -395,7 +427,7 @@ fn a_collection_whose_manifest_is_gone_is_not_overwritten() {
     let begun = tempfile::tempdir().expect("a directory");
     let log = fs::read(dir.path().join("log-0000000001")).expect("the first log");
     fs::write(begun.path().join("log-0000000001"), &log[..32]).expect("a file");
-    Engine::create_in(begun.path(), settings(), SYNC).expect("an engine");
+    Engine::builder().dir(begun.path()).journaling(SYNC).create(settings()).expect("an engine");
 }
 
 #[test]
@@ -404,18 +436,33 @@ fn settings_are_kept_and_only_some_may_change() {
     let made = Settings { recall_target: 0.8, seed: 5, ..settings() };
     let interval = Duration::from_millis(20);
     let journaling = Journaling { durability: Durability::Async { interval }, ..SYNC };
-    drop(Engine::create_in(dir.path(), made.clone(), journaling).expect("an engine"));
-    let opened = Engine::open_with(dir.path(), &mut |settings, found| {
-        assert_eq!((settings.recall_target, settings.seed), (0.8, 5));
-        assert_eq!(*found, journaling);
-        settings.recall_target = 0.9;
-    });
+    drop(
+        Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling)
+            .create(made.clone())
+            .expect("an engine"),
+    );
+    let opened = Engine::builder()
+        .dir(dir.path())
+        .adjust(&mut |settings, found| {
+            assert_eq!((settings.recall_target, settings.seed), (0.8, 5));
+            assert_eq!(*found, journaling);
+            settings.recall_target = 0.9;
+        })
+        .open();
     assert_eq!(opened.expect("it opens").settings().recall_target, 0.9);
-    let other = Engine::open_with(dir.path(), &mut |settings, _| settings.dimension = 4);
+    let other =
+        Engine::builder().dir(dir.path()).adjust(&mut |settings, _| settings.dimension = 4).open();
     assert_eq!(other.map(|_| ()).expect_err("refused").kind(), ErrorKind::Invalid);
     let bad =
         Journaling { durability: Durability::Async { interval: Duration::from_secs(100) }, ..SYNC };
     let place = dir.path().join("bad");
-    let error = Engine::create_in(&place, made, bad).map(|_| ()).expect_err("refused");
+    let error = Engine::builder()
+        .dir(&place)
+        .journaling(bad)
+        .create(made)
+        .map(|_| ())
+        .expect_err("refused");
     assert!(error.message().contains("1 ms to 60 s"), "{error}");
 }

@@ -67,7 +67,11 @@ fn share_found(metric: Metric, element: Element, vectors: &[f32]) -> f64 {
     let journaling =
         Journaling { durability: Durability::None, log_bytes_max: 1 << 30, background: false };
     let settings = Settings { memory: Some(64 << 20), ..settings };
-    let mut other = Engine::create_in(dir.path(), settings, journaling).expect("an engine");
+    let mut other = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling)
+        .create(settings)
+        .expect("an engine");
     for (id, vector) in vectors.chunks_exact(DIMENSION).enumerate() {
         scan.upsert(&row(id as u64, vector)).expect("a good row");
         other.upsert(&row(id as u64, vector)).expect("a good row");

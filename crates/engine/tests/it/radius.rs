@@ -31,7 +31,8 @@ fn in_segments(dir: &Path, settings: Settings, vectors: &[f32]) -> Engine {
     let journaling =
         Journaling { durability: Durability::None, log_bytes_max: 1 << 30, background: false };
     let settings = Settings { memory: Some(64 << 20), ..settings };
-    let mut engine = Engine::create_in(dir, settings, journaling).expect("an engine");
+    let mut engine =
+        Engine::builder().dir(dir).journaling(journaling).create(settings).expect("an engine");
     let (first, second) = vectors.split_at(vectors.len() / DIMENSION / 3 * DIMENSION);
     fill(&mut engine, first);
     engine.checkpoint().expect("a checkpoint");

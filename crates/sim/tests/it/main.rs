@@ -100,7 +100,11 @@ fn a_checkpoint_that_fails_anywhere_loses_nothing_that_is_promised_later() {
         let disk = Disk::holding(&Content::new(), seed);
         let journaling =
             Journaling { durability: Durability::None, background: false, ..Journaling::default() };
-        let made = Engine::create_in_store(check::store(&disk), settings(seed), journaling, seed);
+        let made = Engine::builder()
+            .store(check::store(&disk))
+            .collection(seed)
+            .journaling(journaling)
+            .create(settings(seed));
         let mut engine = made.expect("an engine");
         disk.mark(Event::Made);
         let write = |engine: &mut Engine, writes: std::ops::RangeInclusive<u64>| {

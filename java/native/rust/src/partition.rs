@@ -148,7 +148,8 @@ impl Partition {
         dir: &Path,
         shards: Shards,
     ) -> Result<Partition, Failure> {
-        let engine = Engine::create_scratch(dir, settings.engine(), scratch())?;
+        let engine =
+            Engine::builder().dir(dir).scratch().journaling(scratch()).create(settings.engine())?;
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 
@@ -159,9 +160,13 @@ impl Partition {
         dir: &Path,
         shards: Shards,
     ) -> Result<Partition, Failure> {
-        let engine = Engine::open_scratch(dir, &mut |found, journaling| {
-            (*found, *journaling) = (settings.engine(), scratch());
-        })?;
+        let engine = Engine::builder()
+            .dir(dir)
+            .scratch()
+            .adjust(&mut |found, journaling| {
+                (*found, *journaling) = (settings.engine(), scratch());
+            })
+            .open()?;
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 

@@ -18,7 +18,11 @@ fn readers_see_moments_that_only_move_on() {
         let dir = tempfile::tempdir().expect("a directory");
         let settings = tiny(index, Metric::L2, Element::F32);
         let journaling = Journaling { log_bytes_max: 50_000, ..journaling(true) };
-        let mut engine = Engine::create_in(dir.path(), settings, journaling).expect("an engine");
+        let mut engine = Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling)
+            .create(settings)
+            .expect("an engine");
         for id in 0..IDS {
             put(&mut engine, id, 1, &[id as f32; DIMENSION]);
         }
@@ -103,8 +107,12 @@ fn check_moment(
 fn a_writer_that_never_commits_waits_for_the_flush_and_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = tiny(IndexKind::Cluster, Metric::L2, Element::F32);
-    let mut engine =
-        Engine::create_scratch(dir.path(), settings, journaling(true)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .scratch()
+        .journaling(journaling(true))
+        .create(settings)
+        .expect("an engine");
     for id in 0..20_000 {
         put(&mut engine, id, 1, &[(id % 97) as f32; DIMENSION]);
     }

@@ -19,7 +19,11 @@ fn memory_stays_within_its_limit() {
         recall_guard: false,
         ..Settings::new(DIMENSION, Metric::L2, Element::F32)
     };
-    let mut engine = Engine::create_in(dir.path(), settings, journaling(true)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(true))
+        .create(settings)
+        .expect("an engine");
     let mut most = 0;
     for (id, vector) in (0..).zip(vectors.chunks_exact(DIMENSION)) {
         // Half of them replace a row of a segment, most of them one of what is being flushed.

@@ -47,7 +47,10 @@ fn journal(engine: &Engine) -> JournalStats {
 fn segments_whose_time_has_come_are_dropped_whole() {
     let run = |deletes: DeleteOrder| {
         let dir = tempfile::tempdir().expect("a directory");
-        let made = Engine::create_in(dir.path(), settings(deletes), journaling(false));
+        let made = Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling(false))
+            .create(settings(deletes));
         let (mut engine, mut model) = (made.expect("an engine"), Model::new());
         stream(&mut engine, &mut model, 0..4 * LIFE);
         assert_eq!(rows(&engine), model);
@@ -67,7 +70,10 @@ fn segments_whose_time_has_come_are_dropped_whole() {
 #[test]
 fn what_is_dropped_is_not_read_and_leaves_no_file() {
     let dir = tempfile::tempdir().expect("a directory");
-    let made = Engine::create_in(dir.path(), settings(DeleteOrder::OldestFirst), journaling(false));
+    let made = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(false))
+        .create(settings(DeleteOrder::OldestFirst));
     let (mut engine, mut model) = (made.expect("an engine"), Model::new());
     stream(&mut engine, &mut model, 0..LIFE);
     engine.compact().expect("a compaction");
@@ -108,7 +114,10 @@ fn what_is_dropped_is_not_read_and_leaves_no_file() {
 #[test]
 fn a_restart_goes_on_where_it_was() {
     let dir = tempfile::tempdir().expect("a directory");
-    let made = Engine::create_in(dir.path(), settings(DeleteOrder::OldestFirst), journaling(false));
+    let made = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(false))
+        .create(settings(DeleteOrder::OldestFirst));
     let (mut engine, mut model) = (made.expect("an engine"), Model::new());
     let mut dropped = 0;
     for quarter in 0..12 {
@@ -117,11 +126,14 @@ fn a_restart_goes_on_where_it_was() {
         engine.close().expect("closed");
         let kept = inspect_collection(dir.path()).expect("readable").expect("a collection");
         assert_eq!(kept.deletes, DeleteOrder::OldestFirst);
-        engine = Engine::open_with(dir.path(), &mut |settings, journaling| {
-            settings.recall_guard = false;
-            journaling.background = false;
-        })
-        .expect("it opens");
+        engine = Engine::builder()
+            .dir(dir.path())
+            .adjust(&mut |settings, journaling| {
+                settings.recall_guard = false;
+                journaling.background = false;
+            })
+            .open()
+            .expect("it opens");
         assert_eq!(rows(&engine), model);
     }
     assert!(dropped >= 8, "{dropped} segments dropped");

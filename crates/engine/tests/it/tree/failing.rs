@@ -108,7 +108,12 @@ impl InFile for FailingFile {
 fn over(disk: &Failing, background: bool) -> Engine {
     let settings = tiny(IndexKind::Cluster, Metric::L2, Element::F32);
     let store = FileStore::new(Arc::new(disk.clone()), Syncing::Full);
-    Engine::create_in_store(store, settings, journaling(background), 1).expect("an engine")
+    Engine::builder()
+        .store(store)
+        .collection(1)
+        .journaling(journaling(background))
+        .create(settings)
+        .expect("an engine")
 }
 
 #[test]
@@ -260,7 +265,7 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
     let before = rows(&engine);
     engine.close().expect("closed");
     let store = FileStore::new(Arc::new(disk), Syncing::Full);
-    let opened = Engine::open_in_store(store, &mut |_, _| {}).expect("opens");
+    let opened = Engine::builder().store(store).adjust(&mut |_, _| {}).open().expect("opens");
     assert_eq!(rows(&opened), before);
 }
 
@@ -350,7 +355,6 @@ fn a_damaged_block_is_a_typed_error_and_the_engine_goes_on() {
         engine.pin().for_each_row(&mut |_| {}).expect_err("damage").kind(),
         ErrorKind::Corrupt
     );
-    assert_eq!(engine.shard_rows().expect_err("damage").kind(), ErrorKind::Corrupt);
     put(&mut engine, 9_999, 1, &vector_of(1));
     assert!(engine.delete(5, 1).expect("ids are in memory"));
     engine.commit().expect("a commit");
@@ -367,11 +371,19 @@ fn memory_needs_a_sensible_limit_and_a_directory() {
     let error = Engine::create(settings.clone()).map(|_| ()).expect_err("nowhere to go");
     assert!(error.message().contains("directory"), "{error}");
     let dir = tempfile::tempdir().expect("a directory");
-    let engine = Engine::create_in(dir.path(), settings, journaling(false)).expect("an engine");
+    let engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(false))
+        .create(settings)
+        .expect("an engine");
     drop(engine);
     // The limit is part of the collection, and can be taken away.
     let reopen = |limit| {
-        Engine::open_with(dir.path(), &mut |settings, _| settings.memory = limit).expect("opens")
+        Engine::builder()
+            .dir(dir.path())
+            .adjust(&mut |settings, _| settings.memory = limit)
+            .open()
+            .expect("opens")
     };
     assert_eq!(Engine::open(dir.path()).expect("opens").settings().memory, Some(64 << 10));
     assert_eq!(reopen(None).settings().memory, None);

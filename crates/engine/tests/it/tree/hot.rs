@@ -23,11 +23,14 @@ fn settings(code_memory: Option<u64>) -> Settings {
 
 fn reopen(engine: Engine, dir: &std::path::Path, adjust: &dyn Fn(&mut Settings)) -> Engine {
     engine.close().expect("closed");
-    let opened = Engine::open_with(dir, &mut |settings, kept| {
-        settings.recall_guard = false;
-        kept.background = false;
-        adjust(settings);
-    });
+    let opened = Engine::builder()
+        .dir(dir)
+        .adjust(&mut |settings, kept| {
+            settings.recall_guard = false;
+            kept.background = false;
+            adjust(settings);
+        })
+        .open();
     opened.expect("it opens")
 }
 
@@ -150,7 +153,11 @@ fn reads(engine: &Engine, center: u64, count: u64) -> f64 {
 fn what_is_asked_for_comes_to_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = Settings { code_memory: Some(1 << 20), memory: Some(64 << 10), ..settings(None) };
-    let mut engine = Engine::create_in(dir.path(), made, journaling(false)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(false))
+        .create(made)
+        .expect("an engine");
     let mut random = SplitMix(5);
     for center in 0..20 {
         for row in 0..1_000 {
@@ -185,7 +192,11 @@ fn leaves_that_cannot_hold_a_better_row_are_passed_over() {
         let dir = tempfile::tempdir().expect("a directory");
         let made =
             Settings { memory: Some(1 << 20), ..tiny(IndexKind::Cluster, metric, Element::F32) };
-        let mut engine = Engine::create_in(dir.path(), made, journaling(false)).expect("an engine");
+        let mut engine = Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling(false))
+            .create(made)
+            .expect("an engine");
         let mut random = SplitMix(11);
         for row in 0..6_000 {
             super::put(&mut engine, row, 1, &by_center(row % 30, &mut random));

@@ -69,7 +69,11 @@ pub(crate) fn put(engine: &mut Engine, id: u64, version: u64, vector: &[f32]) {
 
 /// An engine with `count` rows in `dir`, flushed every `batch`.
 pub(crate) fn filled(dir: &Path, settings: Settings, count: u64, batch: u64) -> Engine {
-    let mut engine = Engine::create_in(dir, settings, journaling(false)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir)
+        .journaling(journaling(false))
+        .create(settings)
+        .expect("an engine");
     for id in 0..count {
         put(&mut engine, id, 1, &vector_of(id));
         if id % batch == batch - 1 {

@@ -79,11 +79,14 @@ impl Run {
     fn restart(&mut self) {
         self.engine.detach().expect("closed");
         let (background, code_memory) = (self.background, self.code_memory);
-        let opened = Engine::open_with(self.dir.path(), &mut |settings, journaling| {
-            settings.recall_guard = false;
-            settings.code_memory = code_memory;
-            journaling.background = background;
-        });
+        let opened = Engine::builder()
+            .dir(self.dir.path())
+            .adjust(&mut |settings, journaling| {
+                settings.recall_guard = false;
+                settings.code_memory = code_memory;
+                journaling.background = background;
+            })
+            .open();
         self.engine = opened.expect("it opens");
     }
 }
@@ -95,7 +98,8 @@ fn run(index: IndexKind, element: Element, background: bool, seed: u64) {
 fn run_with(settings: Settings, background: bool, seed: u64) {
     let dir = tempfile::tempdir().expect("a directory");
     let code_memory = settings.code_memory;
-    let engine = Engine::create_in(dir.path(), settings, journaling(background));
+    let engine =
+        Engine::builder().dir(dir.path()).journaling(journaling(background)).create(settings);
     let engine = engine.expect("an engine");
     let (model, random) = (Model::new(), SplitMix(seed));
     let mut run = Run { dir, engine, model, random, background, code_memory };

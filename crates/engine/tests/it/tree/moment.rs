@@ -65,7 +65,11 @@ fn a_held_moment_shows_what_lived_then() {
         recall_guard: false,
         ..Settings::new(DIMENSION, Metric::L2, Element::F32)
     };
-    let mut engine = Engine::create_in(dir.path(), settings, journaling(true)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(true))
+        .create(settings)
+        .expect("an engine");
     let mut random = SplitMix(7);
     let mut model: Model = vec![None; IDS];
     let mut version = 0;

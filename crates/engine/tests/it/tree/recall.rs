@@ -23,7 +23,11 @@ fn the_target_is_met_wherever_rows_are() {
         recall_target: 0.9,
         ..Settings::new(DIMENSION, Metric::L2, Element::F32)
     };
-    let mut engine = Engine::create_in(dir.path(), settings, journaling(true)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(true))
+        .create(settings)
+        .expect("an engine");
     let mut random = SplitMix(1);
     for id in 0..ROWS {
         engine.upsert(&row(id, &vector(&mut random))).expect("a good row");

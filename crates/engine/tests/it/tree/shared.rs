@@ -42,8 +42,11 @@ fn work(engine: &mut Engine, random: &mut SplitMix, model: &mut Model, writes: u
 fn shares(settings: Settings, background: bool) {
     let root = tempfile::tempdir().expect("a directory");
     let at = |name: &str| root.path().join(name);
-    let mut engine =
-        Engine::create_in(&at("live"), settings, journaling(background)).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(&at("live"))
+        .journaling(journaling(background))
+        .create(settings)
+        .expect("an engine");
     let (mut random, mut model) = (SplitMix(9), Model::new());
     let mut kept: Vec<(SharedState, Model, PathBuf)> = Vec::new();
     for turn in 0..8 {
@@ -125,7 +128,11 @@ fn shards_of_several_states_make_one_engine() {
     for part in 0..3u64 {
         let settings = tiny(IndexKind::Cluster, Metric::Cosine, Element::F32);
         let dir = at(&format!("part-{part}"));
-        let mut engine = Engine::create_in(&dir, settings, journaling(false)).expect("an engine");
+        let mut engine = Engine::builder()
+            .dir(&dir)
+            .journaling(journaling(false))
+            .create(settings)
+            .expect("an engine");
         for step in 0..2_000 {
             let id = random.below(1_000) as u64 * 3 + part;
             if random.below(5) == 0 {
@@ -139,20 +146,21 @@ fn shards_of_several_states_make_one_engine() {
         }
         expected.extend(rows(&engine).into_iter().filter(|(id, _)| (30..90).contains(&(id % 128))));
         let state = engine.share().expect("a state");
-        let copy = at(&format!("copy-{part}"));
-        state.copy_to(&copy).expect("a copy");
-        sources.push(copy);
+        let target = at(&format!("copy-{part}"));
+        assemble(&state, &target);
+        sources.push(target);
     }
-    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let keep = |shard| (30..90).contains(&shard);
-    let opened = Engine::open_shared(&at("whole"), journaling(true), &sources, &keep);
-    let mut opened = opened.expect("it opens");
+    let settings = tiny(IndexKind::Cluster, Metric::Cosine, Element::F32);
+    let opened = Engine::builder().dir(&at("whole")).journaling(journaling(true)).create(settings);
+    let mut opened = opened.expect("an engine");
+    for source in &sources {
+        opened.take_shared(source, &keep).expect("rows");
+    }
+    opened.commit().expect("a commit");
     assert_eq!(rows(&opened), expected);
-    assert!(opened.shard_rows().expect("rows").keys().all(|&shard| keep(shard)));
     opened.detach().expect("closed");
     assert_eq!(rows(&Engine::open(&at("whole")).expect("it opens")), expected);
-    let none = Engine::open_shared(&at("none"), journaling(true), &[], &keep);
-    assert!(none.map(|_| ()).expect_err("no source").message().contains("no shared state"));
 }
 
 /// Every byte of every file of a directory.
@@ -170,15 +178,23 @@ fn a_state_is_taken_from_twice_and_stays_as_it_is() {
     for memory in [None, Some(64 << 10)] {
         let settings = Settings { memory, ..tiny(IndexKind::Cluster, Metric::L2, Element::F32) };
         let name = |part: &str| at(&format!("{part}-{memory:?}"));
-        let live = Engine::create_scratch(&name("live"), settings.clone(), journaling(false));
+        let live = Engine::builder()
+            .dir(&name("live"))
+            .scratch()
+            .journaling(journaling(false))
+            .create(settings.clone());
         let (mut live, mut random, mut model) = (live.expect("made"), SplitMix(4), Model::new());
         work(&mut live, &mut random, &mut model, 4_000);
-        live.share().expect("a state").copy_to(&name("copy")).expect("a copy");
+        assemble(&live.share().expect("a state"), &name("copy"));
         std::fs::File::create(name("copy").join("LOCK")).expect("a file");
         let before = bytes_of(&name("copy"));
         let mut parts = Model::new();
         for (part, shards) in [("low", 0..=50u16), ("high", 51..=127)] {
-            let engine = Engine::create_scratch(&name(part), settings.clone(), journaling(true));
+            let engine = Engine::builder()
+                .dir(&name(part))
+                .scratch()
+                .journaling(journaling(true))
+                .create(settings.clone());
             let mut engine = engine.expect("an engine");
             let taken = engine.take_shared(&name("copy"), &|shard| shards.contains(&shard));
             let found = rows(&engine);
@@ -189,12 +205,20 @@ fn a_state_is_taken_from_twice_and_stays_as_it_is() {
         assert_eq!(parts, model);
         assert!(bytes_of(&name("copy")) == before, "taking changes nothing");
         let other = Settings::new(5, Metric::L2, Element::F32);
-        let mut other =
-            Engine::create_scratch(&name("other"), other, journaling(true)).expect("it");
+        let mut other = Engine::builder()
+            .dir(&name("other"))
+            .scratch()
+            .journaling(journaling(true))
+            .create(other)
+            .expect("it");
         let error = other.take_shared(&name("copy"), &|_| true).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid);
         // The copy itself goes on as an engine with other settings.
-        let opened = Engine::open_scratch(&name("copy"), &mut |settings, _| settings.memory = None);
+        let opened = Engine::builder()
+            .dir(&name("copy"))
+            .scratch()
+            .adjust(&mut |settings, _| settings.memory = None)
+            .open();
         assert_eq!(rows(&opened.expect("it opens")), model);
     }
 }
@@ -205,7 +229,11 @@ fn a_row_is_taken_where_its_last_write_put_it() {
     for memory in [None, Some(64 << 10)] {
         let settings = Settings { memory, ..tiny(IndexKind::Cluster, Metric::L2, Element::F32) };
         let at = |part: &str| root.path().join(format!("{part}-{memory:?}"));
-        let live = Engine::create_scratch(&at("live"), settings.clone(), journaling(false));
+        let live = Engine::builder()
+            .dir(&at("live"))
+            .scratch()
+            .journaling(journaling(false))
+            .create(settings.clone());
         let (mut live, mut random, mut model) = (live.expect("it"), SplitMix(11), BTreeMap::new());
         for version in 1..6_000u64 {
             let id = random.below(600) as u64;
@@ -222,9 +250,13 @@ fn a_row_is_taken_where_its_last_write_put_it() {
                 live.checkpoint().expect("a checkpoint");
             }
         }
-        live.share().expect("a state").copy_to(&at("copy")).expect("a copy");
+        assemble(&live.share().expect("a state"), &at("copy"));
         for (part, shards) in [("low", 0..=50u16), ("high", 51..=127)] {
-            let engine = Engine::create_scratch(&at(part), settings.clone(), journaling(true));
+            let engine = Engine::builder()
+                .dir(&at(part))
+                .scratch()
+                .journaling(journaling(true))
+                .create(settings.clone());
             let mut engine = engine.expect("an engine");
             let keep = |shard: u16| shards.contains(&shard);
             let taken = engine.take_shared(&at("copy"), &keep).expect("rows");
@@ -243,8 +275,12 @@ fn short_logs_do_not_pile_up() {
     for (memory, background) in [(None, true), (None, false), (Some(64 << 20), true)] {
         let settings = Settings { memory, ..settings.clone() };
         let dir = root.path().join(format!("{memory:?}-{background}"));
-        let mut engine =
-            Engine::create_scratch(&dir, settings, journaling(background)).expect("it");
+        let mut engine = Engine::builder()
+            .dir(&dir)
+            .scratch()
+            .journaling(journaling(background))
+            .create(settings)
+            .expect("it");
         let (mut files, mut model) = (0, Model::new());
         for id in 0..400 {
             let vector = vector_of(id);
@@ -256,7 +292,17 @@ fn short_logs_do_not_pile_up() {
         // The rows of 128 shards are an image of 129 files. Logs follow while it is written.
         assert!((100..600).contains(&files), "{files} files of {memory:?}, {background}");
         drop(engine);
-        assert_eq!(rows(&Engine::open_scratch(&dir, &mut |_, _| {}).expect("it opens")), model);
+        assert_eq!(
+            rows(
+                &Engine::builder()
+                    .dir(&dir)
+                    .scratch()
+                    .adjust(&mut |_, _| {})
+                    .open()
+                    .expect("it opens")
+            ),
+            model
+        );
     }
 }
 
@@ -272,7 +318,12 @@ fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
         ..Settings::new(DIMENSION, Metric::L2, Element::F32)
     };
     let journaling = Journaling { log_bytes_max: 1 << 20, ..journaling(false) };
-    let mut engine = Engine::create_scratch(path, settings, journaling).expect("an engine");
+    let mut engine = Engine::builder()
+        .dir(path)
+        .scratch()
+        .journaling(journaling)
+        .create(settings)
+        .expect("an engine");
     let mut random = SplitMix(6);
     let mut write = |engine: &mut Engine, id: usize, version: u64| {
         let vector: Vec<f32> = (0..DIMENSION).map(|_| random.normal()).collect();

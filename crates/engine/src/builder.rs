@@ -1,0 +1,164 @@
+//! How an engine is made or opened: where its rows are, and what outlives a crash.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use vstream_store::{FileStore, Store, Syncing};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::durability::Journaling;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::settings::Settings;
+use crate::version::{Directory, Manifest};
+
+/// Changes settings of an engine that is opened.
+type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
+
+/// Makes or opens an [`Engine`]; see [`Engine::builder`].
+///
+/// ```no_run
+/// # use vstream_engine::{Element, Engine, Error, Journaling, Metric, Settings};
+/// # use std::path::Path;
+/// # fn main() -> Result<(), Error> {
+/// let settings = Settings::new(128, Metric::Cosine, Element::F32);
+/// let folder = Path::new("rows");
+/// let engine = Engine::builder().dir(folder).journaling(Journaling::default()).create(settings)?;
+/// engine.close()?;
+/// let engine = Engine::builder().dir(folder).open()?;
+/// # drop(engine);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct EngineBuilder<'a> {
+    location: Location,
+    syncing: Option<Syncing>,
+    journaling: Journaling,
+    collection: Option<u64>,
+    adjust: Option<Adjust<'a>>,
+}
+
+/// Where an engine keeps its rows.
+#[derive(Default)]
+enum Location {
+    #[default]
+    Memory,
+    Directory(PathBuf),
+    Store(FileStore),
+}
+
+impl<'a> EngineBuilder<'a> {
+    /// Keeps the rows in a directory, which is locked. It is made if the engine is created and it
+    /// is not there.
+    pub fn dir(mut self, path: &Path) -> EngineBuilder<'a> {
+        self.location = Location::Directory(path.to_owned());
+        self
+    }
+
+    /// Keeps the rows in a store that the caller keeps others away from.
+    pub fn store(mut self, store: FileStore) -> EngineBuilder<'a> {
+        self.location = Location::Store(store);
+        self
+    }
+
+    /// For a directory that ends with its process: nothing is forced to the disk. Rows that are to
+    /// outlive the process are copied out of [`Engine::share`].
+    pub fn scratch(mut self) -> EngineBuilder<'a> {
+        self.syncing = Some(Syncing::Off);
+        self
+    }
+
+    /// What outlives a crash, and how long the log may become; used when an engine is created.
+    pub fn journaling(mut self, journaling: Journaling) -> EngineBuilder<'a> {
+        self.journaling = journaling;
+        self
+    }
+
+    /// The number of a collection that is created, which no other collection of its place ever
+    /// had. Without it a number is drawn from the clock.
+    pub fn collection(mut self, number: u64) -> EngineBuilder<'a> {
+        self.collection = Some(number);
+        self
+    }
+
+    /// Has `adjust` change the settings of an engine that is opened, but for those that the stored
+    /// rows depend on.
+    pub fn adjust(mut self, adjust: Adjust<'a>) -> EngineBuilder<'a> {
+        self.adjust = Some(adjust);
+        self
+    }
+
+    /// An empty engine. Every write goes to a log first, unless the engine keeps its rows in
+    /// memory alone.
+    ///
+    /// Errors: `Invalid` settings, a limit to memory without a directory, or a directory that
+    /// holds a collection; `Unavailable` if it is open already; `Io`.
+    pub fn create(self, settings: Settings) -> Result<Engine, Error> {
+        settings.validate()?;
+        let syncing = self.syncing.unwrap_or(Syncing::Full);
+        let directory = match self.location {
+            Location::Memory => return in_memory(settings),
+            Location::Directory(path) => Directory::create(&path, syncing)?,
+            Location::Store(store) => Directory::unlocked(store),
+        };
+        self.journaling.validate()?;
+        let mut engine = Engine::empty(settings.clone())?;
+        directory.check_free()?;
+        directory.sweep(None)?;
+        let number = self.collection.unwrap_or_else(|| fresh_number(&directory.store));
+        let manifest = Manifest::create(&directory.store, settings, self.journaling, number)?;
+        engine.replay(directory, manifest)?;
+        Ok(engine)
+    }
+
+    /// Opens an engine that was created in the directory or store, with the settings it was made
+    /// with and every row that outlived what happened since.
+    ///
+    /// Cost: all rows that are in no segment are read and indexed. Errors: `Invalid` if there is
+    /// none, or if `adjust` changed dimension, metric or element; `Unavailable` if it is open
+    /// already; `Corrupt` with file and offset if any byte is not what was written; `Io`.
+    pub fn open(self) -> Result<Engine, Error> {
+        let syncing = self.syncing.unwrap_or(Syncing::Full);
+        let directory = match self.location {
+            Location::Memory => {
+                return Err(Error::invalid("there is nothing to open: name a directory"))
+            }
+            Location::Directory(path) => Directory::open(&path, syncing)?,
+            Location::Store(store) => Directory::unlocked(store),
+        };
+        let mut manifest = Manifest::read(&directory.store)?;
+        manifest.make_log(&directory.store)?;
+        let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
+        let stored = fixed(&manifest.settings);
+        if let Some(adjust) = self.adjust {
+            adjust(&mut manifest.settings, &mut manifest.journaling);
+        }
+        if fixed(&manifest.settings) != stored {
+            return Err(Error::invalid(
+                "dimension, metric and element of a collection cannot change: make another",
+            ));
+        }
+        manifest.journaling.validate()?;
+        let mut engine = Engine::empty(manifest.settings.clone())?;
+        engine.replay(directory, manifest)?;
+        Ok(engine)
+    }
+}
+
+fn in_memory(settings: Settings) -> Result<Engine, Error> {
+    if settings.memory.is_some() {
+        return Err(Error::invalid(
+            "memory has a limit and there is nowhere else for rows to go: create the engine in a \
+             directory, or set no limit",
+        ));
+    }
+    Engine::empty(settings)
+}
+
+/// A number that two collections hardly share: it tells their logs apart if files are mixed up.
+fn fresh_number(store: &FileStore) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (place, process) = (store.describe(""), std::process::id());
+    xxh3_64(format!("{place} {} {process}", now.as_nanos()).as_bytes())
+}
