@@ -1,9 +1,12 @@
-//! Arithmetic on vectors: metrics, distance kernels, top-k, k-means, seeded chance.
+//! Arithmetic on vectors: metrics, distance kernels, top-k, k-means, a seeded generator. Beside it,
+//! the byte cursor that every decoder above reads through.
 //!
-//! Tier 0: depends on nothing of ours, knows no bytes at rest, no files, no clock.
+//! Tier 0: this crate depends on no other crate of the workspace. It knows no file, no file format
+//! and no clock.
 
 #![deny(unsafe_code)]
 
+pub mod cursor;
 mod element;
 #[expect(unsafe_code, reason = "SIMD forms load through pointers and are called after detection")]
 pub mod kernels;
