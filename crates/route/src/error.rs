@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use vstream_vector::cursor::Truncated;
+
 /// What sort of thing went wrong, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteErrorKind {
@@ -51,3 +53,9 @@ impl fmt::Display for RouteError {
 }
 
 impl std::error::Error for RouteError {}
+
+impl From<Truncated> for RouteError {
+    fn from(truncated: Truncated) -> RouteError {
+        RouteError::corrupt(format!("The template ends too early: {truncated}."))
+    }
+}

@@ -28,6 +28,7 @@ use crate::settings::{EncoderSpec, RouteSettings, CELLS_MAX};
 use crate::space::Space;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
+use vstream_vector::cursor::ByteReader;
 use vstream_vector::Metric;
 
 const MAGIC: &[u8; 8] = b"VSROUTE\0";
@@ -76,15 +77,15 @@ impl Template {
     /// version wrote the bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Template, RouteError> {
         let body = verified(bytes)?;
-        let mut input = Reader { rest: body };
-        input.take(MAGIC.len())?;
+        let mut input = ByteReader::new(body);
+        input.skip(MAGIC.len())?;
         let version = input.u16()?;
         let (metric, encoder) = (input.u8()?, input.u8()?);
         let metric = Metric::from_tag(metric)
             .ok_or_else(|| RouteError::corrupt(format!("The template has no metric {metric}.")))?;
         let (shards, _reserved) = (input.u16()?, input.u16()?);
         let dimension = input.u32()? as usize;
-        let length = input.f32()?;
+        let length = read_f32(&mut input)?;
         let epoch = input.u64()?;
         let space = Space { dimension, metric, length };
         // The checks of settings are those of a template; the encoder's own follow.
@@ -107,10 +108,10 @@ impl Template {
         if (encoder == Encoder::Unplaced) != (epoch == 0) {
             return Err(RouteError::corrupt("The template's epoch does not fit its encoder."));
         }
-        if !input.rest.is_empty() {
+        if !input.is_empty() {
             return Err(RouteError::corrupt(format!(
                 "The template has {} bytes too many.",
-                input.rest.len()
+                input.left()
             )));
         }
         Ok(Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) })
@@ -130,7 +131,7 @@ fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
             bytes.len()
         )));
     }
-    let version = u16::from_le_bytes([body[header - 2], body[header - 1]]);
+    let version = ByteReader::new(&body[MAGIC.len()..]).u16()?;
     if !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(RouteError::unsupported(format!(
             "The routing template has version {version}, and this program reads versions up to \
@@ -145,9 +146,9 @@ fn valid(settings: &RouteSettings) -> Result<(), RouteError> {
     settings.validate().map_err(|error| RouteError::corrupt(format!("In the template: {error}")))
 }
 
-fn read_ranges(input: &mut Reader, shards: u16) -> Result<Ranges, RouteError> {
+fn read_ranges(input: &mut ByteReader, shards: u16) -> Result<Ranges, RouteError> {
     let count = input.u32()? as usize;
-    input.expect(count, 8 + 2)?;
+    input.require_items(count, 8 + 2)?;
     let pairs: Result<Vec<(u64, u16)>, RouteError> =
         (0..count).map(|_| Ok((input.u64()?, input.u16()?))).collect();
     Ranges::from_pairs(&pairs?, shards)
@@ -173,7 +174,7 @@ fn write_cells(cells: &Cells, out: &mut Writer) {
 }
 
 fn read_cells(
-    input: &mut Reader,
+    input: &mut ByteReader,
     space: &Space,
     shards: u16,
     version: u16,
@@ -183,8 +184,8 @@ fn read_cells(
         return Err(RouteError::corrupt(format!("The template cannot have {stem_count} cells.")));
     }
     let dimension = space.form_dimension();
-    let temperature = input.f32()?;
-    let stems = input.f32s(stem_count * dimension)?;
+    let temperature = read_f32(input)?;
+    let stems = read_f32s(input, stem_count * dimension)?;
     let starts = match version {
         1 | 2 => (0..stem_count).map(|stem| cells::code(stem, stem_count)).collect(),
         _ => read_starts(input)?,
@@ -194,16 +195,16 @@ fn read_cells(
     })?;
     let count = starts.len();
     let cells = Cells {
-        parts: input.f32s(families.part_count() * dimension)?,
+        parts: read_f32s(input, families.part_count() * dimension)?,
         stems,
         starts,
         families,
         dimension,
         shards,
         temperature,
-        weights: input.f32s(count)?,
-        affinity: input.take(count * usize::from(shards))?.to_vec(),
-        thresholds: input.f32s(usize::from(shards))?,
+        weights: read_f32s(input, count)?,
+        affinity: input.bytes(count * usize::from(shards))?.to_vec(),
+        thresholds: read_f32s(input, usize::from(shards))?,
         answers: match version {
             1 => Answers::default(),
             _ => read_answers(input, count, stem_count)?,
@@ -221,20 +222,20 @@ fn read_cells(
     Ok(cells)
 }
 
-fn read_starts(input: &mut Reader) -> Result<Vec<u64>, RouteError> {
+fn read_starts(input: &mut ByteReader) -> Result<Vec<u64>, RouteError> {
     let count = input.u32()? as usize;
     if !(1..=CELLS_MAX).contains(&count) {
         return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
     }
-    input.expect(count, 8)?;
-    (0..count).map(|_| input.u64()).collect()
+    input.require_items(count, 8)?;
+    (0..count).map(|_| Ok(input.u64()?)).collect()
 }
 
-fn read_answers(input: &mut Reader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
+fn read_answers(input: &mut ByteReader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
     let mut of_cells = Vec::with_capacity(cells);
     for _ in 0..cells {
         let count = usize::from(input.u16()?);
-        input.expect(count, 4)?;
+        input.require_items(count, 4)?;
         let answers: Result<Vec<(u16, u16)>, RouteError> =
             (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
         let answers = answers?;
@@ -263,7 +264,7 @@ fn write_lsh(lsh: &Lsh, out: &mut Writer) {
 }
 
 fn read_lsh(
-    input: &mut Reader,
+    input: &mut ByteReader,
     settings: &RouteSettings,
     space: &Space,
 ) -> Result<Lsh, RouteError> {
@@ -271,23 +272,37 @@ fn read_lsh(
     let curve = Curve::from_tag(curve)
         .ok_or_else(|| RouteError::corrupt(format!("The template has no curve {curve}.")))?;
     let (families, hashes) = (usize::from(input.u16()?), usize::from(input.u16()?));
-    let (width, seed) = (input.f32()?, input.u64()?);
+    let (width, seed) = (read_f32(input)?, input.u64()?);
     let encoder = EncoderSpec::Lsh { curve, families, hashes, width, bits };
     valid(&RouteSettings { encoder, ..settings.clone() })?;
     let grid = Grid::for_code(curve, hashes, bits, families)?;
     let dimension = space.form_dimension();
-    input.expect(families, hashes * (dimension + 3) * 4)?;
+    input.require_items(families, hashes * (dimension + 3) * 4)?;
     let family = |_| -> Result<Family, RouteError> {
         Ok(Family {
-            projections: input.f32s(hashes * dimension)?,
-            offsets: input.f32s(hashes)?,
-            starts: input.f32s(hashes)?,
-            lengths: input.f32s(hashes)?,
+            projections: read_f32s(input, hashes * dimension)?,
+            offsets: read_f32s(input, hashes)?,
+            starts: read_f32s(input, hashes)?,
+            lengths: read_f32s(input, hashes)?,
         })
     };
     let families_read: Result<Vec<Family>, RouteError> = (0..families).map(family).collect();
     let settings = LshSettings { curve, families, hashes, width, bits, seed };
     Ok(Lsh { settings, grid, families: families_read? })
+}
+
+/// One finite number.
+fn read_f32(input: &mut ByteReader) -> Result<f32, RouteError> {
+    read_f32s(input, 1).map(|numbers| numbers[0])
+}
+
+/// `count` finite numbers.
+fn read_f32s(input: &mut ByteReader, count: usize) -> Result<Vec<f32>, RouteError> {
+    let numbers = input.f32s(count)?;
+    match numbers.iter().all(|x| x.is_finite()) {
+        true => Ok(numbers),
+        false => Err(RouteError::corrupt("The template holds a number that is not finite.")),
+    }
 }
 
 struct Writer(Vec<u8>);
@@ -307,70 +322,5 @@ impl Writer {
 
     fn f32s(&mut self, values: &[f32]) {
         values.iter().for_each(|x| self.0.extend_from_slice(&x.to_le_bytes()));
-    }
-}
-
-/// Reads from the front; every read is held against what is left.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    /// Checks that `count` items of `bytes` each are left.
-    fn expect(&self, count: usize, bytes: usize) -> Result<(), RouteError> {
-        match count.checked_mul(bytes) {
-            Some(needed) if needed <= self.rest.len() => Ok(()),
-            _ => Err(RouteError::corrupt(format!(
-                "The template ends too early: {count} items of {bytes} bytes are due and {} \
-                 bytes are left.",
-                self.rest.len()
-            ))),
-        }
-    }
-
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8], RouteError> {
-        self.expect(bytes, 1)?;
-        let (taken, rest) = self.rest.split_at(bytes);
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RouteError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn u8(&mut self) -> Result<u8, RouteError> {
-        self.array::<1>().map(|b| b[0])
-    }
-
-    fn u16(&mut self) -> Result<u16, RouteError> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, RouteError> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, RouteError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// One finite number.
-    fn f32(&mut self) -> Result<f32, RouteError> {
-        self.f32s(1).map(|v| v[0])
-    }
-
-    /// `count` finite numbers.
-    fn f32s(&mut self, count: usize) -> Result<Vec<f32>, RouteError> {
-        self.expect(count, 4)?;
-        let bytes = self.take(count * 4)?;
-        let number = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
-        match values.iter().all(|x| x.is_finite()) {
-            true => Ok(values),
-            false => Err(RouteError::corrupt("The template holds a number that is not finite.")),
-        }
     }
 }

@@ -84,14 +84,3 @@ impl<'a> BitReader<'a> {
         self.at.div_ceil(8)
     }
 }
-
-/// Splits off the first `n` bytes.
-pub(super) fn split(bytes: &[u8], n: usize) -> Result<(&[u8], &[u8]), CodecError> {
-    bytes.split_at_checked(n).ok_or(CodecError("the block is shorter than its counts say"))
-}
-
-/// Splits off the first `N` bytes as an array.
-pub(super) fn chunk<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), CodecError> {
-    let (head, rest) = split(bytes, N)?;
-    Ok((head.try_into().expect("N bytes were split off"), rest))
-}

@@ -1,6 +1,7 @@
 //! What a block's numbers are turned into before they are coded, and back, to the bit.
 
-use super::bits::{chunk, split};
+use vstream_vector::cursor::ByteReader;
+
 use super::{Bits, CodecError, Kind};
 
 /// Bytes of an exception: row, dimension, bits.
@@ -137,15 +138,15 @@ impl Words {
 }
 
 impl<'a> Inverse<'a> {
-    /// Reads what [`Words::write_head`] wrote, and gives back the bytes after it.
+    /// Reads what [`Words::write_head`] wrote, and leaves `input` behind it.
     pub(super) fn read(
         form: Form,
         kind: Kind,
         decimals: u8,
         rows: usize,
         dimension: usize,
-        bytes: &'a [u8],
-    ) -> Result<(Inverse<'a>, &'a [u8]), CodecError> {
+        input: &mut ByteReader<'a>,
+    ) -> Result<Inverse<'a>, CodecError> {
         if !form.fits(kind) {
             return Err(CodecError("the form of a block is not one of its element type"));
         }
@@ -153,17 +154,15 @@ impl<'a> Inverse<'a> {
         let mut inverse = Inverse { form, bits, base: 0, power: 1.0, exceptions: &[] };
         if form != Form::Integer {
             return match decimals {
-                0 => Ok((inverse, bytes)),
+                0 => Ok(inverse),
                 _ => Err(CodecError("decimals in a form that has none")),
             };
         }
         if decimals > DECIMALS_MAX {
             return Err(CodecError("more decimals than are ever written"));
         }
-        let (base, rest) = chunk::<4>(bytes)?;
-        let (count, rest) = chunk::<4>(rest)?;
-        let count = u32::from_le_bytes(count) as usize;
-        let (exceptions, rest) = split(rest, count.saturating_mul(EXCEPTION))?;
+        let (base, count) = (input.i32()?, input.u32()? as usize);
+        let exceptions = input.bytes(count.saturating_mul(EXCEPTION))?;
         let mut last = None;
         for exception in exceptions.chunks_exact(EXCEPTION).map(exception) {
             let place = (exception.row, exception.dimension);
@@ -173,10 +172,10 @@ impl<'a> Inverse<'a> {
             }
             last = Some(place);
         }
-        inverse.base = i32::from_le_bytes(base);
+        inverse.base = base;
         inverse.power = 10f64.powi(i32::from(decimals));
         inverse.exceptions = exceptions;
-        Ok((inverse, rest))
+        Ok(inverse)
     }
 
     /// Bits of a word that may be set.

@@ -33,6 +33,7 @@ mod xor;
 use std::fmt;
 use std::ops::Range;
 
+use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Bf16, Element, F16};
 
 use self::form::{Form, Inverse, Words, FORMS};
@@ -58,6 +59,12 @@ impl fmt::Display for CodecError {
 }
 
 impl std::error::Error for CodecError {}
+
+impl From<Truncated> for CodecError {
+    fn from(_: Truncated) -> CodecError {
+        CodecError("the block is shorter than its counts say")
+    }
+}
 
 /// What the bits of a number mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -352,20 +359,20 @@ struct Head {
     decimals: u8,
 }
 
-fn head(bytes: &[u8]) -> Result<(Head, &[u8]), CodecError> {
-    let ([form, coder, rows, decimals], rest) = bits::chunk::<HEAD>(bytes)?;
+fn head(input: &mut ByteReader) -> Result<Head, CodecError> {
+    let [form, coder, rows, decimals] = input.array::<HEAD>()?;
     let form = FORMS.get(usize::from(form)).copied().ok_or(CodecError("an unknown form"))?;
     let coder = CODERS.get(usize::from(coder)).copied().ok_or(CodecError("an unknown coder"))?;
     let rows = usize::from(rows);
     if !(1..=BLOCK_ROWS).contains(&rows) {
         return Err(CodecError("a block of no or too many rows"));
     }
-    Ok((Head { form, coder, rows, decimals }, rest))
+    Ok(Head { form, coder, rows, decimals })
 }
 
 /// How a block is coded, and its rows. Errors: the head of the block is damaged.
 pub fn describe(bytes: &[u8]) -> Result<(Codec, usize), CodecError> {
-    let (Head { form, coder, rows, decimals }, _) = head(bytes)?;
+    let Head { form, coder, rows, decimals } = head(&mut ByteReader::new(bytes))?;
     Ok((Codec { form, coder, decimals }, rows))
 }
 
@@ -406,23 +413,24 @@ impl Decoder {
         assert_eq!(kind.bytes(), B::BYTES, "numbers of another element type");
         assert!((1..=DIMENSION_MAX).contains(&dimension), "dimension out of range");
         assert_eq!(out.len(), range.len() * dimension, "room for another number of rows");
-        let (head, rest) = head(bytes)?;
+        let mut input = ByteReader::new(bytes);
+        let head = head(&mut input)?;
         if range.end > head.rows {
             return Err(CodecError("a block has fewer rows than were asked for"));
         }
         let Head { form, coder, rows, decimals } = head;
-        let (inverse, body) = Inverse::read(form, kind, decimals, rows, dimension, rest)?;
+        let inverse = Inverse::read(form, kind, decimals, rows, dimension, &mut input)?;
         let bits = inverse.bits();
         let targets = range.clone().zip(out.chunks_exact_mut(dimension));
         match coder {
-            Coder::Raw => return raw(body, rows * dimension, range.start * dimension, out),
+            Coder::Raw => return raw(input.rest(), rows * dimension, range.start * dimension, out),
             Coder::Packed => {
-                let packed = Packed::read(body, rows, dimension, bits)?;
+                let packed = Packed::read(input, rows, dimension, bits)?;
                 targets.for_each(|(row, out)| inverse.row(row, packed.row(row), out));
                 return Ok(());
             }
             Coder::Split => {
-                let split = Split::read(body, rows, dimension, bits)?;
+                let split = Split::read(input, rows, dimension, bits)?;
                 targets.for_each(|(row, out)| inverse.row(row, split.row(row), out));
                 return Ok(());
             }
@@ -430,9 +438,9 @@ impl Decoder {
         }
         self.words.resize(rows * dimension, 0);
         if coder == Coder::Planes {
-            self.planes.decode(body, bits, &mut self.words)?;
+            self.planes.decode(input, bits, &mut self.words)?;
         } else {
-            xor::decode(body, dimension, bits, &mut self.words)?;
+            xor::decode(input.rest(), dimension, bits, &mut self.words)?;
         }
         for (row, out) in targets {
             let words = &self.words[row * dimension..][..dimension];

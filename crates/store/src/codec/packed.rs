@@ -7,7 +7,9 @@
 //! then the rows' fields one after another; each of the two streams fills its last byte with zeros
 //! ```
 
-use super::bits::{chunk, split, BitReader, BitWriter, WIDTH_MAX};
+use vstream_vector::cursor::ByteReader;
+
+use super::bits::{BitReader, BitWriter, WIDTH_MAX};
 use super::CodecError;
 
 const UNIFORM: u8 = 0;
@@ -95,25 +97,21 @@ pub(super) struct Packed<'a> {
 impl<'a> Packed<'a> {
     /// * `bits`: no word is wider.
     pub(super) fn read(
-        bytes: &'a [u8],
+        mut input: ByteReader<'a>,
         rows: usize,
         dimension: usize,
         bits: u32,
     ) -> Result<Packed<'a>, CodecError> {
-        let ([tag], rest) = chunk::<1>(bytes)?;
-        let (least, rest) = chunk::<4>(rest)?;
-        let ([width], rest) = chunk::<1>(rest)?;
-        let (least, width) = (u32::from_le_bytes(least), u32::from(width));
+        let (tag, least, width) = (input.u8()?, input.u32()?, u32::from(input.u8()?));
         if width > WIDTH_MAX.min(bits) {
             return Err(CodecError("a field is wider than its element"));
         }
-        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: rest };
+        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: &[] };
         match tag {
             UNIFORM => packed.row_bits = dimension * width as usize,
             PER_DIMENSION => {
                 let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
-                let (head, rest) = split(rest, head)?;
-                let mut reader = BitReader::new(head, 0);
+                let mut reader = BitReader::new(input.bytes(head)?, 0);
                 for _ in 0..dimension {
                     let least = least.wrapping_add(reader.take(width));
                     let width = reader.take(WIDTH_BITS);
@@ -123,10 +121,10 @@ impl<'a> Packed<'a> {
                     packed.fields.push(Field { least, width });
                     packed.row_bits += width as usize;
                 }
-                packed.stream = rest;
             }
             _ => return Err(CodecError("an unknown layout of packed fields")),
         }
+        packed.stream = input.rest();
         if packed.stream.len() != (rows * packed.row_bits).div_ceil(8) {
             return Err(CodecError("the fields of a block do not fill it"));
         }

@@ -8,7 +8,8 @@
 //!
 //! A plane ends with the highest byte that is not zero everywhere; the number of planes is the first byte.
 
-use super::bits::{chunk, split};
+use vstream_vector::cursor::ByteReader;
+
 use super::CodecError;
 
 /// Between speed and size: on planes of a few thousand bytes higher levels gain nothing measurable.
@@ -73,20 +74,18 @@ impl PlaneReader {
     /// * `bits`: no word is wider.
     pub(super) fn decode(
         &mut self,
-        bytes: &[u8],
+        mut input: ByteReader<'_>,
         bits: u32,
         words: &mut [u32],
     ) -> Result<(), CodecError> {
-        let ([planes], rest) = chunk::<1>(bytes)?;
-        if u32::from(planes) > bits.div_ceil(8) {
+        let planes = u32::from(input.u8()?);
+        if planes > bits.div_ceil(8) {
             return Err(CodecError("more byte planes than an element has bytes"));
         }
-        let (mut lengths, mut rest) = split(rest, 4 * usize::from(planes))?;
+        let mut lengths = input.split(4 * planes as usize)?;
         words.fill(0);
-        for plane in 0..u32::from(planes) {
-            let (length, more) = chunk::<4>(lengths)?;
-            let (coded, after) = split(rest, u32::from_le_bytes(length) as usize)?;
-            (lengths, rest) = (more, after);
+        for plane in 0..planes {
+            let coded = input.bytes(lengths.u32()? as usize)?;
             let plane_bytes = if coded.len() == words.len() {
                 coded
             } else {
@@ -100,7 +99,7 @@ impl PlaneReader {
             let shift = 8 * plane;
             words.iter_mut().zip(plane_bytes).for_each(|(w, &byte)| *w |= u32::from(byte) << shift);
         }
-        if !rest.is_empty() {
+        if !input.is_empty() {
             return Err(CodecError("bytes are left over after the byte planes"));
         }
         Ok(())

@@ -8,7 +8,9 @@
 //! | rows x dimension x (c + lower bits): code above, lower bits below | rare upper bytes, in order
 //! ```
 
-use super::bits::{chunk, split, BitReader, BitWriter};
+use vstream_vector::cursor::ByteReader;
+
+use super::bits::{BitReader, BitWriter};
 use super::CodecError;
 
 const CODE_BITS_MAX: u32 = 4;
@@ -74,21 +76,21 @@ pub(super) struct Split<'a> {
 
 impl<'a> Split<'a> {
     pub(super) fn read(
-        bytes: &'a [u8],
+        mut input: ByteReader<'a>,
         rows: usize,
         dimension: usize,
         bits: u32,
     ) -> Result<Split<'a>, CodecError> {
-        let ([code_bits], rest) = chunk::<1>(bytes)?;
-        let code_bits = u32::from(code_bits);
+        let code_bits = u32::from(input.u8()?);
         if !(1..=CODE_BITS_MAX).contains(&code_bits) || !matches!(bits, 16 | 32) {
             return Err(CodecError("the width of exponent codes is out of range"));
         }
         let lower = bits - 8;
-        let (common, rest) = split(rest, (1 << code_bits) - 1)?;
-        let (rare_counts, rest) = split(rest, rows)?;
+        let common = input.bytes((1 << code_bits) - 1)?;
+        let rare_counts = input.bytes(rows)?;
         let stream_bytes = (rows * dimension * (code_bits + lower) as usize).div_ceil(8);
-        let (stream, rare) = split(rest, stream_bytes)?;
+        let stream = input.bytes(stream_bytes)?;
+        let rare = input.rest();
         if rare.len() != rare_counts.iter().map(|&n| usize::from(n)).sum::<usize>() {
             return Err(CodecError("the rare exponents of a block do not add up"));
         }

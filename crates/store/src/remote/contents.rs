@@ -12,6 +12,7 @@
 //! 2. The list is put last, under the next number, if nobody else took it: that is the commit
 //!    point. Before it there is nothing, after it the snapshot is whole.
 
+use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use crate::defect::{self, Defect};
@@ -71,6 +72,13 @@ impl PushedFile {
     pub fn verify(&self, store: &dyn Store) -> Result<(), Error> {
         let file = self.open(store)?;
         self.check(file.name(), checksum_of(&*file)?)
+    }
+
+    /// Reads an entry of a list: nothing if the input ends in it or the name is not UTF-8.
+    fn decode(input: &mut ByteReader) -> Option<PushedFile> {
+        let length = usize::from(input.u16().ok()?);
+        let name = std::str::from_utf8(input.bytes(length).ok()?).ok()?.to_owned();
+        Some(PushedFile { name, bytes: input.u64().ok()?, checksum: input.u128().ok()? })
     }
 
     pub(super) fn check(&self, file: &str, checksum: u128) -> Result<(), Error> {
@@ -235,7 +243,7 @@ impl Contents {
     ///
     /// Errors: `Corrupt` with the offset, `Unsupported`.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Contents, Error> {
-        let corrupt = |at: usize, what: &str| Error::corrupt(file, at as u64, what);
+        let corrupt = |offset: usize, what: &str| Error::corrupt(file, offset as u64, what);
         let whole = bytes.split_last_chunk::<8>().filter(|(body, _)| body.len() >= HEADER);
         let Some((body, stored)) = whole else {
             return Err(corrupt(0, "too short for the list of a snapshot"));
@@ -243,61 +251,36 @@ impl Contents {
         if xxh3_64(body) != u64::from_le_bytes(*stored) {
             return Err(corrupt(body.len(), "the checksum at its end does not match its content"));
         }
-        let mut rest = Cut { body, at: 0 };
-        if rest.take(8) != Some(MAGIC) {
+        let mut input = ByteReader::new(body);
+        let cut = |_: Truncated| corrupt(0, "it is cut short");
+        if &input.array().map_err(cut)? != MAGIC {
             return Err(corrupt(0, "it does not begin as the list of a snapshot"));
         }
-        let cut = || corrupt(0, "it is cut short");
-        let format = rest.number(4).ok_or_else(cut)?;
-        if format != u128::from(FORMAT) {
+        let format = input.u32().map_err(cut)?;
+        if format != FORMAT {
             let what = format!("format {format}, this version reads {FORMAT}: use a newer version");
             return Err(Error::new(ErrorKind::Unsupported, file, what));
         }
-        let count = rest.number(4).ok_or_else(cut)? as usize;
-        let number = rest.number(8).ok_or_else(cut)? as u64;
+        let count = input.u32().map_err(cut)? as usize;
+        let number = input.u64().map_err(cut)?;
         if count > FILES_MAX || count * ENTRY > body.len() - HEADER {
             return Err(corrupt(12, "it has more files than bytes"));
         }
         let mut files: Vec<PushedFile> = Vec::with_capacity(count);
         for _ in 0..count {
-            let at = rest.at;
-            let entry = rest.entry().ok_or_else(|| corrupt(at, "an entry is cut short"))?;
+            let start = input.offset();
+            let entry = PushedFile::decode(&mut input)
+                .ok_or_else(|| corrupt(start, "an entry is cut short"))?;
             let follows = files.last().is_none_or(|before| before.name < entry.name);
             if !is_name(&entry.name) || entry.name.len() > NAME_BYTES_MAX || !follows {
-                return Err(corrupt(at, "a name is none of a file, or out of order"));
+                return Err(corrupt(start, "a name is none of a file, or out of order"));
             }
             files.push(entry);
         }
         let total = files.iter().try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
-        if rest.at != body.len() || total.is_none() {
-            return Err(corrupt(rest.at, "its length does not fit its files"));
+        if !input.is_empty() || total.is_none() {
+            return Err(corrupt(input.offset(), "its length does not fit its files"));
         }
         Ok(Contents { number, files })
-    }
-}
-
-/// Bytes that are taken from the front.
-struct Cut<'a> {
-    body: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cut<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let taken = self.body.get(self.at..self.at.checked_add(bytes)?)?;
-        self.at += bytes;
-        Some(taken)
-    }
-
-    /// A little-endian number of up to 16 bytes.
-    fn number(&mut self, bytes: usize) -> Option<u128> {
-        let taken = self.take(bytes)?;
-        Some(taken.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte)))
-    }
-
-    fn entry(&mut self) -> Option<PushedFile> {
-        let length = self.number(2)? as usize;
-        let name = std::str::from_utf8(self.take(length)?).ok()?.to_owned();
-        Some(PushedFile { name, bytes: self.number(8)? as u64, checksum: self.number(16)? })
     }
 }
