@@ -1,7 +1,7 @@
 //! Which partitions a query visits, given where its neighbours are expected.
 //!
 //! Partitions are ranked by the share of the neighbours that is expected in them; those with a part
-//! of the nearest stem come first whatever their share, and are always visited, so that a vector is
+//! of the nearest root cell come first whatever their share, and are always visited, so that a vector is
 //! always found by itself.
 //! The query visits them in this order while the shares of those before do not exceed a threshold.
 
@@ -26,7 +26,7 @@ impl Ranking {
     /// Ranks the partitions at `parallelism`.
     ///
     /// * `shares`: expected share of each shard, ≥ 0, summing to about 1.
-    /// * `first`: shards of the nearest stem, one or more.
+    /// * `first`: shards of the nearest root cell, one or more.
     ///
     /// Cost: O(shards + parallelism · log parallelism). No allocation after the first use.
     pub(crate) fn rank(&mut self, shares: &[f32], first: &[u16], parallelism: u32) {

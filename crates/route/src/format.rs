@@ -4,11 +4,11 @@
 //! magic "VSROUTE\0" · u16 version · u8 metric · u8 encoder (0 unplaced, 1 id, 2 cells, 3 lsh)
 //! u16 shards · u16 zero · u32 dimension · f32 length (inner_product) · u64 epoch
 //! u32 ranges · ranges × (u64 start, u16 shard)
-//! cells: u32 stems · f32 temperature · stems × form dimension × f32 centroids
-//!        u32 cells · cells × u64 start: not before version 3, where every stem is a cell
-//!        parts × form dimension × f32 centroids, of the cells of stems that have several
+//! cells: u32 root cells · f32 temperature · root cells × form dimension × f32 centroids
+//!        u32 cells · cells × u64 start: not before version 3, where every root cell is a cell
+//!        subcells × form dimension × f32 centroids
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
-//!        cells × (u16 answers · answers × (u16 stem, u16 count)): not in version 1
+//!        cells × (u16 answers · answers × (u16 root cell, u16 count)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
@@ -19,7 +19,7 @@
 //! anything else is believed but the version, and every count is held against the bytes that are
 //! left before memory is taken for it.
 
-use crate::cells::{self, Answers, Cells, Families};
+use crate::cells::{self, Answers, Cells, Children};
 use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
 use crate::lsh::{Family, Lsh, LshSettings};
@@ -155,19 +155,19 @@ fn read_ranges(input: &mut ByteReader, shards: u16) -> Result<Ranges, RouteError
 }
 
 fn write_cells(cells: &Cells, out: &mut Writer) {
-    out.u32(cells.stem_count() as u32);
+    out.u32(cells.root_count() as u32);
     out.f32s(&[cells.temperature]);
-    out.f32s(&cells.stems);
+    out.f32s(&cells.roots);
     out.u32(cells.len() as u32);
     cells.starts.iter().for_each(|&start| out.u64(start));
-    out.f32s(&cells.parts);
+    out.f32s(&cells.subcells);
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
     for answers in &cells.answers.of_cells {
         out.u16(answers.len() as u16);
-        for &(stem, count) in answers {
-            out.u16(stem);
+        for &(root, count) in answers {
+            out.u16(root);
             out.u16(count);
         }
     }
@@ -179,26 +179,26 @@ fn read_cells(
     shards: u16,
     version: u16,
 ) -> Result<Cells, RouteError> {
-    let stem_count = input.u32()? as usize;
-    if !(1..=CELLS_MAX).contains(&stem_count) {
-        return Err(RouteError::corrupt(format!("The template cannot have {stem_count} cells.")));
+    let root_count = input.u32()? as usize;
+    if !(1..=CELLS_MAX).contains(&root_count) {
+        return Err(RouteError::corrupt(format!("The template cannot have {root_count} cells.")));
     }
     let dimension = space.form_dimension();
     let temperature = read_f32(input)?;
-    let stems = read_f32s(input, stem_count * dimension)?;
+    let roots = read_f32s(input, root_count * dimension)?;
     let starts = match version {
-        1 | 2 => (0..stem_count).map(|stem| cells::code(stem, stem_count)).collect(),
+        1 | 2 => (0..root_count).map(|root| cells::code(root, root_count)).collect(),
         _ => read_starts(input)?,
     };
-    let families = Families::of(&starts, stem_count).ok_or_else(|| {
-        RouteError::corrupt("The template's cells do not begin where its stems do, in order.")
+    let children = Children::from_starts(&starts, root_count).ok_or_else(|| {
+        RouteError::corrupt("The template's cells do not begin where its root cells do, in order.")
     })?;
     let count = starts.len();
     let cells = Cells {
-        parts: read_f32s(input, families.part_count() * dimension)?,
-        stems,
+        subcells: read_f32s(input, children.subcell_count() * dimension)?,
+        roots,
         starts,
-        families,
+        children,
         dimension,
         shards,
         temperature,
@@ -207,7 +207,7 @@ fn read_cells(
         thresholds: read_f32s(input, usize::from(shards))?,
         answers: match version {
             1 => Answers::default(),
-            _ => read_answers(input, count, stem_count)?,
+            _ => read_answers(input, count, root_count)?,
         },
     };
     let positive = |x: &f32| *x >= 0.0;
@@ -231,7 +231,7 @@ fn read_starts(input: &mut ByteReader) -> Result<Vec<u64>, RouteError> {
     (0..count).map(|_| Ok(input.u64()?)).collect()
 }
 
-fn read_answers(input: &mut ByteReader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
+fn read_answers(input: &mut ByteReader, cells: usize, roots: usize) -> Result<Answers, RouteError> {
     let mut of_cells = Vec::with_capacity(cells);
     for _ in 0..cells {
         let count = usize::from(input.u16()?);
@@ -240,7 +240,7 @@ fn read_answers(input: &mut ByteReader, cells: usize, stems: usize) -> Result<An
             (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
         let answers = answers?;
         let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= stems) {
+        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= roots) {
             return Err(RouteError::corrupt("The template's cells name answers of no cell."));
         }
         of_cells.push(answers);

@@ -27,7 +27,7 @@ impl Template {
             return Vec::new();
         };
         // Splits change nothing about the codes that rows have.
-        if mine.stems != theirs.stems {
+        if mine.roots != theirs.roots {
             return Vec::new();
         }
         let starts = |template: &Template| -> Vec<u64> {

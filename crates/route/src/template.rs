@@ -253,14 +253,14 @@ impl Template {
                 Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
                 Encoder::Cells(cells) => {
                     inner.space.push_query(query, &mut scratch.form);
-                    let Some(stem) = cells.expect(scratch) else {
+                    let Some(root) = cells.expect(scratch) else {
                         out.extend(0..parallelism);
                         return;
                     };
-                    // A row that is like the query may be in any part of its stem.
+                    // A row that is like the query may be in any part of its root cell.
                     first.clear();
                     first
-                        .extend(cells.cells_of(stem).map(|c| inner.ranges.shard_of(cells.code(c))));
+                        .extend(cells.cells_of(root).map(|c| inner.ranges.shard_of(cells.code(c))));
                     ranking.rank(&scratch.shares, first, parallelism);
                     let threshold = cells.thresholds[parallelism as usize - 1];
                     out.extend_from_slice(ranking.visited(threshold));

@@ -1,6 +1,6 @@
-//! In which stems the answers to each cell's queries were found, and so in which shards.
+//! In which root cells the answers to each cell's queries were found, and so in which shards.
 //!
-//! Stems, since they stay: where the rows of a stem are, in which of its parts and so in which shards,
+//! Root cells, since they stay: where the rows of a root cell are, in which of its subcells and so in which shards,
 //! is counted all the time and needs no sample.
 
 use super::neighbors::Seen;
@@ -13,50 +13,57 @@ const OWN_SHARE: f32 = 0.5;
 /// Neighbours that every shard of every cell is granted unseen.
 const UNSEEN: f32 = 0.02;
 
-/// Share of a stem's rows that its parts are granted evenly, whatever they hold: rows to come.
+/// Share of a root cell's rows that its subcells are granted evenly, whatever they hold: rows to come.
 const TO_COME: f32 = 0.1;
 
-/// For each cell: stems, and how many answers to the cell's queries they hold. Ascending by stem.
+/// For each cell: root cells, and how many answers to the cell's queries they hold. Ascending by root cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) of_cells: Vec<Vec<(u16, u16)>>,
 }
 
-/// How the rows of each stem are spread over shards: `(shard, share)`, the shares of a stem sum to 1.
+/// How the rows of each root cell are spread over shards: `(shard, share)`, the shares of a root cell sum to 1.
 pub(super) type Spread = Vec<Vec<(u16, f32)>>;
 
 impl Answers {
     /// Counts what was seen.
     ///
     /// * `number`: new number of each old cell.
-    /// * `stem_of`: stem of each row, in the new order.
-    pub(super) fn of(seen: &[Seen], number: &[u32], stem_of: impl Fn(u32) -> u16) -> Answers {
+    /// * `root_of`: root cell of each row, in the new order.
+    pub(super) fn of(seen: &[Seen], number: &[u32], root_of: impl Fn(u32) -> u16) -> Answers {
         let mut cells: Vec<Vec<u16>> = vec![Vec::new(); number.len()];
         for query in seen {
-            let answers = query.rows.iter().take(ANSWERS).map(|&row| stem_of(row));
+            let answers = query.rows.iter().take(ANSWERS).map(|&row| root_of(row));
             cells[number[query.cell as usize] as usize].extend(answers);
         }
         Answers { of_cells: cells.into_iter().map(count).collect() }
     }
 
-    /// These answers of the cells in `parted`, and half as much what was known of them before; of the
+    /// These answers of the cells in `in_split_root`, and half as much what was known of them before; of the
     /// others what was known. All are as they are if nothing was.
     ///
     /// * `was`: older number of each cell.
-    pub(super) fn and_older(mut self, older: &Answers, was: &[usize], parted: &[bool]) -> Answers {
+    pub(super) fn and_older(
+        mut self,
+        older: &Answers,
+        was: &[usize],
+        in_split_root: &[bool],
+    ) -> Answers {
         if older.of_cells.is_empty() {
             return self;
         }
-        for ((answers, &was), &parted) in self.of_cells.iter_mut().zip(was).zip(parted) {
+        for ((answers, &was), &in_split_root) in
+            self.of_cells.iter_mut().zip(was).zip(in_split_root)
+        {
             let known = &older.of_cells[was];
-            if !parted {
+            if !in_split_root {
                 answers.clone_from(known);
                 continue;
             }
-            for &(stem, count) in known {
-                match answers.binary_search_by_key(&stem, |answer| answer.0) {
+            for &(root, count) in known {
+                match answers.binary_search_by_key(&root, |answer| answer.0) {
                     Ok(at) => answers[at].1 = answers[at].1.saturating_add(count / 2),
-                    Err(at) if count > 1 => answers.insert(at, (stem, count / 2)),
+                    Err(at) if count > 1 => answers.insert(at, (root, count / 2)),
                     Err(_) => {}
                 }
             }
@@ -66,12 +73,12 @@ impl Answers {
 }
 
 impl Cells {
-    /// Where the rows of every stem are when the cells are cut this way.
+    /// Where the rows of every root cell are when the cells are cut this way.
     ///
     /// * `rows`: of each cell, any unit.
     pub(super) fn spread(&self, shard_of_cell: &[u16], rows: &[f64]) -> Spread {
-        let of_stem = |stem| {
-            let cells = self.cells_of(stem);
+        let of_root = |root| {
+            let cells = self.cells_of(root);
             let held: f64 = rows[cells.clone()].iter().sum();
             let even = 1.0 / cells.len() as f32;
             let share = |cell: usize| match held > 0.0 {
@@ -80,20 +87,20 @@ impl Cells {
             };
             cells.map(|cell| (shard_of_cell[cell], share(cell))).collect()
         };
-        (0..self.stem_count()).map(of_stem).collect()
+        (0..self.root_count()).map(of_root).collect()
     }
 
-    /// `cells × shards`: how much of the answers to a cell's queries each shard holds when stems are
+    /// `cells × shards`: how much of the answers to a cell's queries each shard holds when root cells are
     /// spread this way; each row's largest entry is 255.
     ///
     /// * `rows`: of each cell.
     pub(super) fn affinity(&self, spread: &Spread, rows: &[f64]) -> Vec<u8> {
-        let held = |stem| rows[self.cells_of(stem)].iter().any(|&rows| rows > 0.0);
+        let held = |root| rows[self.cells_of(root)].iter().any(|&rows| rows > 0.0);
         let shards = usize::from(self.shards);
         let mut out = Vec::with_capacity(self.len() * shards);
         let mut row = vec![0.0f32; shards];
-        for stem in 0..self.stem_count() {
-            for answers in &self.answers.of_cells[self.cells_of(stem)] {
+        for root in 0..self.root_count() {
+            for answers in &self.answers.of_cells[self.cells_of(root)] {
                 row.fill(UNSEEN);
                 for &(answer, count) in answers {
                     for &(shard, share) in &spread[usize::from(answer)] {
@@ -102,8 +109,8 @@ impl Cells {
                 }
                 let total: f32 = row.iter().sum();
                 row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
-                // Of a stem that holds nothing only the answers to its queries matter.
-                for &(shard, share) in spread[stem].iter().filter(|_| held(stem)) {
+                // Of a root cell that holds nothing only the answers to its queries matter.
+                for &(shard, share) in spread[root].iter().filter(|_| held(root)) {
                     row[usize::from(shard)] += OWN_SHARE * share;
                 }
                 let largest = row.iter().copied().fold(0.0, f32::max);
@@ -114,7 +121,7 @@ impl Cells {
     }
 }
 
-/// How often each stem occurs, ascending.
+/// How often each root cell occurs, ascending.
 fn count(mut cells: Vec<u16>) -> Vec<(u16, u16)> {
     cells.sort_unstable();
     let same = cells.chunk_by(|a, b| a == b);

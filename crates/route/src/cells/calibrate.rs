@@ -39,7 +39,7 @@ struct Trial<'a> {
     queries: &'a [Query],
     /// `queries × shards`.
     shares: Vec<f32>,
-    /// Shards of the cells of each query's nearest stem.
+    /// Shards of the cells of each query's nearest root cell.
     first: &'a [Vec<u16>],
     shards: u16,
 }
@@ -87,15 +87,15 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Eviden
 
 /// Sets the threshold of `cells` at one parallelism, at the temperature that they have.
 ///
-/// Rows that live now are queries, and the centroids of stems are: these are what the stream was
+/// Rows that live now are queries, and the centroids of root cells are: these are what the stream was
 /// like when it was trained on, and queries may still be. The one that asks for more is heeded.
 pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, evidence: &Evidence) {
     let held_out = queries(cells, evidence);
-    let centroids = cells.stems.chunks_exact(cells.dimension);
-    let stems: Vec<Query> = centroids.filter_map(|form| query(cells, form, evidence)).collect();
+    let centroids = cells.roots.chunks_exact(cells.dimension);
+    let roots: Vec<Query> = centroids.filter_map(|form| query(cells, form, evidence)).collect();
     let target = target(recall_target, evidence);
     let mut threshold = 0.0f32;
-    for queries in [held_out, stems] {
+    for queries in [held_out, roots] {
         let first = first(cells, &queries, evidence);
         let trial = Trial::new(cells, &queries, &first, cells.temperature);
         threshold = threshold.max(trial.threshold(parallelism, target));
@@ -103,10 +103,10 @@ pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, ev
     cells.thresholds[parallelism as usize - 1] = threshold;
 }
 
-/// Shards of the nearest stem of each query.
+/// Shards of the nearest root cell of each query.
 fn first(cells: &Cells, queries: &[Query], evidence: &Evidence) -> Vec<Vec<u16>> {
     let first =
-        |query: &Query| evidence.shard_of_cell[cells.cells_of(query.distances.stem)].to_vec();
+        |query: &Query| evidence.shard_of_cell[cells.cells_of(query.distances.root)].to_vec();
     queries.iter().map(first).collect()
 }
 

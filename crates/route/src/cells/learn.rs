@@ -3,7 +3,7 @@
 //! The rows are a sample of the collection as it is, each with the code that it is stored under. A
 //! tenth of them are queries whose true neighbours are found; the others say, as in training, where
 //! the neighbours of queries in each cell are. A row counts for the cell that its *code* names, which
-//! is where a query has to look for it, also if its cell was split since and another part is nearer.
+//! is where a query has to look for it, also if its cell was split since and another subcell is nearer.
 
 use super::affinity::Answers;
 use super::calibrate::{adjust, Evidence, NEIGHBORS};
@@ -56,7 +56,7 @@ pub(crate) struct Learned {
     pub(crate) cells: Cells,
     /// Share of the load that is expected in each.
     loads: Vec<f64>,
-    /// Rows that each holds: all of those of a cell that was split are in its first part.
+    /// Rows that each holds: all of those of a cell that was split are in its first subcell.
     rows: Vec<f64>,
 }
 
@@ -73,7 +73,7 @@ impl Forms {
 }
 
 impl<'a> Lesson<'a> {
-    /// Takes the rows in. Cost: O(rows · stems · dimension).
+    /// Takes the rows in. Cost: O(rows · root cells · dimension).
     ///
     /// Errors: `Invalid` unless there are at least two rows for each cell, all of them vectors that
     /// may be stored, each with a code.
@@ -137,7 +137,7 @@ impl<'a> Lesson<'a> {
     /// * `rows`: rows of each cell as it was.
     /// * `parallelism`: partitions of the job.
     ///
-    /// Cost: O(rows of split stems · (cells + candidates) · dimension), as step 2 of training.
+    /// Cost: O(rows of split root cells · (cells + candidates) · dimension), as step 2 of training.
     pub(crate) fn learn(
         &mut self,
         cells: &Cells,
@@ -161,54 +161,54 @@ impl<'a> Lesson<'a> {
         Learned { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
     }
 
-    /// What is known of where answers are. Of a stem that was never split that is what training saw, by
-    /// more rows than there are in a lesson; of the parts of others what is seen now, and half as much
+    /// What is known of where answers are. Of a root cell that was never split that is what training saw, by
+    /// more rows than there are in a lesson; of the subcells of others what is seen now, and half as much
     /// what was known.
     fn answers(&self, cells: &Cells, old: &Cells) -> Answers {
         let (rows, queries) = (self.kept.rows(), self.kept.queries());
-        let parted: Vec<bool> = cells.parted().collect();
+        let in_split_root: Vec<bool> = cells.in_split_root().collect();
         let untaught = old.answers.of_cells.is_empty();
         let asked: Vec<u32> = (0..rows.len() as u32)
-            .filter(|&row| untaught || parted[self.nearest[row as usize] as usize])
+            .filter(|&row| untaught || in_split_root[self.nearest[row as usize] as usize])
             .collect();
         let centroids = cells.centroids();
         let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &self.nearest };
         let seen = neighbors::of_rows(self.kept.space, &crowd, asked.into_iter());
         let numbers: Vec<u32> = (0..cells.len() as u32).collect();
-        let stem_of = |row| cells.stem_of(self.nearest[row as usize] as usize) as u16;
-        let fresh = Answers::of(&seen, &numbers, stem_of);
+        let root_of = |row| cells.root_of(self.nearest[row as usize] as usize) as u16;
+        let fresh = Answers::of(&seen, &numbers, root_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
-        let mut answers = fresh.and_older(&old.answers, &was, &parted);
+        let mut answers = fresh.and_older(&old.answers, &was, &in_split_root);
         // Where nothing lives any more, answers are far away, and what was known of them is void.
-        let mut held = vec![false; cells.stem_count()];
-        (0..self.nearest.len() as u32).for_each(|row| held[usize::from(stem_of(row))] = true);
-        for stem in (0..cells.stem_count()).filter(|&stem| !held[stem]) {
-            let far = self.around(cells, stem, NEIGHBORS);
+        let mut held = vec![false; cells.root_count()];
+        (0..self.nearest.len() as u32).for_each(|row| held[usize::from(root_of(row))] = true);
+        for root in (0..cells.root_count()).filter(|&root| !held[root]) {
+            let far = self.around(cells, root, NEIGHBORS);
             let seen = [Seen { cell: 0, rows: far }];
-            let found = Answers::of(&seen, &[0], stem_of);
-            for cell in cells.cells_of(stem) {
+            let found = Answers::of(&seen, &[0], root_of);
+            for cell in cells.cells_of(root) {
                 answers.of_cells[cell].clone_from(&found.of_cells[0]);
             }
         }
         answers
     }
 
-    /// The rows nearest to the centroid of a stem.
-    fn around(&self, cells: &Cells, stem: usize, count: usize) -> Vec<u32> {
-        let centroid = &cells.stems[stem * cells.dimension..][..cells.dimension];
+    /// The rows nearest to the centroid of a root cell.
+    fn around(&self, cells: &Cells, root: usize, count: usize) -> Vec<u32> {
+        let centroid = &cells.roots[root * cells.dimension..][..cells.dimension];
         neighbors::exact(self.kept.space, self.kept.rows(), centroid, count)
     }
 
-    /// Share of the rows that each cell is the nearest to: those of its stem are known, and the
-    /// sample says which of its parts they are near to.
+    /// Share of the rows that each cell is the nearest to: those of its root cell are known, and the
+    /// sample says which of its subcells they are near to.
     fn loads(&self, cells: &Cells, old: &Cells, rows: &[f64]) -> Vec<f64> {
         // Half a row for every cell: an empty one may still be hit.
         let mut near = vec![0.5f64; cells.len()];
         self.nearest.iter().for_each(|&cell| near[cell as usize] += 1.0);
         let mut loads = Vec::with_capacity(cells.len());
-        for stem in 0..cells.stem_count() {
-            let held: f64 = rows[old.cells_of(stem)].iter().map(|rows| rows + 0.5).sum();
-            let near = &near[cells.cells_of(stem)];
+        for root in 0..cells.root_count() {
+            let held: f64 = rows[old.cells_of(root)].iter().map(|rows| rows + 0.5).sum();
+            let near = &near[cells.cells_of(root)];
             let sum: f64 = near.iter().sum();
             loads.extend(near.iter().map(|near| held * near / sum));
         }
@@ -250,18 +250,18 @@ impl Cells {
         self.starts.binary_search(&start).map_or(0.0, |cell| numbers[cell])
     }
 
-    /// The stem of a cell.
-    fn stem_of(&self, cell: usize) -> usize {
-        self.families.cells.partition_point(|&first| first as usize <= cell) - 1
+    /// The root cell of a cell.
+    fn root_of(&self, cell: usize) -> usize {
+        self.children.cells.partition_point(|&first| first as usize <= cell) - 1
     }
 
     /// Centroids of all cells, row-major.
     fn centroids(&self) -> Vec<f32> {
         let mut out = Vec::with_capacity(self.len() * self.dimension);
-        for (stem, centroid) in self.stems.chunks_exact(self.dimension).enumerate() {
-            match self.parts_of(stem) {
+        for (root, centroid) in self.roots.chunks_exact(self.dimension).enumerate() {
+            match self.subcells_of(root) {
                 [] => out.extend_from_slice(centroid),
-                parts => out.extend_from_slice(parts),
+                subcells => out.extend_from_slice(subcells),
             }
         }
         out

@@ -3,7 +3,7 @@
 //! Training, each step in its file:
 //!
 //! 1. `tree`: halve the sample again and again into leaves of equal size; a few rounds of k-means
-//!    round them off. The means are the stems, each a cell at first.
+//!    round them off. The means are the root cells, each a cell at first.
 //! 2. `neighbors`: find the nearest rows of every row, and count how often two cells share them.
 //! 3. `order`: cut that graph of cells into halves of equal load with few shared neighbours across
 //!    the cut, again and again. The cells are numbered in the order of this tree; shards are its
@@ -37,19 +37,19 @@ use std::ops::Range;
 
 /// Trained cells.
 ///
-/// Training makes *stems*, which stay for ever: the stem of a vector is the one nearest to it. A stem
-/// is one cell until it is split; then its parts are cells, and the vector belongs to the nearest of
-/// them. So the code of a vector may change, but it always lies in the interval of its stem.
+/// Training makes *root cells*, which stay for ever: the root cell of a vector is the one nearest to it. A root cell
+/// is one cell until it is split; then its subcells are cells, and the vector belongs to the nearest of
+/// them. So the code of a vector may change, but it always lies in the interval of its root cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cells {
-    /// `stems × form dimension`, row-major, in the order of the line.
-    pub(crate) stems: Vec<f32>,
-    /// First code of each cell: ascending, those of all stems among them.
+    /// `root cells × form dimension`, row-major, in the order of the line.
+    pub(crate) roots: Vec<f32>,
+    /// First code of each cell: ascending, those of all root cells among them.
     pub(crate) starts: Vec<u64>,
-    /// Which cells are those of which stem; follows from `starts`.
-    pub(crate) families: Families,
-    /// Centroids of the cells of those stems that have more than one, row-major, in order.
-    pub(crate) parts: Vec<f32>,
+    /// Which cells are those of which root cell; follows from `starts`.
+    pub(crate) children: Children,
+    /// Centroids of the cells of those root cells that have more than one, row-major, in order.
+    pub(crate) subcells: Vec<f32>,
     /// Dimensions of a form.
     pub(crate) dimension: usize,
     /// Shards of the template.
@@ -80,42 +80,43 @@ impl Cells {
         self.starts.partition_point(|&start| start <= code).max(1) - 1
     }
 
-    /// The cells of a stem.
-    pub(crate) fn cells_of(&self, stem: usize) -> Range<usize> {
-        self.families.cells[stem] as usize..self.families.cells[stem + 1] as usize
+    /// The cells of a root cell.
+    pub(crate) fn cells_of(&self, root: usize) -> Range<usize> {
+        self.children.cells[root] as usize..self.children.cells[root + 1] as usize
     }
 
-    /// The centroids of the parts of a stem; none if it is one cell.
-    fn parts_of(&self, stem: usize) -> &[f32] {
-        let parts = self.families.parts[stem] as usize..self.families.parts[stem + 1] as usize;
-        &self.parts[parts.start * self.dimension..parts.end * self.dimension]
+    /// The centroids of the subcells of a root cell; none if it is one cell.
+    fn subcells_of(&self, root: usize) -> &[f32] {
+        let subcells =
+            self.children.subcells[root] as usize..self.children.subcells[root + 1] as usize;
+        &self.subcells[subcells.start * self.dimension..subcells.end * self.dimension]
     }
 
-    /// For each cell, whether its stem has several.
-    pub(crate) fn parted(&self) -> impl Iterator<Item = bool> + '_ {
-        (0..self.stem_count()).flat_map(|stem| {
-            let cells = self.cells_of(stem).len();
+    /// For each cell, whether its root cell has several.
+    pub(crate) fn in_split_root(&self) -> impl Iterator<Item = bool> + '_ {
+        (0..self.root_count()).flat_map(|root| {
+            let cells = self.cells_of(root).len();
             std::iter::repeat_n(cells > 1, cells)
         })
     }
 
-    /// Number of stems.
-    pub(crate) fn stem_count(&self) -> usize {
-        self.families.cells.len() - 1
+    /// Number of root cells.
+    pub(crate) fn root_count(&self) -> usize {
+        self.children.cells.len() - 1
     }
 
     /// The same cells cut into shards in another way.
     ///
     /// * `shard_of_cell`: one per cell.
     /// * `rows`: rows that each cell holds by now, any unit; they replace what was known of them.
-    ///   Among the parts of a stem the old shares stay, as its older rows are all in one of them.
+    ///   Among the subcells of a root cell the old shares stay, as its older rows are all in one of them.
     pub(crate) fn recut(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
         let shares = self.shares();
         // Half a row for every cell: an empty one may still be hit.
         let total: f64 = rows.iter().map(|rows| rows + 0.5).sum();
         let mut loads = Vec::with_capacity(self.len());
-        for stem in 0..self.stem_count() {
-            let cells = self.cells_of(stem);
+        for root in 0..self.root_count() {
+            let cells = self.cells_of(root);
             let held: f64 = rows[cells.clone()].iter().map(|rows| rows + 0.5).sum();
             let known: f64 = shares[cells.clone()].iter().sum();
             let even = 1.0 / cells.len() as f64;
@@ -153,48 +154,48 @@ impl Cells {
     }
 }
 
-/// Which cells, and which part centroids, are those of which stem: for each stem the number of its
+/// Which cells, and which subcell centroids, are those of which root cell: for each root cell the number of its
 /// first one, and last how many there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Families {
+pub(crate) struct Children {
     pub(crate) cells: Vec<u32>,
-    pub(crate) parts: Vec<u32>,
+    pub(crate) subcells: Vec<u32>,
 }
 
-impl Families {
-    /// Families of `stems` stems whose cells begin at `starts`; `None` unless these ascend and the
-    /// start of every stem is among them.
-    pub(crate) fn of(starts: &[u64], stems: usize) -> Option<Families> {
+impl Children {
+    /// Children of `root cells` root cells whose cells begin at `starts`; `None` unless these ascend and the
+    /// start of every root cell is among them.
+    pub(crate) fn from_starts(starts: &[u64], roots: usize) -> Option<Children> {
         if !starts.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;
         }
-        let mut families = Families { cells: Vec::with_capacity(stems + 1), parts: vec![0] };
-        for stem in 0..stems {
-            families.cells.push(starts.binary_search(&code(stem, stems)).ok()? as u32);
+        let mut children = Children { cells: Vec::with_capacity(roots + 1), subcells: vec![0] };
+        for root in 0..roots {
+            children.cells.push(starts.binary_search(&code(root, roots)).ok()? as u32);
         }
-        families.cells.push(starts.len() as u32);
-        let mut parts = 0;
-        for pair in families.cells.windows(2) {
-            parts += if pair[1] - pair[0] > 1 { pair[1] - pair[0] } else { 0 };
-            families.parts.push(parts);
+        children.cells.push(starts.len() as u32);
+        let mut subcells = 0;
+        for pair in children.cells.windows(2) {
+            subcells += if pair[1] - pair[0] > 1 { pair[1] - pair[0] } else { 0 };
+            children.subcells.push(subcells);
         }
-        Some(families)
+        Some(children)
     }
 
-    /// Every stem one cell.
-    pub(crate) fn whole(stems: usize) -> Families {
-        Families { cells: (0..=stems as u32).collect(), parts: vec![0; stems + 1] }
+    /// Every root cell one cell.
+    pub(crate) fn unsplit(roots: usize) -> Children {
+        Children { cells: (0..=roots as u32).collect(), subcells: vec![0; roots + 1] }
     }
 
-    /// Number of part centroids.
-    pub(crate) fn part_count(&self) -> usize {
-        self.parts.last().map_or(0, |&parts| parts as usize)
+    /// Number of subcell centroids.
+    pub(crate) fn subcell_count(&self) -> usize {
+        self.subcells.last().map_or(0, |&subcells| subcells as usize)
     }
 }
 
-/// Code of stem number `stem` among `stems`: its number in the top bits.
-pub(crate) fn code(stem: usize, stems: usize) -> u64 {
-    let bits = stems.next_power_of_two().trailing_zeros();
-    // One stem needs no bits, and a shift by 64 is none.
-    (stem as u64).checked_shl(64 - bits).unwrap_or(0)
+/// Code of root cell number `root cell` among `root cells`: its number in the top bits.
+pub(crate) fn code(root: usize, roots: usize) -> u64 {
+    let bits = roots.next_power_of_two().trailing_zeros();
+    // One root cell needs no bits, and a shift by 64 is none.
+    (root as u64).checked_shl(64 - bits).unwrap_or(0)
 }

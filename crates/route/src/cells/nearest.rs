@@ -25,28 +25,28 @@ pub(super) struct Distances {
     pub(super) cells: Vec<f32>,
     /// The least of them.
     pub(super) least: f32,
-    /// The nearest stem, the lowest of equals.
-    pub(super) stem: usize,
-    stems: Vec<f32>,
-    parts: Vec<f32>,
+    /// The nearest root cell, the lowest of equals.
+    pub(super) root: usize,
+    roots: Vec<f32>,
+    subcells: Vec<f32>,
 }
 
 impl Cells {
-    /// The cell of the row form in `scratch.form`: of the nearest stem the nearest part, the lowest
+    /// The cell of the row form in `scratch.form`: of the nearest root cell the nearest subcell, the lowest
     /// of equals.
     ///
-    /// Cost: stems × dimension. No allocation after the first row.
+    /// Cost: root cells × dimension. No allocation after the first row.
     pub(crate) fn nearest(&self, scratch: &mut Scratch) -> usize {
         let Scratch { form, distances, .. } = scratch;
-        let (stem, _) = measure(&self.stems, form, &mut distances.stems);
-        self.nearest_of(stem, form)
+        let (root, _) = measure(&self.roots, form, &mut distances.roots);
+        self.nearest_of(root, form)
     }
 
-    /// The nearest cell of a stem.
-    pub(super) fn nearest_of(&self, stem: usize, form: &[f32]) -> usize {
-        let cells = self.cells_of(stem);
+    /// The nearest cell of a root cell.
+    pub(super) fn nearest_of(&self, root: usize, form: &[f32]) -> usize {
+        let cells = self.cells_of(root);
         let (mut best, mut least) = (cells.start, f32::INFINITY);
-        for (cell, centroid) in cells.zip(self.parts_of(stem).chunks_exact(form.len())) {
+        for (cell, centroid) in cells.zip(self.subcells_of(root).chunks_exact(form.len())) {
             let distance = kernels::l2_squared(form, centroid);
             if distance < least {
                 (best, least) = (cell, distance);
@@ -55,13 +55,13 @@ impl Cells {
         best
     }
 
-    /// Fills `scratch.shares` for the query form in `scratch.form` and returns the nearest stem;
+    /// Fills `scratch.shares` for the query form in `scratch.form` and returns the nearest root cell;
     /// `None` if distances overflow, when nothing can be said.
     ///
     /// Each cell says where the neighbours of queries in it were found; cells speak with a weight
     /// that falls off exponentially with their distance.
     ///
-    /// Cost: (stems + parts) × dimension + near cells × shards. No allocation after the first query.
+    /// Cost: (root cells + subcells) × dimension + near cells × shards. No allocation after the first query.
     pub(crate) fn expect(&self, scratch: &mut Scratch) -> Option<usize> {
         let Scratch { form, distances, shares } = scratch;
         self.measure(form, distances);
@@ -69,24 +69,24 @@ impl Cells {
             return None;
         }
         self.weigh(distances, self.temperature, shares);
-        Some(distances.stem)
+        Some(distances.root)
     }
 
     /// How far every cell is from `form`.
     pub(super) fn measure(&self, form: &[f32], out: &mut Distances) {
-        let (stem, least) = measure(&self.stems, form, &mut out.stems);
-        (out.stem, out.least) = (stem, least);
+        let (root, least) = measure(&self.roots, form, &mut out.roots);
+        (out.root, out.least) = (root, least);
         out.cells.clear();
-        if self.parts.is_empty() {
-            out.cells.extend_from_slice(&out.stems);
+        if self.subcells.is_empty() {
+            out.cells.extend_from_slice(&out.roots);
             return;
         }
-        measure(&self.parts, form, &mut out.parts);
-        let mut parts = out.parts.iter();
-        for (stem, &distance) in out.stems.iter().enumerate() {
-            match self.cells_of(stem).len() {
+        measure(&self.subcells, form, &mut out.subcells);
+        let mut subcells = out.subcells.iter();
+        for (root, &distance) in out.roots.iter().enumerate() {
+            match self.cells_of(root).len() {
                 1 => out.cells.push(distance),
-                count => out.cells.extend(parts.by_ref().take(count)),
+                count => out.cells.extend(subcells.by_ref().take(count)),
             }
         }
         out.least = out.cells.iter().copied().fold(f32::INFINITY, f32::min);

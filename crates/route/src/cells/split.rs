@@ -4,13 +4,13 @@
 //!    by moving it, the sample has enough of them to tell where to cut, and its interval of codes can
 //!    be halved.
 //! 2. Balanced 2-means of the sample's rows that are nearest to it gives the two centroids.
-//! 3. The left part begins where the cell began, the right part in the middle of its interval. Rows
-//!    that were there before keep their code, which is that of the left part from now on; so they
-//!    stay where they are, and only what knows of the right part looks for new rows there.
+//! 3. The left subcell begins where the cell began, the right subcell in the middle of its interval. Rows
+//!    that were there before keep their code, which is that of the left subcell from now on; so they
+//!    stay where they are, and only what knows of the right subcell looks for new rows there.
 
 use super::learn::Lesson;
 use super::tree::grow;
-use super::{Cells, Families};
+use super::{Cells, Children};
 use crate::settings::{CELLS_MAX, ROWS_PER_CELL};
 use vstream_vector::SplitMix;
 
@@ -69,23 +69,23 @@ impl Cells {
     /// Splits the `chosen` cells, ascending; `centroids` gives the two of each.
     fn divided(&self, chosen: &[usize], mut centroids: impl FnMut(usize) -> Vec<f32>) -> Cells {
         let mut chosen = chosen.iter().copied().peekable();
-        let (mut starts, mut parts) = (Vec::new(), Vec::new());
-        for stem in 0..self.stem_count() {
-            let cells = self.cells_of(stem);
-            let mut old = self.parts_of(stem).chunks_exact(self.dimension);
+        let (mut starts, mut subcells) = (Vec::new(), Vec::new());
+        for root in 0..self.root_count() {
+            let cells = self.cells_of(root);
+            let mut old = self.subcells_of(root).chunks_exact(self.dimension);
             for cell in cells {
                 starts.push(self.starts[cell]);
                 let own = old.next();
                 if chosen.peek() == Some(&cell) {
                     chosen.next();
                     starts.extend(self.middle(cell));
-                    parts.extend(centroids(cell));
+                    subcells.extend(centroids(cell));
                 } else {
-                    parts.extend(own.into_iter().flatten());
+                    subcells.extend(own.into_iter().flatten());
                 }
             }
         }
-        let families = Families::of(&starts, self.stem_count()).unwrap_or_default();
-        Cells { starts, families, parts, ..self.clone() }
+        let children = Children::from_starts(&starts, self.root_count()).unwrap_or_default();
+        Cells { starts, children, subcells, ..self.clone() }
     }
 }

@@ -6,7 +6,7 @@ use super::nearest::measure;
 use super::neighbors::{self, Crowd, Graph};
 use super::order::{order, Terrain};
 use super::tree::{grow, Rows};
-use super::{code, Cells, Families};
+use super::{code, Cells, Children};
 use crate::error::RouteError;
 use crate::random::{permutation, seeded};
 use crate::ranges::Ranges;
@@ -90,10 +90,10 @@ pub(crate) fn train(
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
     let answers = Answers::of(&seen, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
-        stems: permuted(&centroids, dimension, &ordered.cells),
+        roots: permuted(&centroids, dimension, &ordered.cells),
         starts: (0..cells).map(|cell| code(cell, cells)).collect(),
-        families: Families::whole(cells),
-        parts: Vec::new(),
+        children: Children::unsplit(cells),
+        subcells: Vec::new(),
         dimension,
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
@@ -102,7 +102,7 @@ pub(crate) fn train(
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };
-    // No stem has parts yet, so that it does not matter what they hold.
+    // No root cell has subcells yet, so that it does not matter what they hold.
     let even = vec![1.0; cells];
     trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &even), &even);
     let per_row = trained.affinity.chunks_exact(usize::from(shards));

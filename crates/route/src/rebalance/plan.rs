@@ -128,7 +128,7 @@ impl Template {
     /// * `recall_target`: as that of the encoder, in `(0, 1]`.
     /// * `seed`: of all chance in it.
     ///
-    /// Cost: O(rows · stems · dimension), held-out rows times rows, and for the rows of split cells
+    /// Cost: O(rows · root cells · dimension), held-out rows times rows, and for the rows of split cells
     /// what training costs: some tenths of a second for 8,000 rows of 100 dimensions and 1,024 cells.
     /// Errors: `Invalid` for numbers or rows that cannot be, or a template without cells.
     pub fn renew(

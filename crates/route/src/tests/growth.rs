@@ -75,9 +75,9 @@ fn narrow(rows: usize, at: &[f32], random: &mut SplitMix) -> Vec<f32> {
         .collect()
 }
 
-fn stems(template: &Template) -> usize {
+fn roots(template: &Template) -> usize {
     match &template.inner.encoder {
-        Encoder::Cells(cells) => cells.stem_count(),
+        Encoder::Cells(cells) => cells.root_count(),
         _ => 0,
     }
 }
@@ -86,14 +86,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_of_every_epoch_stay_in_their_stem_and_are_found_by_themselves(
+    fn rows_of_every_epoch_stay_in_their_root_cell_and_are_found_by_themselves(
         seed in any::<u64>(),
         metric in 0usize..2,
         hot in 0usize..400,
     ) {
         let (mut template, mut stored) = first(METRICS[metric], seed);
         let mut random = SplitMix(seed);
-        let trained = stems(&template);
+        let trained = roots(&template);
         for round in 0..3 {
             let at = stored.vectors[hot * DIMENSION..][..DIMENSION].to_vec();
             stored.push(&template, &narrow(500, &at, &mut random));
@@ -101,7 +101,7 @@ proptest! {
             template = stored.renew(&older, round);
             prop_assert_eq!(template.epoch(), older.epoch() + 1);
             prop_assert!(template.cells() >= older.cells());
-            prop_assert_eq!(stems(&template), trained);
+            prop_assert_eq!(roots(&template), trained);
             let bytes = template.to_bytes();
             prop_assert_eq!(&Template::from_bytes(&bytes).expect("its own bytes"), &template);
             let moves = template.moves_since(&older);
@@ -110,7 +110,7 @@ proptest! {
             for (row, vector) in stored.vectors.chunks_exact(DIMENSION).enumerate() {
                 let code = stored.codes[row];
                 template.place(0, vector, &mut places).expect("a good row");
-                prop_assert_eq!(places[0].code >> step, code >> step, "another stem");
+                prop_assert_eq!(places[0].code >> step, code >> step, "another root cell");
                 prop_assert_eq!(places[0].shard, template.shard_of(places[0].code));
                 let hit = moves.iter().find(|m| m.first <= code && code <= m.last);
                 prop_assert_eq!(
@@ -140,7 +140,7 @@ fn a_drift_into_one_cell_is_spread_and_its_neighbours_are_found() {
             still = loads.iter().copied().fold(0.0, f64::max) / loads.iter().sum::<f64>();
             template = stored.renew(&template, round);
         }
-        // One stem has most of the rows: as one cell it would overfill any partition.
+        // One root cell has most of the rows: as one cell it would overfill any partition.
         assert!(template.cells() > CELLS + 3, "{metric}: {} cells", template.cells());
         assert!(still < 0.35, "{metric}: a cell has {still} of all rows");
         assert!(stored.uneven(&template) < 1.35, "{metric}: {}", stored.uneven(&template));
