@@ -33,12 +33,12 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use cells::Live;
+pub use cells::LiveSample;
 pub use curve::{Curve, Grid};
 pub use error::{RouteError, RouteErrorKind};
 pub use moves::Move;
 pub use partition::partition_of_shard;
-pub use rebalance::{Plan, Policy, Rebalance, Renewal};
+pub use rebalance::{Plan, Policy, Rebalance, RetrainSettings};
 pub use settings::{
     EncoderSpec, RouteSettings, CELLS_MAX, DIMENSION_MAX, FAMILIES_MAX, HASHES_MAX, ROWS_PER_CELL,
     SHARDS_MAX,

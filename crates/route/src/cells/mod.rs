@@ -16,10 +16,10 @@
 
 mod affinity;
 mod calibrate;
-mod learn;
 mod nearest;
 mod neighbors;
 mod order;
+mod retrain;
 mod split;
 mod train;
 mod tree;
@@ -28,9 +28,9 @@ mod tree;
 mod tests;
 
 pub(crate) use affinity::Answers;
-pub use learn::Live;
-pub(crate) use learn::{Goal, Lesson};
 pub(crate) use nearest::Scratch;
+pub use retrain::LiveSample;
+pub(crate) use retrain::{Retraining, Target};
 pub(crate) use train::{ranges, train, CellsSettings};
 
 use std::ops::Range;

@@ -8,7 +8,7 @@
 //!    that were there before keep their code, which is that of the left subcell from now on; so they
 //!    stay where they are, and only what knows of the right subcell looks for new rows there.
 
-use super::learn::Lesson;
+use super::retrain::Retraining;
 use super::tree::grow;
 use super::{Cells, Children};
 use crate::settings::{CELLS_MAX, ROWS_PER_CELL};
@@ -24,21 +24,21 @@ const ROWS_MIN: usize = 4 * ROWS_PER_CELL;
 const CODES_MIN: u64 = 1 << (64 - CELLS_MAX.trailing_zeros());
 
 impl Cells {
-    /// The same cells, those that hold many of the lesson's rows split in two; weights, affinity and
+    /// The same cells, those that hold many of the retraining's rows split in two; weights, affinity and
     /// answers still speak of the old ones and must be learned anew. `None` if no cell is split.
     ///
     /// * `parallelism`: partitions of the job, at least 1.
     pub(super) fn split(
         &self,
-        lesson: &Lesson,
+        retraining: &Retraining,
         parallelism: u32,
         random: &mut SplitMix,
     ) -> Option<Cells> {
         let mut members = vec![Vec::new(); self.len()];
-        for (row, &cell) in lesson.nearest.iter().enumerate() {
+        for (row, &cell) in retraining.nearest.iter().enumerate() {
             members[cell as usize].push(row as u32);
         }
-        let rows = lesson.nearest.len();
+        let rows = retraining.nearest.len();
         let of_partition = rows / (OF_PARTITION * parallelism as usize);
         let large = ROWS_MIN.max(of_partition.min(TIMES_MEAN * rows / self.len()));
         let room = CELLS_MAX - self.len();
@@ -52,7 +52,7 @@ impl Cells {
         }
         chosen.sort_unstable();
         Some(self.divided(&chosen, |cell| {
-            let rows = lesson.forms_of(&members[cell]);
+            let rows = retraining.forms_of(&members[cell]);
             grow(rows.rows(), 2, random).0
         }))
     }

@@ -22,4 +22,4 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use plan::{Plan, Policy, Rebalance, Renewal};
+pub use plan::{Plan, Policy, Rebalance, RetrainSettings};

@@ -2,7 +2,7 @@
 
 use super::boundary;
 use super::layout::Layout;
-use crate::cells::{self, Goal, Lesson, Live};
+use crate::cells::{self, LiveSample, Retraining, Target};
 use crate::error::RouteError;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
@@ -65,9 +65,9 @@ impl Rebalance {
     }
 }
 
-/// What a renewal keeps to, beside the limits of a plan.
+/// What a retraining keeps to, beside the limits of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Renewal {
+pub struct RetrainSettings {
     /// When and how cells move.
     pub limits: Rebalance,
     /// Share of the true neighbours that the visited partitions must hold, in `(0, 1]`.
@@ -131,32 +131,32 @@ impl Template {
     /// Cost: O(rows · root cells · dimension), held-out rows times rows, and for the rows of split cells
     /// what training costs: some tenths of a second for 8,000 rows of 100 dimensions and 1,024 cells.
     /// Errors: `Invalid` for numbers or rows that cannot be, or a template without cells.
-    pub fn renew(
+    pub fn retrain(
         &self,
-        live: &Live<'_>,
+        live: &LiveSample<'_>,
         loads: &[f64],
         rows: &[f64],
-        renewal: &Renewal,
+        settings: &RetrainSettings,
     ) -> Result<Plan, RouteError> {
         let inner = &*self.inner;
-        let Renewal { limits, recall_target, seed } = *renewal;
+        let RetrainSettings { limits, recall_target, seed } = *settings;
         let cells = self.cells_to_plan(loads, rows, &limits)?;
         if !(recall_target > 0.0 && recall_target <= 1.0) {
             return Err(RouteError::invalid(format!(
                 "The encoder's recall target is {recall_target}: set it above 0 and at most 1."
             )));
         }
-        let mut lesson = Lesson::of(cells, &inner.space, live, seed)?;
+        let mut retraining = Retraining::new(cells, &inner.space, live, seed)?;
         let shard_of = |code| self.shard_of(code);
-        let learned = lesson.learn(cells, shard_of, rows, limits.parallelism);
+        let retrained = retraining.run(cells, shard_of, rows, limits.parallelism);
         // What a cell had stays with its first part: the rows do, and of the work nothing is known.
-        let starts = learned.cells.starts.iter();
+        let starts = retrained.cells.starts.iter();
         let loads: Vec<f64> = starts.map(|start| cells.of_first(*start, loads)).collect();
         let loads = awake(&loads);
-        let before = Layout::of(self, &learned.cells, &loads, limits.parallelism);
-        let after = level(&learned.cells, &before, &limits).unwrap_or_else(|| before.clone());
-        let goal = Goal { recall_target, parallelism: limits.parallelism };
-        let cut = lesson.cut(&learned, &after.shard_of_cell, goal);
+        let before = Layout::of(self, &retrained.cells, &loads, limits.parallelism);
+        let after = level(&retrained.cells, &before, &limits).unwrap_or_else(|| before.clone());
+        let target = Target { recall_target, parallelism: limits.parallelism };
+        let cut = retraining.calibrate(&retrained, &after.shard_of_cell, target);
         self.plan(cut, &before, &after)
     }
 

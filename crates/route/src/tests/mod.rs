@@ -6,7 +6,7 @@ mod growth;
 mod refusal;
 mod training;
 
-use crate::{Curve, EncoderSpec, Live, Rebalance, Renewal, RouteSettings, Template};
+use crate::{Curve, EncoderSpec, LiveSample, Rebalance, RetrainSettings, RouteSettings, Template};
 use vstream_vector::{Metric, SplitMix};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
@@ -77,9 +77,9 @@ fn split(template: &Template, sample: &[f32]) -> Template {
     });
     let codes: Vec<u64> = codes.collect();
     let loads = vec![1.0; template.cells()];
-    let renewal = Renewal { limits: Rebalance::new(2), recall_target: 0.9, seed: 1 };
-    let live = Live { vectors: &vectors, codes: &codes };
-    let plan = template.renew(&live, &loads, &loads, &renewal).expect("good rows");
+    let settings = RetrainSettings { limits: Rebalance::new(2), recall_target: 0.9, seed: 1 };
+    let live = LiveSample { vectors: &vectors, codes: &codes };
+    let plan = template.retrain(&live, &loads, &loads, &settings).expect("good rows");
     assert!(plan.template.cells() > template.cells(), "nothing was split");
     plan.template
 }

@@ -15,7 +15,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vstream_route::{
-    partition_of_shard, EncoderSpec, Live, Rebalance, Renewal, RouteSettings, Template,
+    partition_of_shard, EncoderSpec, LiveSample, Rebalance, RetrainSettings, RouteSettings,
+    Template,
 };
 use vstream_vector::{kernels, Metric, Neighbor, SplitMix, TopK};
 
@@ -29,15 +30,15 @@ const SHARDS: u16 = 128;
 const PARALLELISM: u32 = 4;
 /// Live rows that are learned from.
 const LIVE: usize = 8_192;
-/// Seconds between two lessons.
-const LESSON: usize = 4;
+/// Seconds between two retrainings.
+const RETRAIN_SECONDS: usize = 4;
 
 /// What is done about the drift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Policy {
     Nothing,
     Cells,
-    Renew,
+    Retrain,
 }
 
 /// A second of the stream.
@@ -142,7 +143,7 @@ impl Rows<'_> {
         (found as f64 / (QUERIES * NEIGHBORS) as f64, visited as f64 / QUERIES as f64)
     }
 
-    fn renewed(&self, template: &Template, recall_target: f32) -> Template {
+    fn retrained(&self, template: &Template, recall_target: f32) -> Template {
         let share = LIVE as f64 / self.live.len() as f64;
         let drawn = |row: &&u32| (SplitMix(u64::from(**row)).unit() as f64) < share;
         let drawn: Vec<u32> = self.live.iter().filter(drawn).copied().collect();
@@ -150,9 +151,9 @@ impl Rows<'_> {
             drawn.iter().flat_map(|&row| self.stream.row(row)).copied().collect();
         let codes: Vec<u64> = drawn.iter().map(|&row| self.codes[row as usize]).collect();
         let rows = self.by_cell(template);
-        let renewal = Renewal { limits: limits(), recall_target, seed: 42 };
-        let live = Live { vectors: &vectors, codes: &codes };
-        template.renew(&live, &rows, &rows, &renewal).expect("a good sample").template
+        let settings = RetrainSettings { limits: limits(), recall_target, seed: 42 };
+        let live = LiveSample { vectors: &vectors, codes: &codes };
+        template.retrain(&live, &rows, &rows, &settings).expect("a good sample").template
     }
 }
 
@@ -166,7 +167,7 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
     let mut template = first.clone();
     (0..PRELOAD as u32).for_each(|row| rows.insert(row, &template));
     let (mut worst, mut sum, mut visits, mut even) = (1.0f64, 0.0, 0.0, 1.0f64);
-    let (mut lessons, mut learning) = (0, Duration::ZERO);
+    let (mut retrainings, mut learning) = (0, Duration::ZERO);
     for second in 0..SECONDS {
         stream.inserts(second).for_each(|row| rows.insert(row, &template));
         let deletes: HashSet<u32> = stream.seconds[second].deletes.iter().copied().collect();
@@ -177,10 +178,10 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
             even = even.max(rows.uneven(&template));
         }
         let held = rows.by_cell(&template);
-        if policy == Policy::Renew && second % LESSON == LESSON - 1 {
+        if policy == Policy::Retrain && second % RETRAIN_SECONDS == RETRAIN_SECONDS - 1 {
             let began = Instant::now();
-            template = rows.renewed(&template, recall_target);
-            (lessons, learning) = (lessons + 1, learning + began.elapsed());
+            template = rows.retrained(&template, recall_target);
+            (retrainings, learning) = (retrainings + 1, learning + began.elapsed());
         } else if policy != Policy::Nothing {
             let plan = template.rebalance(&held, &held, &limits()).expect("good loads");
             template = plan.map_or(template, |plan| plan.template);
@@ -188,7 +189,7 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
     }
     println!(
         "{policy:?}, target {recall_target}: found {:.4}, worst second {worst:.4}, fan-out {:.2}, \
-         rows after 30 s at most {even:.2}, {} cells, {lessons} lessons in {learning:.1?}",
+         rows after 30 s at most {even:.2}, {} cells, {retrainings} retrainings in {learning:.1?}",
         sum / SECONDS as f64,
         visits / SECONDS as f64,
         template.cells()
@@ -214,7 +215,7 @@ fn recall_of_fan_out_under_drift() {
         };
         let sample = &stream.values[..SAMPLE * dimension];
         let first = Template::train(&settings, sample, 1).expect("a sample");
-        for policy in [Policy::Nothing, Policy::Cells, Policy::Renew] {
+        for policy in [Policy::Nothing, Policy::Cells, Policy::Retrain] {
             run(&stream, &first, policy, recall_target);
         }
     }

@@ -17,16 +17,16 @@ use crate::random::seeded;
 use crate::space::Space;
 use vstream_vector::SplitMix;
 
-/// Purpose of the random numbers of a lesson.
+/// Purpose of the random numbers of one retraining.
 const PURPOSE: u64 = 0x6c65_7373;
 
-/// So many times the neighbours that the share of a lesson asks for are looked for: what they say is
-/// old when the next lesson begins.
+/// So many times the neighbours that the share of one retraining asks for are looked for: what they say is
+/// old when the next retraining begins.
 const SURE: usize = 3;
 
 /// Some rows of a collection as it is, drawn evenly.
 #[derive(Clone, Copy, Debug)]
-pub struct Live<'a> {
+pub struct LiveSample<'a> {
     /// `rows × dimension` values, as records bring them or as an engine stores them.
     pub vectors: &'a [f32],
     /// The code that each row is stored under.
@@ -34,7 +34,7 @@ pub struct Live<'a> {
 }
 
 /// A sample of live rows, ready to be learned from.
-pub(crate) struct Lesson<'a> {
+pub(crate) struct Retraining<'a> {
     held_out: Sample<'a>,
     kept: Sample<'a>,
     /// Codes of the kept rows.
@@ -46,13 +46,13 @@ pub(crate) struct Lesson<'a> {
 
 /// What is to be found, and over how many partitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Goal {
+pub(crate) struct Target {
     pub(crate) recall_target: f32,
     pub(crate) parallelism: u32,
 }
 
-/// Cells after a lesson.
-pub(crate) struct Learned {
+/// Cells after a retraining.
+pub(crate) struct RetrainedCells {
     pub(crate) cells: Cells,
     /// Share of the load that is expected in each.
     loads: Vec<f64>,
@@ -72,17 +72,17 @@ impl Forms {
     }
 }
 
-impl<'a> Lesson<'a> {
+impl<'a> Retraining<'a> {
     /// Takes the rows in. Cost: O(rows · root cells · dimension).
     ///
     /// Errors: `Invalid` unless there are at least two rows for each cell, all of them vectors that
     /// may be stored, each with a code.
-    pub(crate) fn of(
+    pub(crate) fn new(
         cells: &Cells,
         space: &'a Space,
-        live: &Live,
+        live: &LiveSample,
         seed: u64,
-    ) -> Result<Lesson<'a>, RouteError> {
+    ) -> Result<Retraining<'a>, RouteError> {
         let rows = live.codes.len();
         if live.vectors.len() != rows * space.dimension {
             return Err(RouteError::invalid(format!(
@@ -106,9 +106,9 @@ impl<'a> Lesson<'a> {
         let mut random = seeded(seed, PURPOSE);
         let (held_out, kept, order) = divide(space, live.vectors, &mut random);
         let codes = order.iter().map(|&row| live.codes[row as usize]).collect();
-        let mut lesson = Lesson { held_out, kept, codes, nearest: Vec::new(), random };
-        lesson.assign(cells);
-        Ok(lesson)
+        let mut retraining = Retraining { held_out, kept, codes, nearest: Vec::new(), random };
+        retraining.assign(cells);
+        Ok(retraining)
     }
 
     /// Finds the cell of each kept row.
@@ -130,7 +130,7 @@ impl<'a> Lesson<'a> {
         Forms { values, dimension: kept.dimension }
     }
 
-    /// The cells, some of them split, with what the lesson and the lessons before say of their
+    /// The cells, some of them split, with what the retraining and the retrainings before say of their
     /// neighbours.
     ///
     /// * `shard_of_code`: cuts the cells as they were.
@@ -138,13 +138,13 @@ impl<'a> Lesson<'a> {
     /// * `parallelism`: partitions of the job.
     ///
     /// Cost: O(rows of split root cells · (cells + candidates) · dimension), as step 2 of training.
-    pub(crate) fn learn(
+    pub(crate) fn run(
         &mut self,
         cells: &Cells,
         shard_of_code: impl Fn(u64) -> u16,
         rows: &[f64],
         parallelism: u32,
-    ) -> Learned {
+    ) -> RetrainedCells {
         let old = cells;
         let mut random = SplitMix(self.random.next());
         let mut cells = match cells.split(self, parallelism, &mut random) {
@@ -158,11 +158,11 @@ impl<'a> Lesson<'a> {
         let loads = self.loads(&cells, old, rows);
         let shards: Vec<u16> = cells.starts.iter().map(|&code| shard_of_code(code)).collect();
         let held: Vec<f64> = cells.starts.iter().map(|code| old.of_first(*code, rows)).collect();
-        Learned { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
+        RetrainedCells { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
     }
 
     /// What is known of where answers are. Of a root cell that was never split that is what training saw, by
-    /// more rows than there are in a lesson; of the subcells of others what is seen now, and half as much
+    /// more rows than there are in a retraining; of the subcells of others what is seen now, and half as much
     /// what was known.
     fn answers(&self, cells: &Cells, old: &Cells) -> Answers {
         let (rows, queries) = (self.kept.rows(), self.kept.queries());
@@ -221,11 +221,16 @@ impl<'a> Lesson<'a> {
     ///
     /// Cost: O(held out · rows · dimension).
     ///
-    /// The share of all rows that the lesson has says how many of a query's ten neighbours are in it, and
+    /// The share of all rows that the retraining has says how many of a query's ten neighbours are in it, and
     /// so how many are looked for.
     ///
-    pub(crate) fn cut(&self, learned: &Learned, shard_of_cell: &[u16], goal: Goal) -> Cells {
-        let Learned { cells, loads, rows } = learned;
+    pub(crate) fn calibrate(
+        &self,
+        retrained: &RetrainedCells,
+        shard_of_cell: &[u16],
+        target: Target,
+    ) -> Cells {
+        let RetrainedCells { cells, loads, rows } = retrained;
         let mut cut = cells.cut(shard_of_cell, rows, loads);
         let shard = |&code: &u64| shard_of_cell[cut.cell_of(code)];
         let shard_of_row: Vec<u16> = self.codes.iter().map(shard).collect();
@@ -239,7 +244,7 @@ impl<'a> Lesson<'a> {
             shard_of_row: &shard_of_row,
             shard_of_cell,
         };
-        adjust(&mut cut, goal.recall_target, goal.parallelism, &evidence);
+        adjust(&mut cut, target.recall_target, target.parallelism, &evidence);
         cut
     }
 }
