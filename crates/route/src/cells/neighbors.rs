@@ -96,31 +96,26 @@ fn offer(top: &mut TopK, distance: f32, row: u32) {
     top.offer(Neighbor { distance, id: u64::from(row), version: 0 });
 }
 
-/// An undirected graph of cells; an edge weighs as many neighbours as its ends share.
-#[derive(Clone, Debug)]
-pub(super) struct Graph {
-    /// Edges of each cell, by the other end, without the cell itself.
-    pub(super) edges: Vec<Vec<(u32, f32)>>,
-}
+/// An undirected graph of cells: for each cell its edges as `(other end, weight)`, without edges to
+/// itself. The weight of an edge is the number of neighbours that its two cells share.
+pub(super) type Edges = Vec<Vec<(u32, f32)>>;
 
-impl Graph {
-    /// Counts, for each query, an edge from its nearest cell to the cell of each neighbour.
-    pub(super) fn of(seen: &[Seen], cell_of: &[u32], cells: usize) -> Graph {
-        let mut ends: Vec<(u32, u32)> = Vec::with_capacity(seen.len() * 2 * GRAPH_NEIGHBORS);
-        for query in seen {
-            for &row in &query.rows {
-                let cell = cell_of[row as usize];
-                if cell != query.cell {
-                    ends.push((query.cell, cell));
-                    ends.push((cell, query.cell));
-                }
+/// Counts, for each query, an edge from its nearest cell to the cell of each neighbour.
+pub(super) fn edges(seen: &[Seen], cell_of: &[u32], cells: usize) -> Edges {
+    let mut ends: Vec<(u32, u32)> = Vec::with_capacity(seen.len() * 2 * GRAPH_NEIGHBORS);
+    for query in seen {
+        for &row in &query.rows {
+            let cell = cell_of[row as usize];
+            if cell != query.cell {
+                ends.push((query.cell, cell));
+                ends.push((cell, query.cell));
             }
         }
-        ends.sort_unstable();
-        let mut edges = vec![Vec::new(); cells];
-        for same in ends.chunk_by(|a, b| a == b) {
-            edges[same[0].0 as usize].push((same[0].1, same.len() as f32));
-        }
-        Graph { edges }
     }
+    ends.sort_unstable();
+    let mut edges = vec![Vec::new(); cells];
+    for same in ends.chunk_by(|a, b| a == b) {
+        edges[same[0].0 as usize].push((same[0].1, same.len() as f32));
+    }
+    edges
 }

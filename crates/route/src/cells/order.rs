@@ -12,7 +12,7 @@
 //! A neighbour across a cut is a partition more to visit, so the weight of the cuts is what the
 //! fan-out of queries is made of.
 
-use super::neighbors::Graph;
+use super::neighbors::Edges;
 use std::ops::Range;
 use vstream_vector::{kernels, SplitMix};
 
@@ -35,14 +35,15 @@ pub(super) struct Ordered {
     pub(super) shards: Vec<u16>,
 }
 
-/// What is known of the cells.
-pub(super) struct Terrain<'a> {
+/// The cells as nodes of a graph whose edges count shared neighbours.
+pub(super) struct CellGraph<'a> {
     /// `cells × dimension`.
     pub(super) centroids: &'a [f32],
     pub(super) dimension: usize,
     /// Share of the stream expected in each cell, > 0.
     pub(super) loads: &'a [f32],
-    pub(super) graph: &'a Graph,
+    /// Edges of each cell to the others.
+    pub(super) edges: &'a Edges,
 }
 
 struct Group {
@@ -53,11 +54,11 @@ struct Group {
 /// Orders all cells and deals `shards` shards to them.
 ///
 /// Cost: O(log cells · starts · passes · (cells² + edges)), the square being one comparison.
-pub(super) fn order(terrain: &Terrain, shards: u16, random: &mut SplitMix) -> Ordered {
-    let all = (0..terrain.loads.len() as u32).collect();
+pub(super) fn order(graph: &CellGraph, shards: u16, random: &mut SplitMix) -> Ordered {
+    let all = (0..graph.loads.len() as u32).collect();
     let mut groups = vec![Group { cells: all, shards: 0..shards }];
     while groups.iter().any(|group| group.cells.len() > 1) {
-        groups = split_all(terrain, groups, random);
+        groups = split_groups(graph, groups, random);
     }
     Ordered {
         cells: groups.iter().map(|group| group.cells[0]).collect(),
@@ -69,9 +70,9 @@ pub(super) fn order(terrain: &Terrain, shards: u16, random: &mut SplitMix) -> Or
     }
 }
 
-fn split_all(terrain: &Terrain, groups: Vec<Group>, random: &mut SplitMix) -> Vec<Group> {
+fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) -> Vec<Group> {
     // Place of each cell's group in the present order, to turn halves towards their neighbours.
-    let mut place = vec![0usize; terrain.loads.len()];
+    let mut place = vec![0usize; graph.loads.len()];
     for (at, group) in groups.iter().enumerate() {
         group.cells.iter().for_each(|&cell| place[cell as usize] = at);
     }
@@ -87,7 +88,7 @@ fn split_all(terrain: &Terrain, groups: Vec<Group>, random: &mut SplitMix) -> Ve
             true => f32::from(middle - start) / f32::from(end - start),
             false => 0.5,
         };
-        let mut split = Split::new(terrain, &group.cells, ratio);
+        let mut split = Split::new(graph, &group.cells, ratio);
         let left = split.best_of(STARTS, random);
         let side = |is_left: bool| -> Vec<u32> {
             let cells = group.cells.iter().zip(&left);
@@ -95,7 +96,9 @@ fn split_all(terrain: &Terrain, groups: Vec<Group>, random: &mut SplitMix) -> Ve
         };
         let (mut left, mut right) = (side(true), side(false));
         // Halves of unequal ratio are not turned: the larger one must keep the more shards.
-        if ratio == 0.5 && pull(terrain, &place, at, &left) > pull(terrain, &place, at, &right) {
+        if ratio == 0.5
+            && pull_right(graph, &place, at, &left) > pull_right(graph, &place, at, &right)
+        {
             std::mem::swap(&mut left, &mut right);
         }
         let left_shards = start..middle;
@@ -107,24 +110,24 @@ fn split_all(terrain: &Terrain, groups: Vec<Group>, random: &mut SplitMix) -> Ve
 }
 
 /// How much more `half` shares with the group after than with the group before its own.
-fn pull(terrain: &Terrain, place: &[usize], own: usize, half: &[u32]) -> f32 {
-    let mut pull = 0.0;
+fn pull_right(graph: &CellGraph, place: &[usize], own: usize, half: &[u32]) -> f32 {
+    let mut pull_right = 0.0;
     for &cell in half {
-        for &(other, weight) in &terrain.graph.edges[cell as usize] {
+        for &(other, weight) in &graph.edges[cell as usize] {
             let other = place[other as usize];
             if other == own + 1 {
-                pull += weight;
+                pull_right += weight;
             } else if other + 1 == own {
-                pull -= weight;
+                pull_right -= weight;
             }
         }
     }
-    pull
+    pull_right
 }
 
 /// One group being split; cells are numbered within the group.
 struct Split<'a> {
-    terrain: &'a Terrain<'a>,
+    graph: &'a CellGraph<'a>,
     cells: &'a [u32],
     loads: Vec<f32>,
     edges: Vec<Vec<(u32, f32)>>,
@@ -137,22 +140,22 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(terrain: &'a Terrain, cells: &'a [u32], ratio: f32) -> Split<'a> {
-        let mut local = vec![u32::MAX; terrain.loads.len()];
+    fn new(graph: &'a CellGraph, cells: &'a [u32], ratio: f32) -> Split<'a> {
+        let mut local = vec![u32::MAX; graph.loads.len()];
         for (at, &cell) in cells.iter().enumerate() {
             local[cell as usize] = at as u32;
         }
         let inside = |&cell: &u32| -> Vec<(u32, f32)> {
-            let edges = terrain.graph.edges[cell as usize].iter();
+            let edges = graph.edges[cell as usize].iter();
             let edges = edges.map(|&(other, weight)| (local[other as usize], weight));
             edges.filter(|edge| edge.0 != u32::MAX).collect()
         };
-        let loads: Vec<f32> = cells.iter().map(|&cell| terrain.loads[cell as usize]).collect();
+        let loads: Vec<f32> = cells.iter().map(|&cell| graph.loads[cell as usize]).collect();
         let total: f32 = loads.iter().sum();
         let largest = loads.iter().copied().fold(0.0, f32::max);
         let slack = (total * TOLERANCE).max(largest / 2.0);
         Split {
-            terrain,
+            graph,
             cells,
             edges: cells.iter().map(inside).collect(),
             loads,
@@ -184,7 +187,7 @@ impl<'a> Split<'a> {
 
     /// Balanced 2-means of the centroids from a random direction.
     fn start(&self, random: &mut SplitMix) -> Vec<bool> {
-        let dimension = self.terrain.dimension;
+        let dimension = self.graph.dimension;
         let mut direction: Vec<f32> = (0..dimension).map(|_| random.normal()).collect();
         let mut left = self.halve(&direction);
         for _ in 0..MEANS_ROUNDS {
@@ -206,8 +209,8 @@ impl<'a> Split<'a> {
     }
 
     fn centroid(&self, at: usize) -> &[f32] {
-        let dimension = self.terrain.dimension;
-        &self.terrain.centroids[self.cells[at] as usize * dimension..][..dimension]
+        let dimension = self.graph.dimension;
+        &self.graph.centroids[self.cells[at] as usize * dimension..][..dimension]
     }
 
     /// Cells along a direction: left up to the target load, at least one cell on each side.

@@ -3,8 +3,8 @@
 use super::affinity::Answers;
 use super::calibrate::{calibrate, Evidence, NEIGHBORS};
 use super::nearest::measure;
-use super::neighbors::{self, Crowd, Graph};
-use super::order::{order, Terrain};
+use super::neighbors::{self, Crowd};
+use super::order::{order, CellGraph};
 use super::tree::{grow, Rows};
 use super::{code, Cells, Children};
 use crate::error::RouteError;
@@ -77,10 +77,10 @@ pub(crate) fn train(
     let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &cell_of };
     let seen = neighbors::of_rows(space, &crowd, 0..rows.len() as u32);
     let loads = loads(&centroids, &cell_of, &kept, &held_out);
-    let graph = Graph::of(&seen, &cell_of, cells);
+    let edges = neighbors::edges(&seen, &cell_of, cells);
     let dimension = space.form_dimension();
-    let terrain = Terrain { centroids: &centroids, dimension, loads: &loads, graph: &graph };
-    let ordered = order(&terrain, shards, &mut random);
+    let graph = CellGraph { centroids: &centroids, dimension, loads: &loads, edges: &edges };
+    let ordered = order(&graph, shards, &mut random);
 
     let mut number = vec![0u32; cells];
     for (new, &old) in ordered.cells.iter().enumerate() {
