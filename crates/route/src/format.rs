@@ -20,9 +20,8 @@
 //! left before memory is taken for it.
 
 use crate::cells::{self, Answers, Cells, Children};
-use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
-use crate::lsh::{Family, Lsh, LshSettings};
+use crate::lsh::{Curve, Family, Grid, Lsh, LshSettings};
 use crate::ranges::Ranges;
 use crate::settings::{EncoderSpec, RouteSettings, CELLS_MAX};
 use crate::space::Space;

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 mod cells;
-mod curve;
 mod error;
 mod fan_out;
 mod format;
@@ -34,8 +33,8 @@ mod template;
 mod tests;
 
 pub use cells::LiveSample;
-pub use curve::{Curve, Grid};
 pub use error::{RouteError, RouteErrorKind};
+pub use lsh::{Curve, Grid};
 pub use moves::Move;
 pub use partition::partition_of_shard;
 pub use rebalance::{Plan, Policy, Rebalance, RetrainSettings};

@@ -1,7 +1,7 @@
 //! What a user chooses about routing, and the check of it.
 
-use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
+use crate::lsh::{Curve, Grid};
 use vstream_vector::Metric;
 
 /// Most dimensions of a vector.

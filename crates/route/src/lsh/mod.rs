@@ -11,7 +11,10 @@
 //! A vector lives in the shard that each family gives it, and a query visits those of its own
 //! codes. No neighbour is visited on purpose; more families raise recall and copies together.
 
-use crate::curve::{Curve, Grid};
+mod curve;
+
+pub use curve::{Curve, Grid};
+
 use crate::error::RouteError;
 use crate::random::seeded;
 use crate::ranges::Ranges;
