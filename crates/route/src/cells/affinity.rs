@@ -3,7 +3,7 @@
 //! Root cells, since they stay: where the rows of a root cell are, in which of its subcells and so in which shards,
 //! is counted all the time and needs no sample.
 
-use super::neighbors::Seen;
+use super::neighbors::NeighborList;
 use super::Cells;
 
 /// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
@@ -30,9 +30,13 @@ impl Answers {
     ///
     /// * `number`: new number of each old cell.
     /// * `root_of`: root cell of each row, in the new order.
-    pub(super) fn of(seen: &[Seen], number: &[u32], root_of: impl Fn(u32) -> u16) -> Answers {
+    pub(super) fn of(
+        lists: &[NeighborList],
+        number: &[u32],
+        root_of: impl Fn(u32) -> u16,
+    ) -> Answers {
         let mut cells: Vec<Vec<u16>> = vec![Vec::new(); number.len()];
-        for query in seen {
+        for query in lists {
             let answers = query.rows.iter().take(ANSWERS).map(|&row| root_of(row));
             cells[number[query.cell as usize] as usize].extend(answers);
         }

@@ -13,7 +13,7 @@
 //! sample and they are the answers; there half of the misses that the target allows are kept back.
 
 use super::nearest::Distances;
-use super::neighbors::exact;
+use super::neighbors::search_exact;
 use super::train::Sample;
 use super::Cells;
 use crate::fan_out::Ranking;
@@ -131,7 +131,7 @@ fn query(cells: &Cells, form: &[f32], evidence: &Evidence) -> Option<Query> {
     if !distances.least.is_finite() {
         return None;
     }
-    let answers = exact(kept.space, kept.rows(), form, *neighbors);
+    let answers = search_exact(kept.space, kept.rows(), form, *neighbors);
     let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
     Some(Query { distances, answers })
 }

@@ -13,7 +13,7 @@ const CANDIDATES: usize = 1024;
 
 /// What is known of one row as if it were a query.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct NeighborList {
     /// Cell nearest to the row's query form.
     pub(super) cell: u32,
     /// Nearest other rows, nearest first.
@@ -22,7 +22,7 @@ pub(super) struct Seen {
 
 /// Rows among which neighbours are looked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Crowd<'a> {
+pub(super) struct ClusteredRows<'a> {
     pub(super) rows: Rows<'a>,
     /// Query forms of the same rows.
     pub(super) queries: Rows<'a>,
@@ -32,16 +32,16 @@ pub(super) struct Crowd<'a> {
     pub(super) cell_of: &'a [u32],
 }
 
-/// The (nearly) nearest rows of the rows in `asked`, over the rows of their nearest cells.
+/// The (nearly) nearest rows of the rows in `query_rows`, over the rows of their nearest cells.
 ///
 /// Cost: O(asked · (cells + candidates) · dimension), where candidates are about 1,024 rows but at
 /// least one cell.
-pub(super) fn of_rows(
+pub(super) fn search_clusters(
     space: &Space,
-    crowd: &Crowd,
-    asked: impl ExactSizeIterator<Item = u32>,
-) -> Vec<Seen> {
-    let Crowd { rows, queries, centroids, cell_of } = *crowd;
+    clustered: &ClusteredRows,
+    query_rows: impl ExactSizeIterator<Item = u32>,
+) -> Vec<NeighborList> {
+    let ClusteredRows { rows, queries, centroids, cell_of } = *clustered;
     let cells = centroids.len() / rows.dimension;
     let mut members = vec![Vec::new(); cells];
     for (at, &cell) in cell_of.iter().enumerate() {
@@ -50,8 +50,8 @@ pub(super) fn of_rows(
     let (mut distances, mut order) = (Vec::new(), Vec::with_capacity(cells));
     let mut top = TopK::new(GRAPH_NEIGHBORS);
     let mut found = Vec::new();
-    let mut seen = Vec::with_capacity(asked.len());
-    for at in asked {
+    let mut lists = Vec::with_capacity(query_rows.len());
+    for at in query_rows {
         let query = queries.row(at);
         let (cell, _) = measure(centroids, query, &mut distances);
         order.clear();
@@ -75,13 +75,16 @@ pub(super) fn of_rows(
             }
         }
         top.drain_sorted(&mut found);
-        seen.push(Seen { cell: cell as u32, rows: found.iter().map(|n| n.id as u32).collect() });
+        lists.push(NeighborList {
+            cell: cell as u32,
+            rows: found.iter().map(|n| n.id as u32).collect(),
+        });
     }
-    seen
+    lists
 }
 
 /// The `count` truly nearest of all `rows` to a query form, nearest first.
-pub(super) fn exact(space: &Space, rows: Rows, query: &[f32], count: usize) -> Vec<u32> {
+pub(super) fn search_exact(space: &Space, rows: Rows, query: &[f32], count: usize) -> Vec<u32> {
     let mut top = TopK::new(count);
     for at in 0..rows.len() as u32 {
         offer(&mut top, space.distance(query, rows.row(at)), at);
@@ -101,9 +104,9 @@ fn offer(top: &mut TopK, distance: f32, row: u32) {
 pub(super) type Edges = Vec<Vec<(u32, f32)>>;
 
 /// Counts, for each query, an edge from its nearest cell to the cell of each neighbour.
-pub(super) fn edges(seen: &[Seen], cell_of: &[u32], cells: usize) -> Edges {
-    let mut ends: Vec<(u32, u32)> = Vec::with_capacity(seen.len() * 2 * GRAPH_NEIGHBORS);
-    for query in seen {
+pub(super) fn edges(lists: &[NeighborList], cell_of: &[u32], cells: usize) -> Edges {
+    let mut ends: Vec<(u32, u32)> = Vec::with_capacity(lists.len() * 2 * GRAPH_NEIGHBORS);
+    for query in lists {
         for &row in &query.rows {
             let cell = cell_of[row as usize];
             if cell != query.cell {

@@ -8,7 +8,7 @@
 use super::affinity::Answers;
 use super::calibrate::{adjust, Evidence, NEIGHBORS};
 use super::nearest::Scratch;
-use super::neighbors::{self, Crowd, Seen};
+use super::neighbors::{self, ClusteredRows, NeighborList};
 use super::train::{divide, Sample};
 use super::tree::Rows;
 use super::Cells;
@@ -168,15 +168,16 @@ impl<'a> Retraining<'a> {
         let (rows, queries) = (self.kept.rows(), self.kept.queries());
         let in_split_root: Vec<bool> = cells.in_split_root().collect();
         let untaught = old.answers.of_cells.is_empty();
-        let asked: Vec<u32> = (0..rows.len() as u32)
+        let query_rows: Vec<u32> = (0..rows.len() as u32)
             .filter(|&row| untaught || in_split_root[self.nearest[row as usize] as usize])
             .collect();
         let centroids = cells.centroids();
-        let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &self.nearest };
-        let seen = neighbors::of_rows(self.kept.space, &crowd, asked.into_iter());
+        let clustered =
+            ClusteredRows { rows, queries, centroids: &centroids, cell_of: &self.nearest };
+        let lists = neighbors::search_clusters(self.kept.space, &clustered, query_rows.into_iter());
         let numbers: Vec<u32> = (0..cells.len() as u32).collect();
         let root_of = |row| cells.root_of(self.nearest[row as usize] as usize) as u16;
-        let fresh = Answers::of(&seen, &numbers, root_of);
+        let fresh = Answers::of(&lists, &numbers, root_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
         let mut answers = fresh.and_older(&old.answers, &was, &in_split_root);
         // Where nothing lives any more, answers are far away, and what was known of them is void.
@@ -184,8 +185,8 @@ impl<'a> Retraining<'a> {
         (0..self.nearest.len() as u32).for_each(|row| held[usize::from(root_of(row))] = true);
         for root in (0..cells.root_count()).filter(|&root| !held[root]) {
             let far = self.around(cells, root, NEIGHBORS);
-            let seen = [Seen { cell: 0, rows: far }];
-            let found = Answers::of(&seen, &[0], root_of);
+            let lists = [NeighborList { cell: 0, rows: far }];
+            let found = Answers::of(&lists, &[0], root_of);
             for cell in cells.cells_of(root) {
                 answers.of_cells[cell].clone_from(&found.of_cells[0]);
             }
@@ -196,7 +197,7 @@ impl<'a> Retraining<'a> {
     /// The rows nearest to the centroid of a root cell.
     fn around(&self, cells: &Cells, root: usize, count: usize) -> Vec<u32> {
         let centroid = &cells.roots[root * cells.dimension..][..cells.dimension];
-        neighbors::exact(self.kept.space, self.kept.rows(), centroid, count)
+        neighbors::search_exact(self.kept.space, self.kept.rows(), centroid, count)
     }
 
     /// Share of the rows that each cell is the nearest to: those of its root cell are known, and the

@@ -3,7 +3,7 @@
 use super::affinity::Answers;
 use super::calibrate::{calibrate, Evidence, NEIGHBORS};
 use super::nearest::measure;
-use super::neighbors::{self, Crowd};
+use super::neighbors::{self, ClusteredRows};
 use super::order::{order, CellGraph};
 use super::tree::{grow, Rows};
 use super::{code, Cells, Children};
@@ -74,10 +74,10 @@ pub(crate) fn train(
 
     let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
     let (rows, queries) = (kept.rows(), kept.queries());
-    let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &cell_of };
-    let seen = neighbors::of_rows(space, &crowd, 0..rows.len() as u32);
+    let clustered = ClusteredRows { rows, queries, centroids: &centroids, cell_of: &cell_of };
+    let lists = neighbors::search_clusters(space, &clustered, 0..rows.len() as u32);
     let loads = loads(&centroids, &cell_of, &kept, &held_out);
-    let edges = neighbors::edges(&seen, &cell_of, cells);
+    let edges = neighbors::edges(&lists, &cell_of, cells);
     let dimension = space.form_dimension();
     let graph = CellGraph { centroids: &centroids, dimension, loads: &loads, edges: &edges };
     let ordered = order(&graph, shards, &mut random);
@@ -88,7 +88,7 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
-    let answers = Answers::of(&seen, &number, |row| number[cell_of[row as usize] as usize] as u16);
+    let answers = Answers::of(&lists, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
         roots: permuted(&centroids, dimension, &ordered.cells),
         starts: (0..cells).map(|cell| code(cell, cells)).collect(),
