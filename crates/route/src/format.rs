@@ -19,7 +19,7 @@
 //! anything else is believed but the version, and every count is held against the bytes that are
 //! left before memory is taken for it.
 
-use crate::cells::{self, Answers, Cells, Children};
+use crate::cells::{self, Cells, Children, NeighborCounts};
 use crate::error::RouteError;
 use crate::lsh::{Curve, Family, Grid, Lsh, LshSettings};
 use crate::ranges::Ranges;
@@ -163,9 +163,9 @@ fn write_cells(cells: &Cells, out: &mut Writer) {
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
-    for answers in &cells.answers.of_cells {
-        out.u16(answers.len() as u16);
-        for &(root, count) in answers {
+    for counts in &cells.neighbor_counts.by_cell {
+        out.u16(counts.len() as u16);
+        for &(root, count) in counts {
             out.u16(root);
             out.u16(count);
         }
@@ -204,9 +204,9 @@ fn read_cells(
         weights: read_f32s(input, count)?,
         affinity: input.bytes(count * usize::from(shards))?.to_vec(),
         thresholds: read_f32s(input, usize::from(shards))?,
-        answers: match version {
-            1 => Answers::default(),
-            _ => read_answers(input, count, root_count)?,
+        neighbor_counts: match version {
+            1 => NeighborCounts::default(),
+            _ => read_neighbor_counts(input, count, root_count)?,
         },
     };
     let positive = |x: &f32| *x >= 0.0;
@@ -230,21 +230,27 @@ fn read_starts(input: &mut ByteReader) -> Result<Vec<u64>, RouteError> {
     (0..count).map(|_| Ok(input.u64()?)).collect()
 }
 
-fn read_answers(input: &mut ByteReader, cells: usize, roots: usize) -> Result<Answers, RouteError> {
-    let mut of_cells = Vec::with_capacity(cells);
+fn read_neighbor_counts(
+    input: &mut ByteReader,
+    cells: usize,
+    roots: usize,
+) -> Result<NeighborCounts, RouteError> {
+    let mut by_cell = Vec::with_capacity(cells);
     for _ in 0..cells {
         let count = usize::from(input.u16()?);
         input.require_items(count, 4)?;
-        let answers: Result<Vec<(u16, u16)>, RouteError> =
+        let counts: Result<Vec<(u16, u16)>, RouteError> =
             (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
-        let answers = answers?;
-        let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= roots) {
-            return Err(RouteError::corrupt("The template's cells name answers of no cell."));
+        let counts = counts?;
+        let ascending = counts.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascending || counts.last().is_some_and(|last| usize::from(last.0) >= roots) {
+            return Err(RouteError::corrupt(
+                "The template counts neighbours in a root cell that it does not have.",
+            ));
         }
-        of_cells.push(answers);
+        by_cell.push(counts);
     }
-    Ok(Answers { of_cells })
+    Ok(NeighborCounts { by_cell })
 }
 
 fn write_lsh(lsh: &Lsh, out: &mut Writer) {

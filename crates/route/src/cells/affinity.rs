@@ -7,7 +7,7 @@ use super::neighbors::NeighborList;
 use super::Cells;
 
 /// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
-const ANSWERS: usize = 10;
+const NEIGHBORS_COUNTED: usize = 10;
 /// Weight of where a cell's own rows are against where its neighbours are, in sum.
 const OWN_SHARE: f32 = 0.5;
 /// Neighbours that every shard of every cell is granted unseen.
@@ -18,56 +18,55 @@ const TO_COME: f32 = 0.1;
 
 /// For each cell: root cells, and how many answers to the cell's queries they hold. Ascending by root cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answers {
-    pub(crate) of_cells: Vec<Vec<(u16, u16)>>,
+pub(crate) struct NeighborCounts {
+    pub(crate) by_cell: Vec<Vec<(u16, u16)>>,
 }
 
 /// How the rows of each root cell are spread over shards: `(shard, share)`, the shares of a root cell sum to 1.
 pub(super) type Spread = Vec<Vec<(u16, f32)>>;
 
-impl Answers {
+impl NeighborCounts {
     /// Counts what was seen.
     ///
     /// * `number`: new number of each old cell.
     /// * `root_of`: root cell of each row, in the new order.
-    pub(super) fn of(
+    pub(super) fn new(
         lists: &[NeighborList],
         number: &[u32],
         root_of: impl Fn(u32) -> u16,
-    ) -> Answers {
+    ) -> NeighborCounts {
         let mut cells: Vec<Vec<u16>> = vec![Vec::new(); number.len()];
         for query in lists {
-            let answers = query.rows.iter().take(ANSWERS).map(|&row| root_of(row));
-            cells[number[query.cell as usize] as usize].extend(answers);
+            let counts = query.rows.iter().take(NEIGHBORS_COUNTED).map(|&row| root_of(row));
+            cells[number[query.cell as usize] as usize].extend(counts);
         }
-        Answers { of_cells: cells.into_iter().map(count).collect() }
+        NeighborCounts { by_cell: cells.into_iter().map(count).collect() }
     }
 
     /// These answers of the cells in `in_split_root`, and half as much what was known of them before; of the
     /// others what was known. All are as they are if nothing was.
     ///
     /// * `was`: older number of each cell.
-    pub(super) fn and_older(
+    pub(super) fn merged_with(
         mut self,
-        older: &Answers,
+        older: &NeighborCounts,
         was: &[usize],
         in_split_root: &[bool],
-    ) -> Answers {
-        if older.of_cells.is_empty() {
+    ) -> NeighborCounts {
+        if older.by_cell.is_empty() {
             return self;
         }
-        for ((answers, &was), &in_split_root) in
-            self.of_cells.iter_mut().zip(was).zip(in_split_root)
+        for ((counts, &was), &in_split_root) in self.by_cell.iter_mut().zip(was).zip(in_split_root)
         {
-            let known = &older.of_cells[was];
+            let known = &older.by_cell[was];
             if !in_split_root {
-                answers.clone_from(known);
+                counts.clone_from(known);
                 continue;
             }
             for &(root, count) in known {
-                match answers.binary_search_by_key(&root, |answer| answer.0) {
-                    Ok(at) => answers[at].1 = answers[at].1.saturating_add(count / 2),
-                    Err(at) if count > 1 => answers.insert(at, (root, count / 2)),
+                match counts.binary_search_by_key(&root, |answer| answer.0) {
+                    Ok(at) => counts[at].1 = counts[at].1.saturating_add(count / 2),
+                    Err(at) if count > 1 => counts.insert(at, (root, count / 2)),
                     Err(_) => {}
                 }
             }
@@ -104,9 +103,9 @@ impl Cells {
         let mut out = Vec::with_capacity(self.len() * shards);
         let mut row = vec![0.0f32; shards];
         for root in 0..self.root_count() {
-            for answers in &self.answers.of_cells[self.cells_of(root)] {
+            for counts in &self.neighbor_counts.by_cell[self.cells_of(root)] {
                 row.fill(UNSEEN);
-                for &(answer, count) in answers {
+                for &(answer, count) in counts {
                     for &(shard, share) in &spread[usize::from(answer)] {
                         row[usize::from(shard)] += f32::from(count) * share;
                     }

@@ -27,7 +27,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use affinity::Answers;
+pub(crate) use affinity::NeighborCounts;
 pub(crate) use nearest::Scratch;
 pub use retrain::LiveSample;
 pub(crate) use retrain::{Retraining, Target};
@@ -62,7 +62,7 @@ pub(crate) struct Cells {
     pub(crate) affinity: Vec<u8>,
     /// What `affinity` is made of, cell by cell; empty in templates that older versions wrote,
     /// whose ranges therefore stay as they are.
-    pub(crate) answers: Answers,
+    pub(crate) neighbor_counts: NeighborCounts,
     /// Squared distance beyond the nearest cell at which a cell weighs 1/e; finite, > 0.
     pub(crate) temperature: f32,
     /// Share of the expected neighbours to visit at parallelism `1..=shards`, each in `[0, 1]`.

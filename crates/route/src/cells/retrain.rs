@@ -5,7 +5,7 @@
 //! the neighbours of queries in each cell are. A row counts for the cell that its *code* names, which
 //! is where a query has to look for it, also if its cell was split since and another subcell is nearer.
 
-use super::affinity::Answers;
+use super::affinity::NeighborCounts;
 use super::calibrate::{adjust, Evidence, NEIGHBORS};
 use super::nearest::Scratch;
 use super::neighbors::{self, ClusteredRows, NeighborList};
@@ -154,7 +154,7 @@ impl<'a> Retraining<'a> {
             }
             None => cells.clone(),
         };
-        cells.answers = self.answers(&cells, old);
+        cells.neighbor_counts = self.counts(&cells, old);
         let loads = self.loads(&cells, old, rows);
         let shards: Vec<u16> = cells.starts.iter().map(|&code| shard_of_code(code)).collect();
         let held: Vec<f64> = cells.starts.iter().map(|code| old.of_first(*code, rows)).collect();
@@ -164,12 +164,12 @@ impl<'a> Retraining<'a> {
     /// What is known of where answers are. Of a root cell that was never split that is what training saw, by
     /// more rows than there are in a retraining; of the subcells of others what is seen now, and half as much
     /// what was known.
-    fn answers(&self, cells: &Cells, old: &Cells) -> Answers {
+    fn counts(&self, cells: &Cells, old: &Cells) -> NeighborCounts {
         let (rows, queries) = (self.kept.rows(), self.kept.queries());
         let in_split_root: Vec<bool> = cells.in_split_root().collect();
-        let untaught = old.answers.of_cells.is_empty();
+        let unknown = old.neighbor_counts.by_cell.is_empty();
         let query_rows: Vec<u32> = (0..rows.len() as u32)
-            .filter(|&row| untaught || in_split_root[self.nearest[row as usize] as usize])
+            .filter(|&row| unknown || in_split_root[self.nearest[row as usize] as usize])
             .collect();
         let centroids = cells.centroids();
         let clustered =
@@ -177,21 +177,21 @@ impl<'a> Retraining<'a> {
         let lists = neighbors::search_clusters(self.kept.space, &clustered, query_rows.into_iter());
         let numbers: Vec<u32> = (0..cells.len() as u32).collect();
         let root_of = |row| cells.root_of(self.nearest[row as usize] as usize) as u16;
-        let fresh = Answers::of(&lists, &numbers, root_of);
+        let fresh = NeighborCounts::new(&lists, &numbers, root_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
-        let mut answers = fresh.and_older(&old.answers, &was, &in_split_root);
+        let mut counts = fresh.merged_with(&old.neighbor_counts, &was, &in_split_root);
         // Where nothing lives any more, answers are far away, and what was known of them is void.
         let mut held = vec![false; cells.root_count()];
         (0..self.nearest.len() as u32).for_each(|row| held[usize::from(root_of(row))] = true);
         for root in (0..cells.root_count()).filter(|&root| !held[root]) {
             let far = self.around(cells, root, NEIGHBORS);
             let lists = [NeighborList { cell: 0, rows: far }];
-            let found = Answers::of(&lists, &[0], root_of);
+            let found = NeighborCounts::new(&lists, &[0], root_of);
             for cell in cells.cells_of(root) {
-                answers.of_cells[cell].clone_from(&found.of_cells[0]);
+                counts.by_cell[cell].clone_from(&found.by_cell[0]);
             }
         }
-        answers
+        counts
     }
 
     /// The rows nearest to the centroid of a root cell.

@@ -1,6 +1,6 @@
 //! The four steps of training, put together.
 
-use super::affinity::Answers;
+use super::affinity::NeighborCounts;
 use super::calibrate::{calibrate, Evidence, NEIGHBORS};
 use super::nearest::measure;
 use super::neighbors::{self, ClusteredRows};
@@ -88,7 +88,8 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
-    let answers = Answers::of(&lists, &number, |row| number[cell_of[row as usize] as usize] as u16);
+    let counts =
+        NeighborCounts::new(&lists, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
         roots: permuted(&centroids, dimension, &ordered.cells),
         starts: (0..cells).map(|cell| code(cell, cells)).collect(),
@@ -98,7 +99,7 @@ pub(crate) fn train(
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
         affinity: Vec::new(),
-        answers,
+        neighbor_counts: counts,
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };

@@ -105,7 +105,7 @@ impl Template {
         limits: &Rebalance,
     ) -> Result<Option<Plan>, RouteError> {
         let cells = self.cells_to_plan(loads, rows, limits)?;
-        if cells.answers.of_cells.is_empty() {
+        if cells.neighbor_counts.by_cell.is_empty() {
             return Err(RouteError::invalid(
                 "An older version wrote this template: its ranges stay as they are.",
             ));
@@ -255,7 +255,8 @@ fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalan
             }
             // What is too large for both may still help; then the smallest of them does least harm.
             let (good, size) = (load <= fits, if load <= fits { load } else { -load });
-            let share = if good { answers_in(cells, cell, layout.shards_of(empty)) } else { 0.0 };
+            let share =
+                if good { neighbor_share(cells, cell, layout.shards_of(empty)) } else { 0.0 };
             let better = best.is_none_or(|(was, near, large, _)| {
                 (good, share, size).partial_cmp(&(was, near, large))
                     == Some(std::cmp::Ordering::Greater)
@@ -272,7 +273,7 @@ fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalan
 }
 
 /// Share of the answers to a cell's queries in these shards, by the present cut.
-fn answers_in(cells: &cells::Cells, cell: usize, shards: std::ops::Range<usize>) -> f32 {
+fn neighbor_share(cells: &cells::Cells, cell: usize, shards: std::ops::Range<usize>) -> f32 {
     let row = &cells.affinity[cell * usize::from(cells.shards)..][..usize::from(cells.shards)];
     let sum = |row: &[u8]| row.iter().map(|&a| f32::from(a)).sum::<f32>();
     sum(&row[shards]) / sum(row)

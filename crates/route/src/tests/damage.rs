@@ -126,9 +126,9 @@ fn of_version(version: u8, template: &Template) -> Vec<u8> {
         let header = 32 + 4 + 10 * template.inner.ranges.len();
         let starts = header + 4 + 4 + 4 * cells.len() * dimension;
         old.drain(starts..starts + 4 + 8 * cells.len());
-        let answers = cells.answers.of_cells.iter().map(|answers| 2 + 4 * answers.len());
+        let counts = cells.neighbor_counts.by_cell.iter().map(|counts| 2 + 4 * counts.len());
         if version == 1 {
-            old.truncate(old.len() - 4 - answers.sum::<usize>());
+            old.truncate(old.len() - 4 - counts.sum::<usize>());
             old.extend([0; 4]);
         }
     }
