@@ -14,7 +14,7 @@ const OWN_SHARE: f32 = 0.5;
 const UNSEEN: f32 = 0.02;
 
 /// Share of a root cell's rows that its subcells are granted evenly, whatever they hold: rows to come.
-const TO_COME: f32 = 0.1;
+const EVEN_SHARE: f32 = 0.1;
 
 /// For each cell: root cells, and how many answers to the cell's queries they hold. Ascending by root cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct NeighborCounts {
 }
 
 /// How the rows of each root cell are spread over shards: `(shard, share)`, the shares of a root cell sum to 1.
-pub(super) type Spread = Vec<Vec<(u16, f32)>>;
+pub(super) type ShardShares = Vec<Vec<(u16, f32)>>;
 
 impl NeighborCounts {
     /// Counts what was seen.
@@ -79,25 +79,25 @@ impl Cells {
     /// Where the rows of every root cell are when the cells are cut this way.
     ///
     /// * `rows`: of each cell, any unit.
-    pub(super) fn spread(&self, shard_of_cell: &[u16], rows: &[f64]) -> Spread {
-        let of_root = |root| {
+    pub(super) fn shard_shares(&self, shard_of_cell: &[u16], rows: &[f64]) -> ShardShares {
+        let shares_of_root = |root| {
             let cells = self.cells_of(root);
             let held: f64 = rows[cells.clone()].iter().sum();
             let even = 1.0 / cells.len() as f32;
             let share = |cell: usize| match held > 0.0 {
-                true => TO_COME * even + (1.0 - TO_COME) * (rows[cell] / held) as f32,
+                true => EVEN_SHARE * even + (1.0 - EVEN_SHARE) * (rows[cell] / held) as f32,
                 false => even,
             };
             cells.map(|cell| (shard_of_cell[cell], share(cell))).collect()
         };
-        (0..self.root_count()).map(of_root).collect()
+        (0..self.root_count()).map(shares_of_root).collect()
     }
 
     /// `cells × shards`: how much of the answers to a cell's queries each shard holds when root cells are
     /// spread this way; each row's largest entry is 255.
     ///
     /// * `rows`: of each cell.
-    pub(super) fn affinity(&self, spread: &Spread, rows: &[f64]) -> Vec<u8> {
+    pub(super) fn affinity(&self, shard_shares: &ShardShares, rows: &[f64]) -> Vec<u8> {
         let held = |root| rows[self.cells_of(root)].iter().any(|&rows| rows > 0.0);
         let shards = usize::from(self.shards);
         let mut out = Vec::with_capacity(self.len() * shards);
@@ -106,14 +106,14 @@ impl Cells {
             for counts in &self.neighbor_counts.by_cell[self.cells_of(root)] {
                 row.fill(UNSEEN);
                 for &(answer, count) in counts {
-                    for &(shard, share) in &spread[usize::from(answer)] {
+                    for &(shard, share) in &shard_shares[usize::from(answer)] {
                         row[usize::from(shard)] += f32::from(count) * share;
                     }
                 }
                 let total: f32 = row.iter().sum();
                 row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
                 // Of a root cell that holds nothing only the answers to its queries matter.
-                for &(shard, share) in spread[root].iter().filter(|_| held(root)) {
+                for &(shard, share) in shard_shares[root].iter().filter(|_| held(root)) {
                     row[usize::from(shard)] += OWN_SHARE * share;
                 }
                 let largest = row.iter().copied().fold(0.0, f32::max);

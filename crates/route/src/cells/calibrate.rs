@@ -31,7 +31,7 @@ const COMPARED: [u32; 4] = [2, 4, 8, 16];
 struct Query {
     distances: Distances,
     /// Shards of its true neighbours.
-    answers: Vec<u16>,
+    neighbor_shards: Vec<u16>,
 }
 
 /// What a temperature expects of all queries.
@@ -40,12 +40,12 @@ struct Trial<'a> {
     /// `queries × shards`.
     shares: Vec<f32>,
     /// Shards of the cells of each query's nearest root cell.
-    first: &'a [Vec<u16>],
+    nearest_shards: &'a [Vec<u16>],
     shards: u16,
 }
 
 /// What is known about queries and their neighbours.
-pub(super) struct Evidence<'a> {
+pub(super) struct CalibrationData<'a> {
     /// Neighbours of a query that have to be found among these rows.
     pub(super) neighbors: usize,
     /// Rows that took no part in training: the queries.
@@ -57,15 +57,15 @@ pub(super) struct Evidence<'a> {
 }
 
 /// Sets the temperature and the thresholds of `cells`.
-pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Evidence) {
-    let queries = queries(cells, evidence);
-    let first = first(cells, &queries, evidence);
+pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, data: &CalibrationData) {
+    let queries = queries(cells, data);
+    let nearest_shards = nearest_shards(cells, &queries, data);
     let scale = scale(&queries);
-    let target = target(recall_target, evidence);
+    let target = target(recall_target, data);
     let mut best: Option<(f64, f32, Trial)> = None;
     for times in TEMPERATURES {
         let temperature = (scale * times).clamp(f32::MIN_POSITIVE, f32::MAX);
-        let trial = Trial::new(cells, &queries, &first, temperature);
+        let trial = Trial::new(cells, &queries, &nearest_shards, temperature);
         let cost: f64 = COMPARED
             .iter()
             .filter(|&&parallelism| parallelism <= u32::from(cells.shards))
@@ -89,51 +89,56 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Eviden
 ///
 /// Rows that live now are queries, and the centroids of root cells are: these are what the stream was
 /// like when it was trained on, and queries may still be. The one that asks for more is heeded.
-pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, evidence: &Evidence) {
-    let held_out = queries(cells, evidence);
+pub(super) fn calibrate_threshold(
+    cells: &mut Cells,
+    recall_target: f32,
+    parallelism: u32,
+    data: &CalibrationData,
+) {
+    let held_out = queries(cells, data);
     let centroids = cells.roots.chunks_exact(cells.dimension);
-    let roots: Vec<Query> = centroids.filter_map(|form| query(cells, form, evidence)).collect();
-    let target = target(recall_target, evidence);
+    let roots: Vec<Query> = centroids.filter_map(|form| query(cells, form, data)).collect();
+    let target = target(recall_target, data);
     let mut threshold = 0.0f32;
     for queries in [held_out, roots] {
-        let first = first(cells, &queries, evidence);
-        let trial = Trial::new(cells, &queries, &first, cells.temperature);
+        let nearest_shards = nearest_shards(cells, &queries, data);
+        let trial = Trial::new(cells, &queries, &nearest_shards, cells.temperature);
         threshold = threshold.max(trial.threshold(parallelism, target));
     }
     cells.thresholds[parallelism as usize - 1] = threshold;
 }
 
 /// Shards of the nearest root cell of each query.
-fn first(cells: &Cells, queries: &[Query], evidence: &Evidence) -> Vec<Vec<u16>> {
-    let first =
-        |query: &Query| evidence.shard_of_cell[cells.cells_of(query.distances.root)].to_vec();
-    queries.iter().map(first).collect()
+fn nearest_shards(cells: &Cells, queries: &[Query], data: &CalibrationData) -> Vec<Vec<u16>> {
+    let nearest_shards =
+        |query: &Query| data.shard_of_cell[cells.cells_of(query.distances.root)].to_vec();
+    queries.iter().map(nearest_shards).collect()
 }
 
 /// Share of the neighbours among known rows that have to be found for `recall_target` of all.
-fn target(recall_target: f32, evidence: &Evidence) -> f32 {
-    let kept_back = if evidence.kept.space.is_symmetric() { 0.0 } else { 0.5 };
+fn target(recall_target: f32, data: &CalibrationData) -> f32 {
+    let kept_back = if data.kept.space.is_symmetric() { 0.0 } else { 0.5 };
     recall_target + (1.0 - recall_target) * kept_back
 }
 
-fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
-    let forms = evidence.held_out.queries();
-    let rows = 0..evidence.held_out.rows().len() as u32;
-    rows.filter_map(|at| query(cells, forms.row(at), evidence)).collect()
+fn queries(cells: &Cells, data: &CalibrationData) -> Vec<Query> {
+    let forms = data.held_out.queries();
+    let rows = 0..data.held_out.rows().len() as u32;
+    rows.filter_map(|at| query(cells, forms.row(at), data)).collect()
 }
 
 /// A query with what it should find; `None` where distances overflow, as then every partition is
 /// visited and there is nothing to learn.
-fn query(cells: &Cells, form: &[f32], evidence: &Evidence) -> Option<Query> {
-    let Evidence { kept, shard_of_row, neighbors, .. } = evidence;
+fn query(cells: &Cells, form: &[f32], data: &CalibrationData) -> Option<Query> {
+    let CalibrationData { kept, shard_of_row, neighbors, .. } = data;
     let mut distances = Distances::default();
     cells.measure(form, &mut distances);
     if !distances.least.is_finite() {
         return None;
     }
-    let answers = search_exact(kept.space, kept.rows(), form, *neighbors);
-    let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
-    Some(Query { distances, answers })
+    let neighbor_shards = search_exact(kept.space, kept.rows(), form, *neighbors);
+    let neighbor_shards = neighbor_shards.iter().map(|&row| shard_of_row[row as usize]).collect();
+    Some(Query { distances, neighbor_shards })
 }
 
 /// Mean distance from the nearest cell to the 33rd, or to the last; 0 if there is no other.
@@ -152,16 +157,16 @@ impl<'a> Trial<'a> {
     fn new(
         cells: &Cells,
         queries: &'a [Query],
-        first: &'a [Vec<u16>],
+        nearest_shards: &'a [Vec<u16>],
         temperature: f32,
     ) -> Trial<'a> {
         let mut shares = Vec::with_capacity(queries.len() * usize::from(cells.shards));
-        let mut of_one = Vec::new();
+        let mut query_shares = Vec::new();
         for query in queries {
-            cells.weigh(&query.distances, temperature, &mut of_one);
-            shares.extend_from_slice(&of_one);
+            cells.weigh(&query.distances, temperature, &mut query_shares);
+            shares.extend_from_slice(&query_shares);
         }
-        Trial { queries, shares, first, shards: cells.shards }
+        Trial { queries, shares, nearest_shards, shards: cells.shards }
     }
 
     fn each(&self, parallelism: u32, mut visit: impl FnMut(&Query, &Ranking)) {
@@ -169,7 +174,7 @@ impl<'a> Trial<'a> {
         let mut ranking = Ranking::default();
         for (at, query) in self.queries.iter().enumerate() {
             let shares = &self.shares[at * shards..][..shards];
-            ranking.rank(shares, &self.first[at], parallelism);
+            ranking.rank(shares, &self.nearest_shards[at], parallelism);
             visit(query, &ranking);
         }
     }
@@ -178,7 +183,7 @@ impl<'a> Trial<'a> {
     fn threshold(&self, parallelism: u32, target: f32) -> f32 {
         let mut needed = Vec::with_capacity(self.queries.len() * NEIGHBORS);
         self.each(parallelism, |query, ranking| {
-            needed.extend(query.answers.iter().map(|&shard| ranking.before(shard)));
+            needed.extend(query.neighbor_shards.iter().map(|&shard| ranking.before(shard)));
         });
         // One more than there are, as if a worse one had been seen: an honest quantile of few.
         let rank = (f64::from(target) * (needed.len() + 1) as f64).ceil() as usize;

@@ -131,7 +131,7 @@ impl Cells {
     /// The same cells cut into shards in another way, with these shares of the load.
     fn cut(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
         let mut cut = self.clone();
-        cut.affinity = cut.affinity(&cut.spread(shard_of_cell, rows), rows);
+        cut.affinity = cut.affinity(&cut.shard_shares(shard_of_cell, rows), rows);
         cut.weights = loads.iter().zip(cut.sums()).map(|(l, sum)| *l as f32 / sum).collect();
         cut
     }

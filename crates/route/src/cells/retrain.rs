@@ -6,10 +6,10 @@
 //! is where a query has to look for it, also if its cell was split since and another subcell is nearer.
 
 use super::affinity::NeighborCounts;
-use super::calibrate::{adjust, Evidence, NEIGHBORS};
+use super::calibrate::{calibrate_threshold, CalibrationData, NEIGHBORS};
 use super::nearest::Scratch;
 use super::neighbors::{self, ClusteredRows, NeighborList};
-use super::train::{divide, Sample};
+use super::train::{hold_out, Sample};
 use super::tree::Rows;
 use super::Cells;
 use crate::error::RouteError;
@@ -22,7 +22,7 @@ const PURPOSE: u64 = 0x6c65_7373;
 
 /// So many times the neighbours that the share of one retraining asks for are looked for: what they say is
 /// old when the next retraining begins.
-const SURE: usize = 3;
+const NEIGHBORS_FACTOR: usize = 3;
 
 /// Some rows of a collection as it is, drawn evenly.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl<'a> Retraining<'a> {
             })?;
         }
         let mut random = seeded(seed, PURPOSE);
-        let (held_out, kept, order) = divide(space, live.vectors, &mut random);
+        let (held_out, kept, order) = hold_out(space, live.vectors, &mut random);
         let codes = order.iter().map(|&row| live.codes[row as usize]).collect();
         let mut retraining = Retraining { held_out, kept, codes, nearest: Vec::new(), random };
         retraining.assign(cells);
@@ -237,15 +237,15 @@ impl<'a> Retraining<'a> {
         let shard_of_row: Vec<u16> = self.codes.iter().map(shard).collect();
         let live_rows: f64 = rows.iter().sum();
         let share = self.codes.len() as f64 / live_rows.max(1.0);
-        let neighbors = (share * (SURE * NEIGHBORS) as f64).ceil() as usize;
-        let evidence = Evidence {
+        let neighbors = (share * (NEIGHBORS_FACTOR * NEIGHBORS) as f64).ceil() as usize;
+        let data = CalibrationData {
             neighbors: neighbors.clamp(2, NEIGHBORS),
             held_out: &self.held_out,
             kept: &self.kept,
             shard_of_row: &shard_of_row,
             shard_of_cell,
         };
-        adjust(&mut cut, target.recall_target, target.parallelism, &evidence);
+        calibrate_threshold(&mut cut, target.recall_target, target.parallelism, &data);
         cut
     }
 }

@@ -1,7 +1,7 @@
 //! The four steps of training, put together.
 
 use super::affinity::NeighborCounts;
-use super::calibrate::{calibrate, Evidence, NEIGHBORS};
+use super::calibrate::{calibrate, CalibrationData, NEIGHBORS};
 use super::nearest::measure;
 use super::neighbors::{self, ClusteredRows};
 use super::order::{order, CellGraph};
@@ -70,7 +70,7 @@ pub(crate) fn train(
         )));
     }
     let mut random = seeded(seed, PURPOSE);
-    let (held_out, kept, _) = divide(space, sample, &mut random);
+    let (held_out, kept, _) = hold_out(space, sample, &mut random);
 
     let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
     let (rows, queries) = (kept.rows(), kept.queries());
@@ -105,26 +105,26 @@ pub(crate) fn train(
     };
     // No root cell has subcells yet, so that it does not matter what they hold.
     let even = vec![1.0; cells];
-    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &even), &even);
+    trained.affinity = trained.affinity(&trained.shard_shares(&ordered.shards, &even), &even);
     let per_row = trained.affinity.chunks_exact(usize::from(shards));
     for (weight, row) in trained.weights.iter_mut().zip(per_row) {
         *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();
     }
-    let evidence = Evidence {
+    let data = CalibrationData {
         neighbors: NEIGHBORS,
         held_out: &held_out,
         kept: &kept,
         shard_of_row: &shard_of_row,
         shard_of_cell: &ordered.shards,
     };
-    calibrate(&mut trained, settings.recall_target, &evidence);
+    calibrate(&mut trained, settings.recall_target, &data);
     let ranges = ranges(&trained.starts, &ordered.shards, shards)?;
     Ok((trained, ranges))
 }
 
 /// Divides the sample at random into rows held out for calibration and rows to train on, and says
 /// which rows the latter are.
-pub(super) fn divide<'a>(
+pub(super) fn hold_out<'a>(
     space: &'a Space,
     sample: &[f32],
     random: &mut SplitMix,
