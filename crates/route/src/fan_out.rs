@@ -13,11 +13,11 @@ pub(crate) struct Ranking {
     /// Partitions, most promising first.
     order: Vec<u32>,
     /// Expected share in each partition.
-    shares: Vec<f32>,
+    partition_shares: Vec<f32>,
     /// Sum of the shares of the partitions ranked before each; 0 for those that come first.
     before: Vec<f32>,
     /// Which partitions come first.
-    leads: Vec<bool>,
+    required: Vec<bool>,
     shards: u16,
     parallelism: u32,
 }
@@ -26,36 +26,36 @@ impl Ranking {
     /// Ranks the partitions at `parallelism`.
     ///
     /// * `shares`: expected share of each shard, ≥ 0, summing to about 1.
-    /// * `first`: shards of the nearest root cell, one or more.
+    /// * `nearest_shards`: shards of the nearest root cell, one or more.
     ///
     /// Cost: O(shards + parallelism · log parallelism). No allocation after the first use.
-    pub(crate) fn rank(&mut self, shares: &[f32], first: &[u16], parallelism: u32) {
-        let Ranking { order, shares: of, before, leads, .. } = self;
+    pub(crate) fn rank(&mut self, shares: &[f32], nearest_shards: &[u16], parallelism: u32) {
+        let Ranking { order, partition_shares, before, required, .. } = self;
         let shards = shares.len() as u16;
-        of.clear();
+        partition_shares.clear();
         order.clear();
         for partition in 0..parallelism {
             let range = shards_of_partition(partition, shards, parallelism);
-            of.push(shares[range].iter().sum());
+            partition_shares.push(shares[range].iter().sum());
             order.push(partition);
         }
-        leads.clear();
-        leads.resize(parallelism as usize, false);
-        for &shard in first {
-            leads[partition_of_shard(shard, shards, parallelism) as usize] = true;
+        required.clear();
+        required.resize(parallelism as usize, false);
+        for &shard in nearest_shards {
+            required[partition_of_shard(shard, shards, parallelism) as usize] = true;
         }
         order.sort_unstable_by(|&a, &b| {
-            (leads[b as usize])
-                .cmp(&leads[a as usize])
-                .then(of[b as usize].total_cmp(&of[a as usize]))
+            (required[b as usize])
+                .cmp(&required[a as usize])
+                .then(partition_shares[b as usize].total_cmp(&partition_shares[a as usize]))
                 .then(a.cmp(&b))
         });
         before.clear();
         before.resize(parallelism as usize, 0.0);
         let mut sum = 0.0;
         for &partition in order.iter() {
-            before[partition as usize] = if leads[partition as usize] { 0.0 } else { sum };
-            sum += of[partition as usize];
+            before[partition as usize] = if required[partition as usize] { 0.0 } else { sum };
+            sum += partition_shares[partition as usize];
         }
         (self.shards, self.parallelism) = (shards, parallelism);
     }

@@ -72,7 +72,7 @@ pub(crate) enum Encoder {
 struct Buffers {
     cells: cells::Scratch,
     /// Shards that a query visits first.
-    first: Vec<u16>,
+    nearest_shards: Vec<u16>,
     ranking: Ranking,
 }
 
@@ -247,7 +247,7 @@ impl Template {
             )));
         }
         out.clear();
-        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, first, ranking }| {
+        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, nearest_shards, ranking }| {
             scratch.form.clear();
             match &inner.encoder {
                 Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
@@ -258,10 +258,10 @@ impl Template {
                         return;
                     };
                     // A row that is like the query may be in any part of its root cell.
-                    first.clear();
-                    first
+                    nearest_shards.clear();
+                    nearest_shards
                         .extend(cells.cells_of(root).map(|c| inner.ranges.shard_of(cells.code(c))));
-                    ranking.rank(&scratch.shares, first, parallelism);
+                    ranking.rank(&scratch.shares, nearest_shards, parallelism);
                     let threshold = cells.thresholds[parallelism as usize - 1];
                     out.extend_from_slice(ranking.visited(threshold));
                 }
