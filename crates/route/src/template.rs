@@ -253,7 +253,7 @@ impl Template {
                 Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
                 Encoder::Cells(cells) => {
                     inner.space.push_query(query, &mut scratch.form);
-                    let Some(root) = cells.expect(scratch) else {
+                    let Some(root) = cells.expected_shares(scratch) else {
                         out.extend(0..parallelism);
                         return;
                     };

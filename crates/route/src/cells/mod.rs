@@ -110,7 +110,7 @@ impl Cells {
     /// * `shard_of_cell`: one per cell.
     /// * `rows`: rows that each cell holds by now, any unit; they replace what was known of them.
     ///   Among the subcells of a root cell the old shares stay, as its older rows are all in one of them.
-    pub(crate) fn recut(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
+    pub(crate) fn with_shards(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
         let shares = self.shares();
         // Half a row for every cell: an empty one may still be hit.
         let total: f64 = rows.iter().map(|rows| rows + 0.5).sum();
@@ -125,11 +125,11 @@ impl Cells {
                 held / total * share
             }));
         }
-        self.cut(shard_of_cell, rows, &loads)
+        self.with_shards_and_loads(shard_of_cell, rows, &loads)
     }
 
     /// The same cells cut into shards in another way, with these shares of the load.
-    fn cut(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
+    fn with_shards_and_loads(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
         let mut cut = self.clone();
         cut.affinity = cut.affinity(&cut.shard_shares(shard_of_cell, rows), rows);
         cut.weights = loads.iter().zip(cut.sums()).map(|(l, sum)| *l as f32 / sum).collect();

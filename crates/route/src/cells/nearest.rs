@@ -14,7 +14,7 @@ pub(crate) struct Scratch {
     /// The vector in the template's space.
     pub(crate) form: Vec<f32>,
     distances: Distances,
-    /// Expected share of the neighbours in each shard, after [`Cells::expect`]; sums to 1.
+    /// Expected share of the neighbours in each shard, after [`Cells::expected_shares`]; sums to 1.
     pub(crate) shares: Vec<f32>,
 }
 
@@ -62,7 +62,7 @@ impl Cells {
     /// that falls off exponentially with their distance.
     ///
     /// Cost: (root cells + subcells) × dimension + near cells × shards. No allocation after the first query.
-    pub(crate) fn expect(&self, scratch: &mut Scratch) -> Option<usize> {
+    pub(crate) fn expected_shares(&self, scratch: &mut Scratch) -> Option<usize> {
         let Scratch { form, distances, shares } = scratch;
         self.measure(form, distances);
         if !distances.least.is_finite() {
@@ -92,7 +92,7 @@ impl Cells {
         out.least = out.cells.iter().copied().fold(f32::INFINITY, f32::min);
     }
 
-    /// The second half of [`Cells::expect`], at a given temperature.
+    /// The second half of [`Cells::expected_shares`], at a given temperature.
     pub(super) fn weigh(&self, distances: &Distances, temperature: f32, shares: &mut Vec<f32>) {
         let shards = usize::from(self.shards);
         shares.clear();

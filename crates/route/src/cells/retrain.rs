@@ -157,8 +157,13 @@ impl<'a> Retraining<'a> {
         cells.neighbor_counts = self.counts(&cells, old);
         let loads = self.loads(&cells, old, rows);
         let shards: Vec<u16> = cells.starts.iter().map(|&code| shard_of_code(code)).collect();
-        let held: Vec<f64> = cells.starts.iter().map(|code| old.of_first(*code, rows)).collect();
-        RetrainedCells { cells: cells.cut(&shards, &held, &loads), loads, rows: held }
+        let held: Vec<f64> =
+            cells.starts.iter().map(|code| old.value_at_start(*code, rows)).collect();
+        RetrainedCells {
+            cells: cells.with_shards_and_loads(&shards, &held, &loads),
+            loads,
+            rows: held,
+        }
     }
 
     /// What is known of where answers are. Of a root cell that was never split that is what training saw, by
@@ -232,7 +237,7 @@ impl<'a> Retraining<'a> {
         target: Target,
     ) -> Cells {
         let RetrainedCells { cells, loads, rows } = retrained;
-        let mut cut = cells.cut(shard_of_cell, rows, loads);
+        let mut cut = cells.with_shards_and_loads(shard_of_cell, rows, loads);
         let shard = |&code: &u64| shard_of_cell[cut.cell_of(code)];
         let shard_of_row: Vec<u16> = self.codes.iter().map(shard).collect();
         let live_rows: f64 = rows.iter().sum();
@@ -252,7 +257,7 @@ impl<'a> Retraining<'a> {
 
 impl Cells {
     /// What there is of the cell that begins at `start`; 0 if none does.
-    pub(crate) fn of_first(&self, start: u64, numbers: &[f64]) -> f64 {
+    pub(crate) fn value_at_start(&self, start: u64, numbers: &[f64]) -> f64 {
         self.starts.binary_search(&start).map_or(0.0, |cell| numbers[cell])
     }
 

@@ -9,7 +9,7 @@
 //!    stay where they are, and only what knows of the right subcell looks for new rows there.
 
 use super::retrain::Retraining;
-use super::tree::grow;
+use super::tree::cluster;
 use super::{Cells, Children};
 use crate::settings::{CELLS_MAX, ROWS_PER_CELL};
 use vstream_vector::SplitMix;
@@ -17,7 +17,7 @@ use vstream_vector::SplitMix;
 /// A cell is split if it has this many times the rows of the mean cell.
 const TIMES_MEAN: usize = 4;
 /// A cell is split if it has more than one in so many of the rows of a partition.
-const OF_PARTITION: usize = 8;
+const PARTITION_FRACTION: usize = 8;
 /// Rows of the sample that it takes to split a cell.
 const ROWS_MIN: usize = 4 * ROWS_PER_CELL;
 /// Codes that a cell has at least: a load is counted for so many codes together.
@@ -39,8 +39,8 @@ impl Cells {
             members[cell as usize].push(row as u32);
         }
         let rows = retraining.nearest.len();
-        let of_partition = rows / (OF_PARTITION * parallelism as usize);
-        let large = ROWS_MIN.max(of_partition.min(TIMES_MEAN * rows / self.len()));
+        let partition_rows = rows / (PARTITION_FRACTION * parallelism as usize);
+        let large = ROWS_MIN.max(partition_rows.min(TIMES_MEAN * rows / self.len()));
         let room = CELLS_MAX - self.len();
         let mut chosen: Vec<usize> = (0..self.len())
             .filter(|&cell| members[cell].len() >= large && self.middle(cell).is_some())
@@ -53,7 +53,7 @@ impl Cells {
         chosen.sort_unstable();
         Some(self.divided(&chosen, |cell| {
             let rows = retraining.forms_of(&members[cell]);
-            grow(rows.rows(), 2, random).0
+            cluster(rows.rows(), 2, random).0
         }))
     }
 

@@ -5,7 +5,7 @@ use super::calibrate::{calibrate, CalibrationData, NEIGHBORS};
 use super::nearest::measure;
 use super::neighbors::{self, ClusteredRows};
 use super::order::{order, CellGraph};
-use super::tree::{grow, Rows};
+use super::tree::{cluster, Rows};
 use super::{code, Cells, Children};
 use crate::error::RouteError;
 use crate::random::{permutation, seeded};
@@ -72,7 +72,7 @@ pub(crate) fn train(
     let mut random = seeded(seed, PURPOSE);
     let (held_out, kept, _) = hold_out(space, sample, &mut random);
 
-    let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
+    let (centroids, cell_of) = cluster(kept.rows(), cells, &mut random);
     let (rows, queries) = (kept.rows(), kept.queries());
     let clustered = ClusteredRows { rows, queries, centroids: &centroids, cell_of: &cell_of };
     let lists = neighbors::search_clusters(space, &clustered, 0..rows.len() as u32);

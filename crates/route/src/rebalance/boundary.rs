@@ -6,7 +6,7 @@ use super::plan::Rebalance;
 /// Moves each right boundary to where every partition has the mean, or as far towards it as may be
 /// moved at once. A cell goes to the nearest shard of its new partition.
 pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
-    let goal = goals(before);
+    let target = target_ends(before);
     let ascending = |cell: &usize| before.partition(cell - 1) <= before.partition(*cell);
     let in_order = (1..before.loads.len()).all(|cell| ascending(&cell));
     let old: Vec<usize> = (0..before.partitions.len())
@@ -17,10 +17,10 @@ pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
     let mut part = 1.0;
     for _ in 0..8 {
         let towards =
-            |(&old, &goal): (&usize, &usize)| old as f64 + (goal as f64 - old as f64) * part;
+            |(&old, &target): (&usize, &usize)| old as f64 + (target as f64 - old as f64) * part;
         let ends: Vec<usize> = match in_order {
-            true => old.iter().zip(&goal).map(|ends| towards(ends).round() as usize).collect(),
-            false => goal.clone(),
+            true => old.iter().zip(&target).map(|ends| towards(ends).round() as usize).collect(),
+            false => target.clone(),
         };
         best = cut(before, &ends);
         if !in_order || best.moved_since(before) <= limits.moved_max {
@@ -32,7 +32,7 @@ pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
 }
 
 /// For each partition the number of cells up to its right boundary, if each had the mean.
-fn goals(layout: &Layout) -> Vec<usize> {
+fn target_ends(layout: &Layout) -> Vec<usize> {
     let mean = layout.mean();
     let (mut sum, mut ends) = (0.0, Vec::with_capacity(layout.partitions.len()));
     for (cell, load) in layout.loads.iter().enumerate() {
@@ -58,5 +58,5 @@ fn cut<'a>(before: &Layout<'a>, ends: &[usize]) -> Layout<'a> {
         let shards = before.shards_of(partition);
         *shard = usize::from(*shard).clamp(shards.start, shards.end - 1) as u16;
     }
-    Layout::with(before.loads, before.shards, before.parallelism, shard_of_cell)
+    Layout::new(before.loads, before.shards, before.parallelism, shard_of_cell)
 }

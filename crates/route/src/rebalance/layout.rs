@@ -17,7 +17,7 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn of(
+    pub(super) fn of_template(
         template: &Template,
         cells: &cells::Cells,
         loads: &'a [f64],
@@ -25,10 +25,10 @@ impl<'a> Layout<'a> {
     ) -> Layout<'a> {
         let shards = template.shards();
         let shard_of_cell = (0..cells.len()).map(|cell| template.shard_of(cells.code(cell)));
-        Layout::with(loads, shards, parallelism, shard_of_cell.collect())
+        Layout::new(loads, shards, parallelism, shard_of_cell.collect())
     }
 
-    pub(super) fn with(
+    pub(super) fn new(
         loads: &'a [f64],
         shards: u16,
         parallelism: u32,
@@ -68,7 +68,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Gives a cell to the least loaded shard of a partition.
-    pub(super) fn give(&mut self, cell: usize, partition: usize) {
+    pub(super) fn move_cell(&mut self, cell: usize, partition: usize) {
         let from = self.partition(cell);
         let load = self.loads[cell];
         let least = self

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A plan must take this off the deviation of the loads, in units of the mean, or it is none.
 const GAIN_MIN: f64 = 0.02;
 /// A cell without load weighs this share of the mean cell, so that it stays where it is.
-const IDLE: f64 = 1e-6;
+const LEAST_LOAD: f64 = 1e-6;
 
 /// How boundaries are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +110,11 @@ impl Template {
                 "An older version wrote this template: its ranges stay as they are.",
             ));
         }
-        let loads = awake(loads);
-        let before = Layout::of(self, cells, &loads, limits.parallelism);
-        let Some(after) = level(cells, &before, limits) else { return Ok(None) };
-        let recut = cells.recut(&after.shard_of_cell, rows);
-        self.plan(recut, &before, &after).map(Some)
+        let loads = with_least_load(loads);
+        let before = Layout::of_template(self, cells, &loads, limits.parallelism);
+        let Some(after) = better_layout(cells, &before, limits) else { return Ok(None) };
+        let with_shards = cells.with_shards(&after.shard_of_cell, rows);
+        self.plan(with_shards, &before, &after).map(Some)
     }
 
     /// Plans the next template from what lives now: cells that have grown too large are split, where
@@ -151,10 +151,11 @@ impl Template {
         let retrained = retraining.run(cells, shard_of, rows, limits.parallelism);
         // What a cell had stays with its first part: the rows do, and of the work nothing is known.
         let starts = retrained.cells.starts.iter();
-        let loads: Vec<f64> = starts.map(|start| cells.of_first(*start, loads)).collect();
-        let loads = awake(&loads);
-        let before = Layout::of(self, &retrained.cells, &loads, limits.parallelism);
-        let after = level(&retrained.cells, &before, &limits).unwrap_or_else(|| before.clone());
+        let loads: Vec<f64> = starts.map(|start| cells.value_at_start(*start, loads)).collect();
+        let loads = with_least_load(&loads);
+        let before = Layout::of_template(self, &retrained.cells, &loads, limits.parallelism);
+        let after =
+            better_layout(&retrained.cells, &before, &limits).unwrap_or_else(|| before.clone());
         let target = Target { recall_target, parallelism: limits.parallelism };
         let cut = retraining.calibrate(&retrained, &after.shard_of_cell, target);
         self.plan(cut, &before, &after)
@@ -208,14 +209,18 @@ impl Template {
 }
 
 /// Loads without zeros: a cell without load stays where it is.
-fn awake(loads: &[f64]) -> Vec<f64> {
+fn with_least_load(loads: &[f64]) -> Vec<f64> {
     let total: f64 = loads.iter().sum();
-    let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * IDLE;
+    let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * LEAST_LOAD;
     loads.iter().map(|load| load.max(idle)).collect()
 }
 
 /// A better layout, if the present one is not good enough and another is better by much.
-fn level<'a>(cells: &cells::Cells, before: &Layout<'a>, limits: &Rebalance) -> Option<Layout<'a>> {
+fn better_layout<'a>(
+    cells: &cells::Cells,
+    before: &Layout<'a>,
+    limits: &Rebalance,
+) -> Option<Layout<'a>> {
     if before.ratio() <= limits.trigger {
         return None;
     }
@@ -268,7 +273,7 @@ fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalan
         let Some((_, _, _, cell)) = best else { return layout };
         moved[cell] = true;
         left = left.min(budget) - layout.loads[cell];
-        layout.give(cell, empty);
+        layout.move_cell(cell, empty);
     }
 }
 
