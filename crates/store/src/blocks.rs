@@ -26,7 +26,7 @@ pub const CHECKSUM_BYTES: usize = 8;
 
 /// Where a block belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct BlockAddress {
     /// Identity of the file: drawn when it is written, stored in its header, never used again.
     pub file: u64,
     /// Number of the block in the file.
@@ -35,25 +35,25 @@ pub struct Place {
     pub version: u32,
 }
 
-/// The checksum of `payload` at `place`.
-pub fn checksum(place: Place, payload: &[u8]) -> u64 {
+/// The checksum of `payload` at `address`.
+pub fn checksum(address: BlockAddress, payload: &[u8]) -> u64 {
     let mut identity = [0u8; 28];
-    identity[..8].copy_from_slice(&place.file.to_le_bytes());
-    identity[8..16].copy_from_slice(&place.number.to_le_bytes());
-    identity[16..20].copy_from_slice(&place.version.to_le_bytes());
+    identity[..8].copy_from_slice(&address.file.to_le_bytes());
+    identity[8..16].copy_from_slice(&address.number.to_le_bytes());
+    identity[16..20].copy_from_slice(&address.version.to_le_bytes());
     identity[20..].copy_from_slice(&(payload.len() as u64).to_le_bytes());
     xxh3_64_with_seed(payload, xxh3_64(&identity))
 }
 
 /// Makes a payload a block.
-pub fn seal(place: Place, payload: &mut Vec<u8>) {
-    let checksum = checksum(place, payload);
+pub fn seal(address: BlockAddress, payload: &mut Vec<u8>) {
+    let checksum = checksum(address, payload);
     payload.extend_from_slice(&checksum.to_le_bytes());
 }
 
 /// The payload of the block `bytes`, which `file` holds at `offset`. Errors: `Corrupt`.
 pub fn unseal<'a>(
-    place: Place,
+    address: BlockAddress,
     bytes: &'a [u8],
     file: &str,
     offset: u64,
@@ -61,8 +61,8 @@ pub fn unseal<'a>(
     let Some((payload, stored)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(Error::corrupt(file, offset, "too short for a block"));
     };
-    if u64::from_le_bytes(*stored) != checksum(place, payload) {
-        let what = format!("the checksum of block {} does not match it", place.number);
+    if u64::from_le_bytes(*stored) != checksum(address, payload) {
+        let what = format!("the checksum of block {} does not match it", address.number);
         return Err(Error::corrupt(file, offset, what));
     }
     Ok(payload)
@@ -70,7 +70,7 @@ pub fn unseal<'a>(
 
 /// Where a block lies in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct BlockHandle {
     /// Number of the block.
     pub number: u64,
     /// First byte.
@@ -122,55 +122,56 @@ impl BlockReader {
     }
 
     /// One block. Errors: `Corrupt`, `Io`.
-    pub fn read(&self, address: Address) -> Result<Arc<Block>, Error> {
-        let mut blocks = self.read_many(&[address])?;
-        Ok(blocks.pop().expect("a block per address"))
+    pub fn read(&self, handle: BlockHandle) -> Result<Arc<Block>, Error> {
+        let mut blocks = self.read_many(&[handle])?;
+        Ok(blocks.pop().expect("a block per handle"))
     }
 
-    /// Blocks in the order of `addresses`; those that are not in the cache are read at the same
+    /// Blocks in the order of `handles`; those that are not in the cache are read at the same
     /// time, and with one read where they follow one another, nearly.
     ///
     /// Errors: `Corrupt`, `Io`; the first one stands for all.
-    pub fn read_many(&self, addresses: &[Address]) -> Result<Vec<Arc<Block>>, Error> {
-        let mut asked = self.ask(addresses);
+    pub fn read_many(&self, handles: &[BlockHandle]) -> Result<Vec<Arc<Block>>, Error> {
+        let mut asked = self.ask(handles);
         let read = self.file.read_many(&asked.ranges())?;
         asked.take(self, &read)?;
         Ok(asked.blocks())
     }
 
-    /// What the cache holds of `addresses`, and what is to be read.
-    fn ask<'a>(&self, addresses: &'a [Address]) -> Asked<'a> {
-        let key = |address: &Address| CacheKey { file: self.identity, block: address.number };
-        let cached = |address| self.cache.as_ref().and_then(|cache| cache.get(key(address)));
-        let blocks: Vec<Option<Arc<Block>>> = addresses.iter().map(cached).collect();
+    /// What the cache holds of `handles`, and what is to be read.
+    fn ask<'a>(&self, handles: &'a [BlockHandle]) -> Asked<'a> {
+        let key = |handle: &BlockHandle| CacheKey { file: self.identity, block: handle.number };
+        let cached = |handle| self.cache.as_ref().and_then(|cache| cache.get(key(handle)));
+        let blocks: Vec<Option<Arc<Block>>> = handles.iter().map(cached).collect();
         let mut runs: Vec<(Range, Vec<usize>)> = Vec::new();
         for at in (0..blocks.len()).filter(|&at| blocks[at].is_none()) {
-            let address = addresses[at];
-            let joined = runs.last().and_then(|(range, _)| join(*range, address));
+            let handle = handles[at];
+            let joined = runs.last().and_then(|(range, _)| join(*range, handle));
             match (joined, runs.last_mut()) {
                 (Some(range), Some(run)) => {
                     run.0 = range;
                     run.1.push(at);
                 }
                 _ => {
-                    let range = Range { offset: address.offset, bytes: address.bytes };
+                    let range = Range { offset: handle.offset, bytes: handle.bytes };
                     runs.push((range, vec![at]));
                 }
             }
         }
-        Asked { addresses, blocks, runs }
+        Asked { handles, blocks, runs }
     }
 
-    fn verified(&self, address: Address, bytes: &[u8]) -> Result<Block, Error> {
-        let place = Place { file: self.identity, number: address.number, version: self.version };
-        unseal(place, bytes, self.file.name(), address.offset)?;
+    fn verified(&self, handle: BlockHandle, bytes: &[u8]) -> Result<Block, Error> {
+        let address =
+            BlockAddress { file: self.identity, number: handle.number, version: self.version };
+        unseal(address, bytes, self.file.name(), handle.offset)?;
         Ok(Block(bytes.into()))
     }
 }
 
 /// Blocks of one file that are wanted: those that the cache held, and runs of the others.
 struct Asked<'a> {
-    addresses: &'a [Address],
+    handles: &'a [BlockHandle],
     blocks: Vec<Option<Arc<Block>>>,
     runs: Vec<(Range, Vec<usize>)>,
 }
@@ -184,12 +185,12 @@ impl Asked<'_> {
     fn take(&mut self, reader: &BlockReader, read: &[Buffer]) -> Result<(), Error> {
         for ((range, members), bytes) in self.runs.iter().zip(read) {
             for &index in members {
-                let address = self.addresses[index];
-                let from = (address.offset - range.offset) as usize;
-                let block = reader.verified(address, &bytes[from..from + address.bytes])?;
+                let handle = self.handles[index];
+                let from = (handle.offset - range.offset) as usize;
+                let block = reader.verified(handle, &bytes[from..from + handle.bytes])?;
                 let block = Arc::new(block);
                 if let Some(cache) = &reader.cache {
-                    let key = CacheKey { file: reader.identity, block: address.number };
+                    let key = CacheKey { file: reader.identity, block: handle.number };
                     cache.insert(key, block.clone(), block.0.len());
                 }
                 self.blocks[index] = Some(block);
@@ -205,9 +206,11 @@ impl Asked<'_> {
 
 /// Blocks of several files, as [`BlockReader::read_many`] for each, with the reads of all under way
 /// at the same time. Errors: as there.
-pub fn read_together(wanted: &[(&BlockReader, &[Address])]) -> Result<Vec<Vec<Arc<Block>>>, Error> {
+pub fn read_together(
+    wanted: &[(&BlockReader, &[BlockHandle])],
+) -> Result<Vec<Vec<Arc<Block>>>, Error> {
     let mut asked: Vec<Asked<'_>> =
-        wanted.iter().map(|(reader, addresses)| reader.ask(addresses)).collect();
+        wanted.iter().map(|(reader, handles)| reader.ask(handles)).collect();
     let with_runs = asked.iter().filter(|asked| !asked.runs.is_empty()).count();
     let mut read: Vec<Vec<Buffer>> = Vec::with_capacity(asked.len());
     if with_runs > 1 {
@@ -241,7 +244,7 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
 }
 
 /// The range that also holds a block behind it, if that is near enough.
-fn join(range: Range, next: Address) -> Option<Range> {
+fn join(range: Range, next: BlockHandle) -> Option<Range> {
     let gap = next.offset.checked_sub(range.offset + range.bytes as u64)?;
     let bytes = (next.offset - range.offset) as usize + next.bytes;
     (gap <= GAP_MAX && bytes <= TOGETHER_MAX).then_some(Range { offset: range.offset, bytes })

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use vstream_index::{PinnedRows, RowKey};
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_quantize::Form;
-use vstream_store::blocks::{seal, Place, CHECKSUM_BYTES};
+use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS};
 use vstream_store::{FileWriter, Store};
 use vstream_vector::{kernels, Element, Metric};
@@ -243,8 +243,8 @@ impl SegmentWriter {
         self.offset
     }
 
-    fn place(&self, number: u64) -> Place {
-        Place { file: self.header.identity, number, version: VERSION }
+    fn place(&self, number: u64) -> BlockAddress {
+        BlockAddress { file: self.header.identity, number, version: VERSION }
     }
 
     /// Appends the next block; returns its length with its checksum.
