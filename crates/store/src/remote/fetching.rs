@@ -11,16 +11,16 @@ impl Restore {
     /// Fetches everything in a thread of its own.
     pub fn fetch(&self) -> Result<Fetching, Error> {
         let (restore, control) = (self.clone(), Arc::new(Control::default()));
-        let told = control.clone();
+        let worker = control.clone();
         let work = move || {
-            let goes_on = || !told.is_stopped.load(Ordering::Relaxed);
+            let keep_going = || !worker.is_stopped.load(Ordering::Relaxed);
             let mut done = Ok(true);
-            while goes_on() && matches!(done, Ok(true)) {
-                done = restore.fetch_next_while(&goes_on);
+            while keep_going() && matches!(done, Ok(true)) {
+                done = restore.fetch_next_while(&keep_going);
             }
-            let mut end = told.end.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut end = worker.end.lock().unwrap_or_else(PoisonError::into_inner);
             *end = Some(done.map(|_| ()));
-            told.has_ended.notify_all();
+            worker.has_ended.notify_all();
         };
         let thread = std::thread::Builder::new().name("vstream-fetch".to_owned()).spawn(work);
         let thread = thread

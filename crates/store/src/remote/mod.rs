@@ -6,12 +6,12 @@
 //! [`Restore`] is a directory that fills up from one while it is used. *Not useful for* knowing
 //! what the files mean.
 
-mod away;
 mod contents;
 mod fetching;
 mod file;
 mod location;
 mod objects;
+mod pending;
 mod restore;
 mod retry;
 #[cfg(feature = "remote")]

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::away::{Away, AwayFile};
 use super::contents::{Contents, PushedFile};
+use super::pending::{PendingFile, PendingReader};
 use crate::clock::Clock;
 use crate::defect::{self, Defect};
 use crate::error::{Error, ErrorKind};
@@ -69,7 +69,7 @@ pub(super) struct Shared {
     settings: RestoreSettings,
     /// Files that are not here. Held while names change, so that a fetched file never takes the
     /// place of one that was written here meanwhile.
-    away: Mutex<BTreeMap<String, Arc<Away>>>,
+    pending: Mutex<BTreeMap<String, Arc<PendingFile>>>,
     /// One fetch at a time.
     fetching: Mutex<()>,
     is_marked: bool,
@@ -143,15 +143,15 @@ impl Restore {
         settings: RestoreSettings,
         is_marked: bool,
     ) -> Restore {
-        let away = |file: PushedFile| {
+        let pending = |file: PushedFile| {
             let name = file.name.clone();
-            (name, Arc::new(Away::new(file)))
+            (name, Arc::new(PendingFile::new(file)))
         };
         let shared = Shared {
             local,
             remote,
             settings,
-            away: Mutex::new(missing.into_iter().map(away).collect()),
+            pending: Mutex::new(missing.into_iter().map(pending).collect()),
             fetching: Mutex::new(()),
             is_marked,
             fetched_bytes: AtomicU64::new(0),
@@ -163,11 +163,11 @@ impl Restore {
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        let away = self.shared.away();
+        let pending = self.shared.pending();
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Progress {
-            files_left: away.len(),
-            bytes_left: away.values().map(|away| away.file.bytes).sum(),
+            files_left: pending.len(),
+            bytes_left: pending.values().map(|pending| pending.file.bytes).sum(),
             fetched_bytes: load(&self.shared.fetched_bytes),
             remote_reads: load(&self.shared.remote_reads),
             remote_bytes: load(&self.shared.remote_bytes),
@@ -181,18 +181,18 @@ impl Restore {
         self.fetch_next_while(&|| true)
     }
 
-    pub(super) fn fetch_next_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        let next = self.shared.away().values().min_by_key(|away| away.file.bytes).cloned();
+    pub(super) fn fetch_next_while(&self, keep_going: &dyn Fn() -> bool) -> Result<bool, Error> {
+        let next = self.shared.pending().values().min_by_key(|pending| pending.file.bytes).cloned();
         let Some(next) = next else { return Ok(false) };
-        self.shared.fetch(&next, goes_on)?;
+        self.shared.fetch(&next, keep_going)?;
         self.finish_if_done()?;
         Ok(true)
     }
 
     fn finish_if_done(&self) -> Result<(), Error> {
         let Shared { local, is_marked, .. } = &*self.shared;
-        let away = self.shared.away();
-        let is_done = away.is_empty() || defect::active(Defect::MarkRemovedEarly);
+        let pending = self.shared.pending();
+        let is_done = pending.is_empty() || defect::active(Defect::MarkRemovedEarly);
         if !is_done || !is_marked {
             return Ok(());
         }
@@ -205,12 +205,12 @@ impl Restore {
 }
 
 impl Shared {
-    fn away(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Away>>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PendingFile>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Away>> {
-        self.away().get(name).cloned()
+    fn find(&self, name: &str) -> Option<Arc<PendingFile>> {
+        self.pending().get(name).cloned()
     }
 
     /// Counts ranges that are read elsewhere.
@@ -221,31 +221,31 @@ impl Shared {
     }
 
     /// Brings a file here. Does nothing if it is here, or was removed.
-    fn fetch(&self, away: &Away, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
+    fn fetch(&self, pending: &PendingFile, keep_going: &dyn Fn() -> bool) -> Result<(), Error> {
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = &away.file.name;
+        let name = &pending.file.name;
         if self.find(name).is_none() {
             return Ok(());
         }
         let partial = format!("{name}{FETCHING}");
-        for again in 1.. {
-            match self.copy(away, &partial, goes_on) {
+        for attempt in 1.. {
+            match self.copy(pending, &partial, keep_going) {
                 Ok(()) => break,
                 Err(error) => {
                     // Best effort: what stays is removed when the restore goes on.
                     let _ = self.local.remove(&partial);
-                    if error.kind() != ErrorKind::Corrupt || again == TRIES {
+                    if error.kind() != ErrorKind::Corrupt || attempt == TRIES {
                         return Err(error);
                     }
                 }
             }
         }
         let failed = |e: io::Error| Error::io(self.local.describe(name), "restore", &e);
-        let mut missing = self.away();
+        let mut missing = self.pending();
         if missing.contains_key(name) {
             self.local.rename(&partial, name, false).map_err(failed)?;
             missing.remove(name);
-            away.is_fetched();
+            pending.is_fetched();
         } else {
             // Removed or replaced here meanwhile.
             self.local.remove(&partial).map_err(failed)?;
@@ -254,8 +254,13 @@ impl Shared {
         self.local.sync_names().map_err(failed)
     }
 
-    fn copy(&self, away: &Away, to: &str, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
-        let remote = away.open(&*self.remote)?;
+    fn copy(
+        &self,
+        pending: &PendingFile,
+        to: &str,
+        keep_going: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        let remote = pending.open(&*self.remote)?;
         let failed = |e: io::Error| Error::io(self.local.describe(to), "write", &e);
         let mut out = self.local.create(to).map_err(failed)?;
         let mut hash = Xxh3::new();
@@ -274,10 +279,10 @@ impl Shared {
             }
             self.fetched_bytes.fetch_add(end - offset, Ordering::Relaxed);
             offset = end;
-            self.hold_back(begun, offset, goes_on)?;
+            self.hold_back(begun, offset, keep_going)?;
         }
         if !defect::active(Defect::FetchUnchecked) {
-            away.file.check(remote.name(), hash.digest128())?;
+            pending.file.check(remote.name(), hash.digest128())?;
         }
         if defect::active(Defect::FetchUnsynced) {
             return Ok(());
@@ -290,7 +295,7 @@ impl Shared {
         &self,
         begun: Duration,
         bytes: u64,
-        goes_on: &dyn Fn() -> bool,
+        keep_going: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let RestoreSettings { bytes_per_second, clock } = &self.settings;
         let due = match bytes_per_second {
@@ -298,7 +303,7 @@ impl Shared {
             None => begun,
         };
         loop {
-            if !goes_on() {
+            if !keep_going() {
                 let what = "the restore was stopped: begin it again to go on";
                 return Err(Error::new(ErrorKind::Unavailable, self.local.describe(""), what));
             }
@@ -339,23 +344,23 @@ fn write_all(out: &mut dyn OutFile, mut bytes: &[u8]) -> io::Result<()> {
 
 impl Files for Restore {
     fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        let mut away = self.shared.away();
+        let mut pending = self.shared.pending();
         let out = self.shared.local.create(name)?;
-        away.remove(name);
+        pending.remove(name);
         Ok(out)
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        if let Some(away) = self.shared.find(name) {
-            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        if let Some(pending) = self.shared.find(name) {
+            self.shared.fetch(&pending, &|| true).map_err(io::Error::other)?;
         }
         self.shared.local.reopen(name)
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
         match self.shared.find(name) {
-            Some(away) => {
-                let file = AwayFile::open(self.shared.clone(), away, access);
+            Some(pending) => {
+                let file = PendingReader::open(self.shared.clone(), pending, access);
                 Ok(Arc::new(file.map_err(io::Error::other)?))
             }
             None => self.shared.local.open(name, access),
@@ -363,20 +368,20 @@ impl Files for Restore {
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
-        if let Some(away) = self.shared.find(from) {
-            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        if let Some(pending) = self.shared.find(from) {
+            self.shared.fetch(&pending, &|| true).map_err(io::Error::other)?;
         }
-        let mut away = self.shared.away();
-        if !replace && away.contains_key(to) {
+        let mut pending = self.shared.pending();
+        if !replace && pending.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.shared.local.rename(from, to, replace)?;
-        away.remove(to);
+        pending.remove(to);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match self.shared.away().remove(name) {
+        match self.shared.pending().remove(name) {
             Some(_) => Ok(()),
             None => self.shared.local.remove(name),
         }
@@ -387,18 +392,20 @@ impl Files for Restore {
     }
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        let away = self.shared.away();
+        let pending = self.shared.pending();
         let here = self.shared.local.list()?;
         let ours = |name: &str| name == MARK || name.ends_with(FETCHING);
         let mut found: Vec<(String, u64)> =
             here.into_iter().filter(|(name, _)| !ours(name)).collect();
-        found.extend(away.values().map(|away| (away.file.name.clone(), away.file.bytes)));
+        found.extend(
+            pending.values().map(|pending| (pending.file.name.clone(), pending.file.bytes)),
+        );
         Ok(found)
     }
 
     fn describe(&self, name: &str) -> String {
         match self.shared.find(name) {
-            Some(away) => self.shared.remote.describe(&away.file.object()),
+            Some(pending) => self.shared.remote.describe(&pending.file.object()),
             None => self.shared.local.describe(name),
         }
     }

@@ -12,16 +12,16 @@ use crate::files::{Access, InFile};
 use crate::store::{Range, ReadAt, Store};
 
 /// A file that is elsewhere.
-pub(super) struct Away {
+pub(super) struct PendingFile {
     pub(super) file: PushedFile,
     /// Opened when it is first read.
     remote: OnceLock<Arc<dyn ReadAt>>,
     is_here: AtomicBool,
 }
 
-impl Away {
-    pub(super) fn new(file: PushedFile) -> Away {
-        Away { file, remote: OnceLock::new(), is_here: AtomicBool::new(false) }
+impl PendingFile {
+    pub(super) fn new(file: PushedFile) -> PendingFile {
+        PendingFile { file, remote: OnceLock::new(), is_here: AtomicBool::new(false) }
     }
 
     /// From now on its readers read here.
@@ -39,53 +39,53 @@ impl Away {
 }
 
 /// A file that was not here when it was opened.
-pub(super) struct AwayFile {
+pub(super) struct PendingReader {
     shared: Arc<Shared>,
-    away: Arc<Away>,
+    pending: Arc<PendingFile>,
     remote: Arc<dyn ReadAt>,
     access: Access,
-    here: OnceLock<Arc<dyn InFile>>,
+    local: OnceLock<Arc<dyn InFile>>,
 }
 
-impl AwayFile {
+impl PendingReader {
     pub(super) fn open(
         shared: Arc<Shared>,
-        away: Arc<Away>,
+        pending: Arc<PendingFile>,
         access: Access,
-    ) -> Result<AwayFile, Error> {
-        let remote = away.open(&*shared.remote)?;
-        Ok(AwayFile { shared, away, remote, access, here: OnceLock::new() })
+    ) -> Result<PendingReader, Error> {
+        let remote = pending.open(&*shared.remote)?;
+        Ok(PendingReader { shared, pending, remote, access, local: OnceLock::new() })
     }
 
     /// The file, if it is here by now.
-    fn here(&self) -> Option<&Arc<dyn InFile>> {
-        if self.here.get().is_none() && self.away.is_here.load(Ordering::Acquire) {
+    fn local(&self) -> Option<&Arc<dyn InFile>> {
+        if self.local.get().is_none() && self.pending.is_here.load(Ordering::Acquire) {
             // If it was removed again, its reader goes on reading elsewhere.
-            if let Ok(file) = self.shared.local.open(&self.away.file.name, self.access) {
-                return Some(self.here.get_or_init(|| file));
+            if let Ok(file) = self.shared.local.open(&self.pending.file.name, self.access) {
+                return Some(self.local.get_or_init(|| file));
             }
         }
-        self.here.get()
+        self.local.get()
     }
 }
 
-impl InFile for AwayFile {
+impl InFile for PendingReader {
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.away.file.bytes)
+        Ok(self.pending.file.bytes)
     }
 
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
-        if let Some(here) = self.here() {
-            return here.read(offset, bytes);
+        if let Some(local) = self.local() {
+            return local.read(offset, bytes);
         }
-        let left = self.away.file.bytes.saturating_sub(offset);
+        let left = self.pending.file.bytes.saturating_sub(offset);
         let range = Range { offset, bytes: bytes.min(usize::try_from(left).unwrap_or(bytes)) };
         self.shared.count(&[range]);
         self.remote.read(range).map_err(io::Error::other)
     }
 
     fn read_many(&self, ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {
-        if self.here().is_some() {
+        if self.local().is_some() {
             return None;
         }
         self.shared.count(ranges);
