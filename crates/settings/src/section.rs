@@ -42,7 +42,7 @@ pub(crate) struct Section<'a> {
     path: String,
     fields: Option<&'a Map<String, Value>>,
     plain_units: bool,
-    asked: RefCell<Vec<&'static str>>,
+    known_keys: RefCell<Vec<&'static str>>,
     notes: &'a Notes,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
             path: String::new(),
             fields: document.root.as_object(),
             plain_units: document.plain_units,
-            asked: RefCell::default(),
+            known_keys: RefCell::default(),
             notes,
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Section<'a> {
             path: self.path_of(key),
             fields,
             plain_units: self.plain_units,
-            asked: RefCell::default(),
+            known_keys: RefCell::default(),
             notes: self.notes,
         }
     }
@@ -273,10 +273,10 @@ impl<'a> Section<'a> {
 
     /// Notes every key that nobody asked for. Call it last.
     pub(crate) fn finish(&self) {
-        let asked = self.asked.borrow();
+        let known_keys = self.known_keys.borrow();
         for key in self.fields.into_iter().flat_map(Map::keys) {
-            if !asked.contains(&key.as_str()) {
-                let known = asked.join(", ");
+            if !known_keys.contains(&key.as_str()) {
+                let known = known_keys.join(", ");
                 self.note(key, &format!("there is no such key. The keys here are {known}."));
             }
         }
@@ -318,9 +318,9 @@ impl<'a> Section<'a> {
     }
 
     fn get(&self, key: &'static str) -> Option<&'a Value> {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+        let mut known_keys = self.known_keys.borrow_mut();
+        if !known_keys.contains(&key) {
+            known_keys.push(key);
         }
         self.fields.and_then(|fields| fields.get(key)).filter(|value| !value.is_null())
     }

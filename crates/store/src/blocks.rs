@@ -132,14 +132,14 @@ impl BlockReader {
     ///
     /// Errors: `Corrupt`, `Io`; the first one stands for all.
     pub fn read_many(&self, handles: &[BlockHandle]) -> Result<Vec<Arc<Block>>, Error> {
-        let mut asked = self.ask(handles);
-        let read = self.file.read_many(&asked.ranges())?;
-        asked.take(self, &read)?;
-        Ok(asked.blocks())
+        let mut request = self.request(handles);
+        let read = self.file.read_many(&request.ranges())?;
+        request.take(self, &read)?;
+        Ok(request.blocks())
     }
 
     /// What the cache holds of `handles`, and what is to be read.
-    fn ask<'a>(&self, handles: &'a [BlockHandle]) -> Asked<'a> {
+    fn request<'a>(&self, handles: &'a [BlockHandle]) -> BlockRequest<'a> {
         let key = |handle: &BlockHandle| CacheKey { file: self.identity, block: handle.number };
         let cached = |handle| self.cache.as_ref().and_then(|cache| cache.get(key(handle)));
         let blocks: Vec<Option<Arc<Block>>> = handles.iter().map(cached).collect();
@@ -158,7 +158,7 @@ impl BlockReader {
                 }
             }
         }
-        Asked { handles, blocks, runs }
+        BlockRequest { handles, blocks, runs }
     }
 
     fn verified(&self, handle: BlockHandle, bytes: &[u8]) -> Result<Block, Error> {
@@ -170,13 +170,13 @@ impl BlockReader {
 }
 
 /// Blocks of one file that are wanted: those that the cache held, and runs of the others.
-struct Asked<'a> {
+struct BlockRequest<'a> {
     handles: &'a [BlockHandle],
     blocks: Vec<Option<Arc<Block>>>,
     runs: Vec<(Range, Vec<usize>)>,
 }
 
-impl Asked<'_> {
+impl BlockRequest<'_> {
     fn ranges(&self) -> Vec<Range> {
         self.runs.iter().map(|(range, _)| *range).collect()
     }
@@ -209,29 +209,31 @@ impl Asked<'_> {
 pub fn read_together(
     wanted: &[(&BlockReader, &[BlockHandle])],
 ) -> Result<Vec<Vec<Arc<Block>>>, Error> {
-    let mut asked: Vec<Asked<'_>> =
-        wanted.iter().map(|(reader, handles)| reader.ask(handles)).collect();
-    let with_runs = asked.iter().filter(|asked| !asked.runs.is_empty()).count();
-    let mut read: Vec<Vec<Buffer>> = Vec::with_capacity(asked.len());
+    let mut requests: Vec<BlockRequest<'_>> =
+        wanted.iter().map(|(reader, handles)| reader.request(handles)).collect();
+    let with_runs = requests.iter().filter(|request| !request.runs.is_empty()).count();
+    let mut read: Vec<Vec<Buffer>> = Vec::with_capacity(requests.len());
     if with_runs > 1 {
-        let parts = asked.iter().zip(wanted).map(|(asked, (reader, _))| (asked, reader));
+        let parts = requests.iter().zip(wanted).map(|(request, (reader, _))| (request, reader));
         let all: Vec<(Arc<dyn ReadAt>, Range)> = parts
-            .flat_map(|(asked, reader)| {
-                asked.ranges().into_iter().map(|range| (reader.file.clone(), range))
+            .flat_map(|(request, reader)| {
+                request.ranges().into_iter().map(|range| (reader.file.clone(), range))
             })
             .collect();
         let mut results = read_all(all)?.into_iter();
-        read.extend(asked.iter().map(|asked| results.by_ref().take(asked.runs.len()).collect()));
+        read.extend(
+            requests.iter().map(|request| results.by_ref().take(request.runs.len()).collect()),
+        );
     } else {
-        for (asked, (reader, _)) in asked.iter().zip(wanted) {
-            let ranges = asked.ranges();
+        for (request, (reader, _)) in requests.iter().zip(wanted) {
+            let ranges = request.ranges();
             read.push(if ranges.is_empty() { vec![] } else { reader.file.read_many(&ranges)? });
         }
     }
-    for ((asked, (reader, _)), read) in asked.iter_mut().zip(wanted).zip(&read) {
-        asked.take(reader, read)?;
+    for ((request, (reader, _)), read) in requests.iter_mut().zip(wanted).zip(&read) {
+        request.take(reader, read)?;
     }
-    Ok(asked.into_iter().map(Asked::blocks).collect())
+    Ok(requests.into_iter().map(BlockRequest::blocks).collect())
 }
 
 /// Ranges of several files, in the order given; under way at the same time if a read may wait.

@@ -49,8 +49,8 @@ impl Error {
     /// What the operating system said while `doing` something, such as "read".
     pub fn io(file: impl Into<String>, doing: &str, error: &io::Error) -> Error {
         // A file that is elsewhere has said it in full already.
-        if let Some(told) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-            return told.clone();
+        if let Some(inner_error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            return inner_error.clone();
         }
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,

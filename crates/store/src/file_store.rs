@@ -101,8 +101,8 @@ impl FileStore {
         let mut offset = sure;
         while offset < bytes {
             let part = (bytes - offset).min(REWRITE_BYTES) as usize;
-            let again = written.read(Range { offset, bytes: part })?;
-            let done = file.overwrite(offset, &again);
+            let rewritten = written.read(Range { offset, bytes: part })?;
+            let done = file.overwrite(offset, &rewritten);
             done.map_err(|e| self.disk.error(name, "write", &e))?;
             offset += part as u64;
         }

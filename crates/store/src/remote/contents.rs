@@ -118,13 +118,13 @@ fn list_name(number: u64) -> String {
 /// Cost: the files are read twice, those that `to` does not have. Errors: `Invalid` names, `Corrupt`
 /// if a file changed meanwhile, those of the stores. There is no new snapshot then.
 pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed, Error> {
-    let there = to.list("")?;
+    let existing = to.list("")?;
     let mut pushed = Pushed {
         contents: Contents { number: 0, files: Vec::new() },
         sent_files: 0,
         sent_bytes: 0,
     };
-    let mut late = Vec::new();
+    let mut unsent = Vec::new();
     for name in names {
         if !is_name(name) || name.len() > NAME_BYTES_MAX {
             let what = format!("names of pushed files have {NAME_BYTES_MAX} characters at most");
@@ -134,9 +134,9 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         let checksum = checksum_of(&*file)?;
         let entry = PushedFile { name: name.clone(), bytes: file.bytes(), checksum };
         let object = entry.object();
-        if !there.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
+        if !existing.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
             if defect::active(Defect::ListBeforeFiles) {
-                late.push((file, entry.clone()));
+                unsent.push((file, entry.clone()));
             } else {
                 send(&*file, &entry, to)?;
             }
@@ -153,7 +153,7 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
             Err(error) if error.kind() == ErrorKind::Exists => {}
             done => {
                 done?;
-                late.iter().try_for_each(|(file, entry)| send(&**file, entry, to))?;
+                unsent.iter().try_for_each(|(file, entry)| send(&**file, entry, to))?;
                 return Ok(pushed);
             }
         }
