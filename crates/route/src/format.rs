@@ -15,9 +15,9 @@
 //! u32 CRC-32C of all bytes before
 //! ```
 //!
-//! The form dimension is the dimension, plus 1 for inner_product. The checksum is verified before
-//! anything else is believed but the version, and every count is held against the bytes that are
-//! left before memory is taken for it.
+//! The form dimension is the dimension, plus 1 for inner_product. The decoder verifies the checksum
+//! before it uses any value but the version. It compares every count with the bytes that are left
+//! before it allocates memory for it.
 
 use crate::cells::{self, Cells, Children, NeighborCounts};
 use crate::error::RouteError;
@@ -32,12 +32,12 @@ use vstream_vector::Metric;
 
 const MAGIC: &[u8; 8] = b"VSROUTE\0";
 const VERSION: u16 = 3;
-/// The oldest version that is read.
+/// The oldest version that this program reads.
 const VERSION_MIN: u16 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Template {
-    /// The template as bytes: see the layout in this module's source.
+    /// Serialises the template. The source of this module shows the layout.
     pub fn to_bytes(&self) -> Vec<u8> {
         let inner = &*self.inner;
         let mut out = Writer(Vec::new());
@@ -70,10 +70,10 @@ impl Template {
         out.0
     }
 
-    /// Reads what [`Template::to_bytes`] wrote, here or in an older version.
+    /// Reads the bytes that [`Template::to_bytes`] wrote, in this version or an older one.
     ///
-    /// Errors: `Corrupt` if a byte was changed, is missing or is too many; `Unsupported` if a newer
-    /// version wrote the bytes.
+    /// Errors: `Corrupt` if a byte is changed, missing or added; `Unsupported` if a newer version
+    /// wrote the bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Template, RouteError> {
         let body = verified(bytes)?;
         let mut input = ByteReader::new(body);
@@ -87,7 +87,7 @@ impl Template {
         let length = read_f32(&mut input)?;
         let epoch = input.u64()?;
         let space = Space { dimension, metric, length };
-        // The checks of settings are those of a template; the encoder's own follow.
+        // The rules for settings hold for a template too. Each encoder adds its own below.
         let settings =
             RouteSettings { encoder: EncoderSpec::Id, dimension, metric, shards, seed: 0 };
         valid(&settings)?;
@@ -117,7 +117,7 @@ impl Template {
     }
 }
 
-/// The bytes without the checksum, once magic, version and checksum are as they should be.
+/// The bytes without the checksum, after magic, checksum and version are verified.
 fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
     let header = MAGIC.len() + 2;
     if bytes.len() < header + CHECKSUM_BYTES || !bytes.starts_with(MAGIC) {
@@ -140,7 +140,7 @@ fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
     Ok(body)
 }
 
-/// Settings that cannot be, found in bytes, are damage.
+/// Checks settings that were read from bytes; invalid ones mean that the bytes are damaged.
 fn valid(settings: &RouteSettings) -> Result<(), RouteError> {
     settings.validate().map_err(|error| RouteError::corrupt(format!("In the template: {error}")))
 }
@@ -296,12 +296,12 @@ fn read_lsh(
     Ok(Lsh { settings, grid, families: families_read? })
 }
 
-/// One finite number.
+/// Reads one finite number.
 fn read_f32(input: &mut ByteReader) -> Result<f32, RouteError> {
     read_f32s(input, 1).map(|numbers| numbers[0])
 }
 
-/// `count` finite numbers.
+/// Reads `count` finite numbers.
 fn read_f32s(input: &mut ByteReader, count: usize) -> Result<Vec<f32>, RouteError> {
     let numbers = input.f32s(count)?;
     match numbers.iter().all(|x| x.is_finite()) {

@@ -1,35 +1,37 @@
-//! In which root cells the answers to each cell's queries were found, and so in which shards.
+//! Counts where the neighbours of each cell's queries are: first by root cell, then by shard.
 //!
-//! Root cells, since they stay: where the rows of a root cell are, in which of its subcells and so in which shards,
-//! is counted all the time and needs no sample.
+//! The counts are kept by root cell because root cells never change. The job always counts the rows
+//! of each subcell, so the share of a root cell's rows in each shard needs no sample.
 
 use super::neighbors::NeighborList;
 use super::Cells;
 
-/// Neighbours of a row that say where answers to its cell's queries are: the k of most queries.
+/// Neighbours of each row that are counted. Most queries ask for this many.
 const NEIGHBORS_COUNTED: usize = 10;
-/// Weight of where a cell's own rows are against where its neighbours are, in sum.
+/// Weight of the shards of a cell's own rows; its neighbours' shards have the rest.
 const OWN_SHARE: f32 = 0.5;
-/// Neighbours that every shard of every cell is granted unseen.
+/// Neighbours that every shard is granted although none was seen.
 const UNSEEN: f32 = 0.02;
 
-/// Share of a root cell's rows that its subcells are granted evenly, whatever they hold: rows to come.
+/// Share of a root cell's rows that is spread evenly over its subcells, for rows that will come.
 const EVEN_SHARE: f32 = 0.1;
 
-/// For each cell: root cells, and how many answers to the cell's queries they hold. Ascending by root cell.
+/// For each cell, the root cells that hold neighbours of its queries, with their number. Ascending
+/// by root cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NeighborCounts {
     pub(crate) by_cell: Vec<Vec<(u16, u16)>>,
 }
 
-/// How the rows of each root cell are spread over shards: `(shard, share)`, the shares of a root cell sum to 1.
+/// For each root cell, how its rows are spread over shards, as `(shard, share)`. The shares of one
+/// root cell add up to 1.
 pub(super) type ShardShares = Vec<Vec<(u16, f32)>>;
 
 impl NeighborCounts {
-    /// Counts what was seen.
+    /// Counts the neighbours of these lists.
     ///
     /// * `number`: new number of each old cell.
-    /// * `root_of`: root cell of each row, in the new order.
+    /// * `root_of`: the root cell of each row, in the new order.
     pub(super) fn new(
         lists: &[NeighborList],
         number: &[u32],
@@ -43,10 +45,11 @@ impl NeighborCounts {
         NeighborCounts { by_cell: cells.into_iter().map(count).collect() }
     }
 
-    /// These answers of the cells in `in_split_root`, and half as much what was known of them before; of the
-    /// others what was known. All are as they are if nothing was.
+    /// Merges new counts with older ones. A cell of a split root cell gets its new counts and half
+    /// the older ones; any other cell gets the older ones. If there are no older counts, the new
+    /// ones stay as they are.
     ///
-    /// * `was`: older number of each cell.
+    /// * `was`: number that each cell has in `older`.
     pub(super) fn merged_with(
         mut self,
         older: &NeighborCounts,
@@ -76,9 +79,9 @@ impl NeighborCounts {
 }
 
 impl Cells {
-    /// Where the rows of every root cell are when the cells are cut this way.
+    /// Computes how the rows of every root cell are spread over shards.
     ///
-    /// * `rows`: of each cell, any unit.
+    /// * `rows`: rows of each cell, in any unit.
     pub(super) fn shard_shares(&self, shard_of_cell: &[u16], rows: &[f64]) -> ShardShares {
         let shares_of_root = |root| {
             let cells = self.cells_of(root);
@@ -93,10 +96,10 @@ impl Cells {
         (0..self.root_count()).map(shares_of_root).collect()
     }
 
-    /// `cells × shards`: how much of the answers to a cell's queries each shard holds when root cells are
-    /// spread this way; each row's largest entry is 255.
+    /// Computes `affinity`, `cells × shards`: how many neighbours of a cell's queries each shard
+    /// holds when root cells are spread this way. The largest entry of each row is 255.
     ///
-    /// * `rows`: of each cell.
+    /// * `rows`: rows of each cell, in any unit.
     pub(super) fn affinity(&self, shard_shares: &ShardShares, rows: &[f64]) -> Vec<u8> {
         let held = |root| rows[self.cells_of(root)].iter().any(|&rows| rows > 0.0);
         let shards = usize::from(self.shards);
@@ -112,7 +115,8 @@ impl Cells {
                 }
                 let total: f32 = row.iter().sum();
                 row.iter_mut().for_each(|count| *count *= (1.0 - OWN_SHARE) / total);
-                // Of a root cell that holds nothing only the answers to its queries matter.
+                // An empty root cell has no rows of its own to find, only neighbours in other root
+                // cells.
                 for &(shard, share) in shard_shares[root].iter().filter(|_| held(root)) {
                     row[usize::from(shard)] += OWN_SHARE * share;
                 }
@@ -124,7 +128,7 @@ impl Cells {
     }
 }
 
-/// How often each root cell occurs, ascending.
+/// Counts how often each root cell occurs, ascending by root cell.
 fn count(mut cells: Vec<u16>) -> Vec<(u16, u16)> {
     cells.sort_unstable();
     let same = cells.chunk_by(|a, b| a == b);

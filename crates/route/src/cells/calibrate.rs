@@ -1,16 +1,18 @@
-//! Step 4: how much of a query's expected neighbours must be visited, from rows held out.
+//! Step 4: calibrates the threshold on held-out rows, which stand for queries.
 //!
-//! 1. Take each held-out row as a query; find its true neighbours among the other rows.
-//! 2. For each neighbour, note how much of the expectation lies in the partitions that would be
-//!    visited before its own: what the threshold must reach for it to be found.
-//! 3. The threshold is the quantile of these at the recall target: the least, and so the fewest
-//!    partitions, that finds the share asked for. One for each parallelism.
-//! 4. Of a few temperatures, take the one that visits the fewest partitions this way.
+//! 1. Take each held-out row as a query and find its true neighbours among the other rows.
+//! 2. For each neighbour, compute the sum of the shares of the partitions that would be visited
+//!    before the neighbour's own partition. The threshold must reach this sum for the neighbour to
+//!    be found.
+//! 3. The threshold is the quantile of these sums at the recall target. It is the least threshold
+//!    that finds the target, and so it visits the fewest partitions. Each parallelism has its own.
+//! 4. Of a few temperatures, keep the one that visits the fewest partitions in this way.
 //!
-//! A sample is sparser than the stream: its tenth neighbour stands where the stream has its
-//! hundredth, farther from the query and more often across a cut. So the target is exceeded.
-//! Under inner_product it is the other way round, because the stream has longer rows than the
-//! sample and they are the answers; there half of the misses that the target allows are kept back.
+//! A sample is sparser than the stream. The tenth neighbour in the sample is about as far away as
+//! the hundredth in the stream, so it lies more often across a cut, and the stream exceeds the
+//! target. Under inner_product the stream has longer rows than the sample, and these rows are the
+//! neighbours, so the stream would miss the target. There the calibration keeps back half of the
+//! misses that the target allows.
 
 use super::nearest::Distances;
 use super::neighbors::search_exact;
@@ -18,13 +20,13 @@ use super::train::Sample;
 use super::Cells;
 use crate::fan_out::Ranking;
 
-/// Neighbours of a query that have to be found.
+/// Neighbours of a query that must be found.
 pub(super) const NEIGHBORS: usize = 10;
-/// The unit of temperature: how much farther than the nearest cell this one is, on average.
+/// Rank of the cell whose mean distance beyond the nearest cell is the unit of temperature.
 const SCALE_CELL: usize = 32;
-/// Temperatures tried, in that unit.
+/// Temperatures that calibration tries, in that unit.
 const TEMPERATURES: [f32; 5] = [0.1, 0.15, 0.2, 0.25, 0.35];
-/// Parallelisms by which temperatures are compared.
+/// Parallelisms at which calibration compares temperatures.
 const COMPARED: [u32; 4] = [2, 4, 8, 16];
 
 /// One held-out query.
@@ -34,7 +36,7 @@ struct Query {
     neighbor_shards: Vec<u16>,
 }
 
-/// What a temperature expects of all queries.
+/// The expected shares of all queries at one temperature.
 struct Trial<'a> {
     queries: &'a [Query],
     /// `queries × shards`.
@@ -44,13 +46,13 @@ struct Trial<'a> {
     shards: u16,
 }
 
-/// What is known about queries and their neighbours.
+/// Queries, the rows to be found, and their shards.
 pub(super) struct CalibrationData<'a> {
-    /// Neighbours of a query that have to be found among these rows.
+    /// Number of neighbours of a query that must be found among these rows.
     pub(super) neighbors: usize,
-    /// Rows that took no part in training: the queries.
+    /// Rows that training did not use; they are the queries.
     pub(super) held_out: &'a Sample<'a>,
-    /// Rows to be found, and the shard of each.
+    /// The rows to be found, with the shard of each.
     pub(super) kept: &'a Sample<'a>,
     pub(super) shard_of_row: &'a [u16],
     pub(super) shard_of_cell: &'a [u16],
@@ -85,10 +87,11 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, data: &Calibratio
     }
 }
 
-/// Sets the threshold of `cells` at one parallelism, at the temperature that they have.
+/// Sets the threshold of `cells` at one parallelism; the temperature stays.
 ///
-/// Rows that live now are queries, and the centroids of root cells are: these are what the stream was
-/// like when it was trained on, and queries may still be. The one that asks for more is heeded.
+/// Two sets of queries decide: held-out live rows, and the centroids of the root cells. The
+/// centroids represent the stream at the time of the training, and queries may still look like it.
+/// The higher of the two thresholds is set.
 pub(super) fn calibrate_threshold(
     cells: &mut Cells,
     recall_target: f32,
@@ -108,14 +111,14 @@ pub(super) fn calibrate_threshold(
     cells.thresholds[parallelism as usize - 1] = threshold;
 }
 
-/// Shards of the nearest root cell of each query.
+/// For each query, the shards of its nearest root cell.
 fn nearest_shards(cells: &Cells, queries: &[Query], data: &CalibrationData) -> Vec<Vec<u16>> {
     let nearest_shards =
         |query: &Query| data.shard_of_cell[cells.cells_of(query.distances.root)].to_vec();
     queries.iter().map(nearest_shards).collect()
 }
 
-/// Share of the neighbours among known rows that have to be found for `recall_target` of all.
+/// Share of the neighbours among the sample that must be found, so that `recall_target` of all is.
 fn target(recall_target: f32, data: &CalibrationData) -> f32 {
     let kept_back = if data.kept.space.is_symmetric() { 0.0 } else { 0.5 };
     recall_target + (1.0 - recall_target) * kept_back
@@ -127,8 +130,8 @@ fn queries(cells: &Cells, data: &CalibrationData) -> Vec<Query> {
     rows.filter_map(|at| query(cells, forms.row(at), data)).collect()
 }
 
-/// A query with what it should find; `None` where distances overflow, as then every partition is
-/// visited and there is nothing to learn.
+/// Prepares one query. `None` if distances overflow: such a query visits every partition, so the
+/// threshold does not matter.
 fn query(cells: &Cells, form: &[f32], data: &CalibrationData) -> Option<Query> {
     let CalibrationData { kept, shard_of_row, neighbors, .. } = data;
     let mut distances = Distances::default();
@@ -141,7 +144,8 @@ fn query(cells: &Cells, form: &[f32], data: &CalibrationData) -> Option<Query> {
     Some(Query { distances, neighbor_shards })
 }
 
-/// Mean distance from the nearest cell to the 33rd, or to the last; 0 if there is no other.
+/// Mean distance between the nearest cell and the 33rd nearest one, or the last one. 0 if there is
+/// only one cell.
 fn scale(queries: &[Query]) -> f32 {
     let mut sum = 0.0f64;
     for query in queries {
@@ -185,7 +189,8 @@ impl<'a> Trial<'a> {
         self.each(parallelism, |query, ranking| {
             needed.extend(query.neighbor_shards.iter().map(|&shard| ranking.before(shard)));
         });
-        // One more than there are, as if a worse one had been seen: an honest quantile of few.
+        // Counts one neighbour more than there are, with a worse sum, so that a quantile of few
+        // values is not too low.
         let rank = (f64::from(target) * (needed.len() + 1) as f64).ceil() as usize;
         if target >= 1.0 || rank > needed.len() {
             return 1.0;
@@ -194,7 +199,7 @@ impl<'a> Trial<'a> {
         needed.select_nth_unstable_by(at, f32::total_cmp).1.min(1.0)
     }
 
-    /// Mean number of partitions visited.
+    /// Mean number of visited partitions.
     fn fan_out(&self, parallelism: u32, threshold: f32) -> f64 {
         let mut visited = 0;
         self.each(parallelism, |_, ranking| visited += ranking.visited(threshold).len());

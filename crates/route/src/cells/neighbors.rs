@@ -1,17 +1,17 @@
-//! Step 2: the nearest rows of every row, and the graph of cells that share them.
+//! Step 2: finds the nearest rows of every row and builds the graph of cells that share neighbours.
 
 use super::nearest::measure;
 use super::tree::Rows;
 use crate::space::Space;
 use vstream_vector::{Neighbor, TopK};
 
-/// Neighbours of each row that draw the graph. A sample is sparse: the 20 nearest of a sample
-/// stand for some hundreds of the stream.
+/// Neighbours of each row from which the graph is built. The sample is sparse: its 20 nearest rows
+/// represent some hundreds of the stream.
 pub(super) const GRAPH_NEIGHBORS: usize = 20;
-/// Rows that are compared with each row, at least; those of its nearest cells.
+/// Each row is compared with at least this many rows of its nearest cells.
 const CANDIDATES: usize = 1024;
 
-/// What is known of one row as if it were a query.
+/// The nearest neighbours of one row.
 #[derive(Clone, Debug)]
 pub(super) struct NeighborList {
     /// Cell nearest to the row's query form.
@@ -20,22 +20,22 @@ pub(super) struct NeighborList {
     pub(super) rows: Vec<u32>,
 }
 
-/// Rows among which neighbours are looked for.
+/// The rows to search, by cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusteredRows<'a> {
     pub(super) rows: Rows<'a>,
     /// Query forms of the same rows.
     pub(super) queries: Rows<'a>,
-    /// `cells × dimension`.
+    /// `cells × dimension`, row-major.
     pub(super) centroids: &'a [f32],
     /// Cell of each row.
     pub(super) cell_of: &'a [u32],
 }
 
-/// The (nearly) nearest rows of the rows in `query_rows`, over the rows of their nearest cells.
+/// Finds the approximate nearest rows of each of `query_rows` among the rows of its nearest cells.
 ///
-/// Cost: O(asked · (cells + candidates) · dimension), where candidates are about 1,024 rows but at
-/// least one cell.
+/// Cost: O(query rows · (cells + candidates) · dimension). The candidates are about 1,024 rows, and
+/// at least the rows of one cell.
 pub(super) fn search_clusters(
     space: &Space,
     clustered: &ClusteredRows,
@@ -56,7 +56,8 @@ pub(super) fn search_clusters(
         let (cell, _) = measure(centroids, query, &mut distances);
         order.clear();
         order.extend(0..cells);
-        // Nearest cells first; four times the mean number that holds the candidates is enough.
+        // Sorts only the nearest cells: four times the mean number of cells that holds the
+        // candidates.
         let front = (4 * CANDIDATES * cells / rows.len()).clamp(1, cells);
         let by_distance = |a: &usize, b: &usize| distances[*a].total_cmp(&distances[*b]);
         if front < cells {
@@ -83,7 +84,7 @@ pub(super) fn search_clusters(
     lists
 }
 
-/// The `count` truly nearest of all `rows` to a query form, nearest first.
+/// Finds the exact `count` nearest of all `rows` to a query form, nearest first.
 pub(super) fn search_exact(space: &Space, rows: Rows, query: &[f32], count: usize) -> Vec<u32> {
     let mut top = TopK::new(count);
     for at in 0..rows.len() as u32 {

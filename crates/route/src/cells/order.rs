@@ -1,46 +1,47 @@
-//! Step 3: the order of the cells on the line, by cutting their graph in halves.
+//! Step 3: orders the cells on the line by cutting their graph into halves.
 //!
 //! 1. Begin with one group that holds all cells and all shards.
 //! 2. Split each group: its shards in the middle, its cells by load in the same ratio. Start from
-//!    the balanced 2-means of the centroids, then improve the cut by single moves (C. Fiduccia and
-//!    R. Mattheyses, DAC 1982): move the cell that saves most, even if it saves nothing, never
-//!    the same one twice; return to the best state that was balanced; repeat until no gain. Of a
+//!    balanced 2-means of the centroids and improve the cut by single moves (C. Fiduccia and R.
+//!    Mattheyses, DAC 1982): move the cell that saves most, even if it saves nothing, and never the
+//!    same cell twice. Return to the best balanced state, and repeat until nothing is gained. Of a
 //!    few starts keep the smallest cut.
-//! 3. Turn the two halves so that what is next to each other shares more neighbours.
-//! 4. Repeat until each group is one cell. A group that has but one shard keeps it.
+//! 3. Swap the two halves if that brings cells with shared neighbours closer together.
+//! 4. Repeat until each group is one cell. A group that has a single shard passes it on to both
+//!    halves.
 //!
-//! A neighbour across a cut is a partition more to visit, so the weight of the cuts is what the
-//! fan-out of queries is made of.
+//! A query has to visit one more partition for a neighbour across a cut. So the weight of the cuts
+//! determines the fan-out.
 
 use super::neighbors::Edges;
 use std::ops::Range;
 use vstream_vector::{kernels, SplitMix};
 
-/// Share of a group's load by which a half may miss its target.
+/// Share of a group's load by which a half may differ from its target.
 const TOLERANCE: f32 = 0.004;
-/// Starts of a split, each from another random direction.
+/// Starts of a split. Each begins with another random direction.
 const STARTS: usize = 4;
 /// Rounds of balanced 2-means in one start.
 const MEANS_ROUNDS: usize = 6;
-/// Passes of improvement in one start.
+/// Improvement passes in one start.
 const PASSES: usize = 12;
-/// Moves without a better state after which a pass ends.
+/// A pass ends after this many moves without a better state.
 const PATIENCE: usize = 150;
 
-/// Cells in their order, with the shard of each.
+/// The cells in their new order, with the shard of each.
 pub(super) struct Ordered {
-    /// Old numbers in new order.
+    /// The old number of each cell.
     pub(super) cells: Vec<u32>,
-    /// Shard of each cell in new order; ascends.
+    /// Shard of each cell in the new order; ascending.
     pub(super) shards: Vec<u16>,
 }
 
-/// The cells as nodes of a graph whose edges count shared neighbours.
+/// The cells as nodes of a graph. An edge counts the neighbours that two cells share.
 pub(super) struct CellGraph<'a> {
     /// `cells × dimension`.
     pub(super) centroids: &'a [f32],
     pub(super) dimension: usize,
-    /// Share of the stream expected in each cell, > 0.
+    /// Expected share of the stream in each cell, > 0.
     pub(super) loads: &'a [f32],
     /// Edges of each cell to the others.
     pub(super) edges: &'a Edges,
@@ -51,9 +52,9 @@ struct Group {
     shards: Range<u16>,
 }
 
-/// Orders all cells and deals `shards` shards to them.
+/// Orders all cells and assigns `shards` shards to them.
 ///
-/// Cost: O(log cells · starts · passes · (cells² + edges)), the square being one comparison.
+/// Cost: O(log cells · starts · passes · (cells² + edges)), where the square counts one comparison.
 pub(super) fn order(graph: &CellGraph, shards: u16, random: &mut SplitMix) -> Ordered {
     let all = (0..graph.loads.len() as u32).collect();
     let mut groups = vec![Group { cells: all, shards: 0..shards }];
@@ -62,7 +63,7 @@ pub(super) fn order(graph: &CellGraph, shards: u16, random: &mut SplitMix) -> Or
     }
     Ordered {
         cells: groups.iter().map(|group| group.cells[0]).collect(),
-        // Fewer cells than shards: a lone cell takes the middle one of its shards.
+        // With fewer cells than shards, a cell takes the middle one of its shards.
         shards: groups
             .iter()
             .map(|g| g.shards.start + (g.shards.end - 1 - g.shards.start) / 2)
@@ -71,7 +72,7 @@ pub(super) fn order(graph: &CellGraph, shards: u16, random: &mut SplitMix) -> Or
 }
 
 fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) -> Vec<Group> {
-    // Place of each cell's group in the present order, to turn halves towards their neighbours.
+    // Position of each cell's group in the present order, to find the neighbouring groups.
     let mut place = vec![0usize; graph.loads.len()];
     for (at, group) in groups.iter().enumerate() {
         group.cells.iter().for_each(|&cell| place[cell as usize] = at);
@@ -95,7 +96,8 @@ fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) ->
             cells.filter(|(_, &l)| l == is_left).map(|(&cell, _)| cell).collect()
         };
         let (mut left, mut right) = (side(true), side(false));
-        // Halves of unequal ratio are not turned: the larger one must keep the more shards.
+        // Halves of unequal ratio are not swapped, because the larger one must keep the larger
+        // number of shards.
         if ratio == 0.5
             && pull_right(graph, &place, at, &left) > pull_right(graph, &place, at, &right)
         {
@@ -109,7 +111,8 @@ fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) ->
     next
 }
 
-/// How much more `half` shares with the group after than with the group before its own.
+/// The neighbours that `half` shares with the next group, minus those it shares with the previous
+/// one.
 fn pull_right(graph: &CellGraph, place: &[usize], own: usize, half: &[u32]) -> f32 {
     let mut pull_right = 0.0;
     for &cell in half {
@@ -125,7 +128,7 @@ fn pull_right(graph: &CellGraph, place: &[usize], own: usize, half: &[u32]) -> f
     pull_right
 }
 
-/// One group being split; cells are numbered within the group.
+/// One group during its split. Its cells are numbered within the group.
 struct Split<'a> {
     graph: &'a CellGraph<'a>,
     cells: &'a [u32],
@@ -133,9 +136,10 @@ struct Split<'a> {
     edges: Vec<Vec<(u32, f32)>>,
     /// Load that the left half should have.
     target: f32,
-    /// By how much it may miss that in the end.
+    /// Largest difference from the target in the final state.
     slack: f32,
-    /// By how much it may miss that between two moves: there and back must be possible.
+    /// Largest difference from the target between two moves: enough to move any cell and move one
+    /// back.
     room: f32,
 }
 
@@ -165,10 +169,10 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// The split of the smallest cut among some starts: true for cells of the left half.
+    /// The split with the smallest cut among some starts; true for cells of the left half.
     fn best_of(&mut self, starts: usize, random: &mut SplitMix) -> Vec<bool> {
         let mut best: Option<(f32, Vec<bool>)> = None;
-        // A handful of cells has few splits: one start finds what there is.
+        // Few cells have few splits, and one start finds the best.
         let starts = if self.cells.len() <= 4 { 1 } else { starts };
         for _ in 0..starts {
             let mut left = self.start(random);
@@ -185,7 +189,7 @@ impl<'a> Split<'a> {
         best.map(|b| b.1).unwrap_or_default()
     }
 
-    /// Balanced 2-means of the centroids from a random direction.
+    /// Balanced 2-means of the centroids, from a random direction.
     fn start(&self, random: &mut SplitMix) -> Vec<bool> {
         let dimension = self.graph.dimension;
         let mut direction: Vec<f32> = (0..dimension).map(|_| random.normal()).collect();
@@ -213,7 +217,8 @@ impl<'a> Split<'a> {
         &self.graph.centroids[self.cells[at] as usize * dimension..][..dimension]
     }
 
-    /// Cells along a direction: left up to the target load, at least one cell on each side.
+    /// Divides the cells along a direction: the left half gets the target load, and each half at
+    /// least one cell.
     fn halve(&self, direction: &[f32]) -> Vec<bool> {
         let mut order: Vec<(f32, usize)> = (0..self.cells.len())
             .map(|at| (kernels::inner_product(self.centroid(at), direction), at))
@@ -243,7 +248,7 @@ impl<'a> Split<'a> {
         cut
     }
 
-    /// One pass of moves; says whether it left a smaller cut (or a better balance) behind.
+    /// Makes one pass of moves. Returns whether it made the cut smaller or repaired the balance.
     fn improve(&self, left: &mut [bool]) -> bool {
         let n = left.len();
         let mut gains = self.gains(left);
@@ -286,7 +291,7 @@ impl<'a> Split<'a> {
         best_moves > 0
     }
 
-    /// What moving each cell to the other side would take off the cut.
+    /// How much the cut shrinks if a cell moves to the other half, for each cell.
     fn gains(&self, left: &[bool]) -> Vec<f32> {
         let gain = |(at, edges): (usize, &Vec<(u32, f32)>)| -> f32 {
             let sign = |other: u32| if left[other as usize] == left[at] { -1.0 } else { 1.0 };

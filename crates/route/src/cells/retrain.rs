@@ -1,9 +1,10 @@
-//! Learning anew where neighbours are, from rows that live now.
+//! Retraining: learns from live rows where neighbours are now.
 //!
-//! The rows are a sample of the collection as it is, each with the code that it is stored under. A
-//! tenth of them are queries whose true neighbours are found; the others say, as in training, where
-//! the neighbours of queries in each cell are. A row counts for the cell that its *code* names, which
-//! is where a query has to look for it, also if its cell was split since and another subcell is nearer.
+//! The input is a sample of the rows that are stored now, each with its code. A tenth of the sample
+//! serves as queries whose true neighbours are found. The other rows tell where the neighbours of
+//! each cell's queries are, as in training. A row counts for the cell that its *code* names, even
+//! if that cell was split later and another subcell is nearer now. That is the cell where a query
+//! has to look for the row.
 
 use super::affinity::NeighborCounts;
 use super::calibrate::{calibrate_threshold, CalibrationData, NEIGHBORS};
@@ -17,50 +18,50 @@ use crate::random::seeded;
 use crate::space::Space;
 use vstream_vector::SplitMix;
 
-/// Purpose of the random numbers of one retraining.
+/// Purpose of the random numbers of a retraining.
 const PURPOSE: u64 = 0x6c65_7373;
 
-/// So many times the neighbours that the share of one retraining asks for are looked for: what they say is
-/// old when the next retraining begins.
+/// Calibration looks for this many times the neighbours that the size of the sample calls for,
+/// because the result must still be good enough when the next retraining begins.
 const NEIGHBORS_FACTOR: usize = 3;
 
-/// Some rows of a collection as it is, drawn evenly.
+/// An even sample of the stored rows of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveSample<'a> {
-    /// `rows × dimension` values, as records bring them or as an engine stores them.
+    /// `rows × dimension` values, as the records bring them or as an engine stores them.
     pub vectors: &'a [f32],
     /// The code that each row is stored under.
     pub codes: &'a [u64],
 }
 
-/// A sample of live rows, ready to be learned from.
+/// A checked sample of live rows and the cell of each.
 pub(crate) struct Retraining<'a> {
     held_out: Sample<'a>,
     kept: Sample<'a>,
     /// Codes of the kept rows.
     codes: Vec<u64>,
-    /// Cell of each kept row, were it placed now.
+    /// The cell in which each kept row would be placed now.
     pub(super) nearest: Vec<u32>,
     random: SplitMix,
 }
 
-/// What is to be found, and over how many partitions.
+/// The recall to reach, and the number of partitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) recall_target: f32,
     pub(crate) parallelism: u32,
 }
 
-/// Cells after a retraining.
+/// Cells after a retraining, before they are assigned to shards.
 pub(crate) struct RetrainedCells {
     pub(crate) cells: Cells,
-    /// Share of the load that is expected in each.
+    /// Expected share of the load of each cell.
     loads: Vec<f64>,
-    /// Rows that each holds: all of those of a cell that was split are in its first subcell.
+    /// Rows of each cell. All older rows of a split cell are in its first subcell.
     rows: Vec<f64>,
 }
 
-/// Forms of some rows.
+/// Row forms of some rows.
 pub(super) struct Forms {
     values: Vec<f32>,
     dimension: usize,
@@ -73,10 +74,10 @@ impl Forms {
 }
 
 impl<'a> Retraining<'a> {
-    /// Takes the rows in. Cost: O(rows · root cells · dimension).
+    /// Checks the sample and finds the cell of each row. Cost: O(rows · root cells · dimension).
     ///
-    /// Errors: `Invalid` unless there are at least two rows for each cell, all of them vectors that
-    /// may be stored, each with a code.
+    /// Errors: `Invalid` if there are fewer than two rows for each cell, if a row has no code, or
+    /// if a vector could not be stored.
     pub(crate) fn new(
         cells: &Cells,
         space: &'a Space,
@@ -123,19 +124,19 @@ impl<'a> Retraining<'a> {
         self.nearest = nearest.collect();
     }
 
-    /// The forms of some kept rows.
+    /// The row forms of some kept rows.
     pub(super) fn forms_of(&self, rows: &[u32]) -> Forms {
         let kept = self.kept.rows();
         let values = rows.iter().flat_map(|&row| kept.row(row)).copied().collect();
         Forms { values, dimension: kept.dimension }
     }
 
-    /// The cells, some of them split, with what the retraining and the retrainings before say of their
-    /// neighbours.
+    /// Splits cells that have grown too large and counts anew where neighbours are.
     ///
-    /// * `shard_of_code`: cuts the cells as they were.
-    /// * `rows`: rows of each cell as it was.
-    /// * `parallelism`: partitions of the job.
+    /// * `cells`: the cells of the present template.
+    /// * `shard_of_code`: the present assignment to shards.
+    /// * `rows`: rows of each present cell.
+    /// * `parallelism`: number of partitions of the job.
     ///
     /// Cost: O(rows of split root cells · (cells + candidates) · dimension), as step 2 of training.
     pub(crate) fn run(
@@ -166,9 +167,9 @@ impl<'a> Retraining<'a> {
         }
     }
 
-    /// What is known of where answers are. Of a root cell that was never split that is what training saw, by
-    /// more rows than there are in a retraining; of the subcells of others what is seen now, and half as much
-    /// what was known.
+    /// Counts where neighbours are. A root cell that was never split keeps the counts of its
+    /// training, which saw more rows than this sample has. The subcells of the others get new
+    /// counts, and half the former ones.
     fn counts(&self, cells: &Cells, old: &Cells) -> NeighborCounts {
         let (rows, queries) = (self.kept.rows(), self.kept.queries());
         let in_split_root: Vec<bool> = cells.in_split_root().collect();
@@ -185,7 +186,8 @@ impl<'a> Retraining<'a> {
         let fresh = NeighborCounts::new(&lists, &numbers, root_of);
         let was: Vec<usize> = cells.starts.iter().map(|&code| old.cell_of(code)).collect();
         let mut counts = fresh.merged_with(&old.neighbor_counts, &was, &in_split_root);
-        // Where nothing lives any more, answers are far away, and what was known of them is void.
+        // The neighbours of queries in an empty root cell are far away now, so its former counts
+        // are dropped.
         let mut held = vec![false; cells.root_count()];
         (0..self.nearest.len() as u32).for_each(|row| held[usize::from(root_of(row))] = true);
         for root in (0..cells.root_count()).filter(|&root| !held[root]) {
@@ -205,10 +207,10 @@ impl<'a> Retraining<'a> {
         neighbors::search_exact(self.kept.space, self.kept.rows(), centroid, count)
     }
 
-    /// Share of the rows that each cell is the nearest to: those of its root cell are known, and the
-    /// sample says which of its subcells they are near to.
+    /// Expected share of the load of each cell. The rows of a root cell are known, and the sample
+    /// tells how they divide over its subcells.
     fn loads(&self, cells: &Cells, old: &Cells, rows: &[f64]) -> Vec<f64> {
-        // Half a row for every cell: an empty one may still be hit.
+        // Adds half a row to every cell, since a query may be near an empty cell too.
         let mut near = vec![0.5f64; cells.len()];
         self.nearest.iter().for_each(|&cell| near[cell as usize] += 1.0);
         let mut loads = Vec::with_capacity(cells.len());
@@ -222,14 +224,13 @@ impl<'a> Retraining<'a> {
         loads.iter().map(|load| load / total).collect()
     }
 
-    /// The cells cut in this way, with the threshold for it at one parallelism: that of the job, which
-    /// learns anew if it is restored at another.
+    /// Assigns the cells to shards and calibrates the threshold at the parallelism of the job. A
+    /// job that is restored at another parallelism retrains.
+    ///
+    /// The sample holds only a share of all rows, and so only a share of a query's ten neighbours.
+    /// That share decides how many neighbours calibration looks for.
     ///
     /// Cost: O(held out · rows · dimension).
-    ///
-    /// The share of all rows that the retraining has says how many of a query's ten neighbours are in it, and
-    /// so how many are looked for.
-    ///
     pub(crate) fn calibrate(
         &self,
         retrained: &RetrainedCells,
@@ -256,7 +257,7 @@ impl<'a> Retraining<'a> {
 }
 
 impl Cells {
-    /// What there is of the cell that begins at `start`; 0 if none does.
+    /// The entry of `numbers` for the cell that begins at `start`; 0 if no cell does.
     pub(crate) fn value_at_start(&self, start: u64, numbers: &[f64]) -> f64 {
         self.starts.binary_search(&start).map_or(0.0, |cell| numbers[cell])
     }

@@ -1,12 +1,12 @@
-//! Splits of cells that have grown too large.
+//! Splits cells that have grown too large.
 //!
-//! 1. A cell is split if it has many times the rows of the mean cell, or too many to level partitions
-//!    by moving it, the sample has enough of them to tell where to cut, and its interval of codes can
-//!    be halved.
-//! 2. Balanced 2-means of the sample's rows that are nearest to it gives the two centroids.
-//! 3. The left subcell begins where the cell began, the right subcell in the middle of its interval. Rows
-//!    that were there before keep their code, which is that of the left subcell from now on; so they
-//!    stay where they are, and only what knows of the right subcell looks for new rows there.
+//! 1. A cell is split if it has many times the rows of the mean cell, or too many to balance
+//!    partitions by moving it. The sample must have enough of its rows to show where to cut, and
+//!    its interval of codes must be long enough to be halved.
+//! 2. Balanced 2-means of the sample's rows in the cell gives the two centroids.
+//! 3. The left subcell begins where the cell began, the right one in the middle of its interval.
+//!    Older rows keep their code, which now names the left subcell. So they stay where they are,
+//!    and only new rows enter the right subcell.
 
 use super::retrain::Retraining;
 use super::tree::cluster;
@@ -14,20 +14,21 @@ use super::{Cells, Children};
 use crate::settings::{CELLS_MAX, ROWS_PER_CELL};
 use vstream_vector::SplitMix;
 
-/// A cell is split if it has this many times the rows of the mean cell.
+/// Split a cell if it has this many times the rows of the mean cell.
 const TIMES_MEAN: usize = 4;
-/// A cell is split if it has more than one in so many of the rows of a partition.
+/// Split a cell if it has more than one in this many of the rows of a partition.
 const PARTITION_FRACTION: usize = 8;
-/// Rows of the sample that it takes to split a cell.
+/// Rows of the sample that a split needs.
 const ROWS_MIN: usize = 4 * ROWS_PER_CELL;
-/// Codes that a cell has at least: a load is counted for so many codes together.
+/// Least number of codes in a cell. Loads are counted for this many codes together.
 const CODES_MIN: u64 = 1 << (64 - CELLS_MAX.trailing_zeros());
 
 impl Cells {
-    /// The same cells, those that hold many of the retraining's rows split in two; weights, affinity and
-    /// answers still speak of the old ones and must be learned anew. `None` if no cell is split.
+    /// Splits the cells that hold many rows of the sample in two. `None` if no cell is split. The
+    /// weights, affinity and counts of the result are those of the old cells; the caller must
+    /// compute them anew.
     ///
-    /// * `parallelism`: partitions of the job, at least 1.
+    /// * `parallelism`: number of partitions of the job, at least 1.
     pub(super) fn split(
         &self,
         retraining: &Retraining,
@@ -57,7 +58,7 @@ impl Cells {
         }))
     }
 
-    /// Where the right half of a cell's interval begins, if it can be halved.
+    /// First code of the right half of a cell's interval; `None` if the interval is too short.
     fn middle(&self, cell: usize) -> Option<u64> {
         let start = self.starts[cell];
         // The last interval ends at 2^64.
@@ -66,7 +67,7 @@ impl Cells {
         (half >= CODES_MIN).then(|| start + half)
     }
 
-    /// Splits the `chosen` cells, ascending; `centroids` gives the two of each.
+    /// Splits the `chosen` cells, ascending. `centroids` returns the two centroids of each.
     fn divided(&self, chosen: &[usize], mut centroids: impl FnMut(usize) -> Vec<f32>) -> Cells {
         let mut chosen = chosen.iter().copied().peekable();
         let (mut starts, mut subcells) = (Vec::new(), Vec::new());

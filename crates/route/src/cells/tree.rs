@@ -1,10 +1,11 @@
-//! Step 1: a balanced tree of the sample; the means of its leaves are the cells.
+//! Step 1: divides the sample by a balanced tree. The means of its leaves are the centroids.
 //!
-//! 1. Split the rows by the median of their projection on the principal direction.
-//! 2. Balanced 2-means: project on the line through the two means, split at the median; repeat.
-//! 3. Recurse; a side gets as many leaves as its share of the rows.
-//! 4. Let the means settle by a few rounds of Lloyd over all leaves. Sizes drift a little, and
-//!    the cells fit the data better.
+//! 1. Split the rows at the median of their projection on the principal direction.
+//! 2. Improve the split by balanced 2-means: project the rows on the line through the two means and
+//!    split at the median, some rounds.
+//! 3. Recurse. Each side gets leaves in proportion to its rows.
+//! 4. Refine the means by a few rounds of Lloyd's algorithm over all leaves. The sizes become
+//!    slightly unequal, and the cells fit the data better.
 
 use super::nearest::measure;
 use vstream_vector::{kernels, SplitMix};
@@ -13,7 +14,7 @@ use vstream_vector::{kernels, SplitMix};
 const POWER_ROUNDS: usize = 12;
 /// Rounds of balanced 2-means in one split.
 const SPLIT_ROUNDS: usize = 8;
-/// Rounds of Lloyd over all leaves.
+/// Rounds of Lloyd's algorithm over all leaves.
 const LLOYD_ROUNDS: usize = 3;
 
 /// A view of `n × dimension` values.
@@ -33,7 +34,7 @@ impl<'a> Rows<'a> {
         &self.values[index as usize * self.dimension..][..self.dimension]
     }
 
-    /// Mean of some rows, summed in double precision so that it is finite if they are.
+    /// Mean of some rows. It is summed in double precision, so it is finite if the rows are.
     fn mean(&self, indices: &[u32]) -> Vec<f32> {
         let mut sum = vec![0.0f64; self.dimension];
         for &index in indices {
@@ -43,9 +44,10 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Centroids of `cells` cells of `rows`, row-major, and the cell of each row. `cells ≤ rows`.
+/// Computes the centroids of `cells` cells of `rows`, row-major, and the cell of each row. `cells ≤
+/// rows`.
 ///
-/// Cost: O(rows · dimension · (log cells + cells)); nearly all of it is Lloyd.
+/// Cost: O(rows · dimension · (log cells + cells)), nearly all of it in Lloyd's algorithm.
 pub(super) fn cluster(rows: Rows, cells: usize, random: &mut SplitMix) -> (Vec<f32>, Vec<u32>) {
     let mut centroids = Vec::with_capacity(cells * rows.dimension);
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
@@ -58,7 +60,7 @@ pub(super) fn cluster(rows: Rows, cells: usize, random: &mut SplitMix) -> (Vec<f
     (centroids, cell_of)
 }
 
-/// Appends the means of `leaves` leaves of the rows in `indices`.
+/// Appends the means of `leaves` leaves of the rows `indices`.
 fn split(
     rows: Rows,
     indices: &mut [u32],
@@ -89,7 +91,8 @@ fn split(
     split(rows, right, leaves - left_leaves, random, out);
 }
 
-/// Puts the `left_rows` rows that lie lowest along `direction` first; ties by number.
+/// Moves the `left_rows` rows that lie lowest along `direction` to the front. Ties go by row
+/// number.
 fn partition(rows: Rows, indices: &mut [u32], left_rows: usize, direction: &[f32]) {
     let mut keys: Vec<(f32, u32)> = indices
         .iter()
@@ -130,7 +133,7 @@ fn assign(rows: Rows, centroids: &[f32]) -> Vec<u32> {
     (0..rows.len() as u32).map(&mut nearest).collect()
 }
 
-/// Moves each centroid to the mean of its rows; one without rows stays.
+/// Moves each centroid to the mean of its rows. A centroid without rows stays.
 fn update_centroids(rows: Rows, cell_of: &[u32], centroids: &mut [f32]) {
     let dimension = rows.dimension;
     let mut sums = vec![0.0f64; centroids.len()];

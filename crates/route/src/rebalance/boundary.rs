@@ -1,10 +1,11 @@
-//! Policy `boundary`: partitions in the order of the line, their right boundaries moved.
+//! Policy `boundary`: keeps the order of the partitions on the line and shifts their right
+//! boundaries.
 
 use super::layout::Layout;
 use super::plan::Rebalance;
 
-/// Moves each right boundary to where every partition has the mean, or as far towards it as may be
-/// moved at once. A cell goes to the nearest shard of its new partition.
+/// Shifts each right boundary towards the position that gives every partition the mean load, as far
+/// as `moved_max` allows. A cell goes to the nearest shard of its new partition.
 pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
     let target = target_ends(before);
     let ascending = |cell: &usize| before.partition(cell - 1) <= before.partition(*cell);
@@ -13,11 +14,13 @@ pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
         .map(|p| (0..before.loads.len()).filter(|&cell| before.partition(cell) <= p).count())
         .collect();
     let mut best = before.clone();
-    // Halves of the way, until what moves is little enough; from any other order there is no way.
-    let mut part = 1.0;
+    // Halves the way until the moved load is within the limit. Without an order to start from, the
+    // boundaries go to their targets at once.
+    let mut fraction = 1.0;
     for _ in 0..8 {
-        let towards =
-            |(&old, &target): (&usize, &usize)| old as f64 + (target as f64 - old as f64) * part;
+        let towards = |(&old, &target): (&usize, &usize)| {
+            old as f64 + (target as f64 - old as f64) * fraction
+        };
         let ends: Vec<usize> = match in_order {
             true => old.iter().zip(&target).map(|ends| towards(ends).round() as usize).collect(),
             false => target.clone(),
@@ -26,17 +29,18 @@ pub(super) fn shift<'a>(before: &Layout<'a>, limits: &Rebalance) -> Layout<'a> {
         if !in_order || best.moved_since(before) <= limits.moved_max {
             return best;
         }
-        part /= 2.0;
+        fraction /= 2.0;
     }
     best
 }
 
-/// For each partition the number of cells up to its right boundary, if each had the mean.
+/// For each partition, the number of cells up to its right boundary if every partition had the mean
+/// load.
 fn target_ends(layout: &Layout) -> Vec<usize> {
     let mean = layout.mean();
     let (mut sum, mut ends) = (0.0, Vec::with_capacity(layout.partitions.len()));
     for (cell, load) in layout.loads.iter().enumerate() {
-        // A cell belongs to the partition that its middle falls into.
+        // A cell belongs to the partition that holds the middle of its load.
         while ends.len() + 1 < layout.partitions.len()
             && sum + load / 2.0 >= mean * (ends.len() + 1) as f64
         {

@@ -1,4 +1,4 @@
-//! Cells that are split and learned anew while a stream drifts.
+//! Cells that are split and retrained while a stream drifts.
 
 use super::{cells, clustered, settings, templates, METRICS};
 use crate::template::Encoder;
@@ -11,7 +11,7 @@ const CELLS: usize = 8;
 const SHARDS: u16 = 32;
 const PARALLELISM: u32 = 4;
 
-/// Rows as a job stores them: each under the code of the template of its time.
+/// Rows as a job stores them: each with the code that the template of its time gave it.
 struct Stored {
     vectors: Vec<f32>,
     codes: Vec<u64>,
@@ -71,7 +71,7 @@ fn first(metric: Metric, seed: u64) -> (Template, Stored) {
     (template, stored)
 }
 
-/// Rows of one narrow cluster, as a stream brings them that drifts there.
+/// Rows of one narrow cluster, to which the stream drifts.
 fn narrow(rows: usize, at: &[f32], random: &mut SplitMix) -> Vec<f32> {
     (0..rows)
         .flat_map(|_| at.iter().map(|x| x + 0.4 * random.normal()).collect::<Vec<_>>())
@@ -143,7 +143,7 @@ fn a_drift_into_one_cell_is_spread_and_its_neighbours_are_found() {
             still = loads.iter().copied().fold(0.0, f64::max) / loads.iter().sum::<f64>();
             template = stored.retrain(&template, round);
         }
-        // One root cell has most of the rows: as one cell it would overfill any partition.
+        // One root cell has most of the rows. As a single cell it would overfill any partition.
         assert!(template.cells() > CELLS + 3, "{metric}: {} cells", template.cells());
         assert!(still < 0.35, "{metric}: a cell has {still} of all rows");
         assert!(stored.uneven(&template) < 1.35, "{metric}: {}", stored.uneven(&template));

@@ -1,4 +1,4 @@
-//! Tests of templates of every kind, on small made data.
+//! Tests of templates of every kind, on small generated data.
 
 mod damage;
 mod encoders;
@@ -13,14 +13,14 @@ const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 /// `rows` vectors around `clusters` centres, seeded.
 ///
-/// Centres come from seed 1 whatever the seed is, so that two calls draw from one distribution.
+/// The centres come from seed 1 for every `seed`, so that two calls draw from one distribution.
 fn clustered(rows: usize, dimension: usize, clusters: usize, seed: u64) -> Vec<f32> {
     let mut random = SplitMix(1);
     let centres: Vec<f32> = (0..clusters * dimension).map(|_| random.normal() * 2.0).collect();
     let mut random = SplitMix(seed);
     let mut out = Vec::with_capacity(rows * dimension);
     for _ in 0..rows {
-        // Squared, so that some clusters are much larger than others.
+        // The product makes some clusters much larger than others.
         let pick = random.unit() * random.unit() * clusters as f32;
         let centre = &centres[pick as usize * dimension..][..dimension];
         out.extend(centre.iter().map(|x| x + random.normal()));
@@ -62,7 +62,7 @@ fn templates() -> Vec<(String, Template)> {
     all
 }
 
-/// The template after many rows like the first one.
+/// The template after many rows near the first one.
 fn split(template: &Template, sample: &[f32]) -> Template {
     let mut random = SplitMix(4);
     let mut vectors = sample.to_vec();

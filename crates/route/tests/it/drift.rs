@@ -1,14 +1,14 @@
-//! What drift does to routing, and what learning anew mends, without a job around it. Ignored unless
-//! asked for, because it needs files:
+//! The effect of drift on routing, and of retraining, without a job. Ignored by default, because it
+//! needs files:
 //!
 //! ```text
 //! VSTREAM_ROUTE_DRIFT=drift.fbin VSTREAM_ROUTE_QUERIES=query.fbin \
-//!     cargo test --release -p vstream-route --test it drift -- --ignored --nocapture
+//! cargo test --release -p vstream-route --test it drift -- --ignored --nocapture
 //! ```
 //!
-//! The first file is what `make data/drift` makes: 30,000 rows at random, then cluster by cluster. A
-//! second of the stream is 1,800 inserts and 600 deletes of any rows. Rows move at once; so what is
-//! lost here is lost to knowledge, not to hand-overs.
+//! `make data/drift` makes the first file: 30,000 rows at random, then rows cluster by cluster. A
+//! second of the stream has 1,800 inserts and 600 deletes of random rows. Rows move at once, so
+//! every miss is due to the template and none to a hand-over.
 
 use super::quality::{read_fbin, NEIGHBORS};
 use std::collections::HashSet;
@@ -28,12 +28,12 @@ const DELETES: usize = 600;
 const QUERIES: usize = 200;
 const SHARDS: u16 = 128;
 const PARALLELISM: u32 = 4;
-/// Live rows that are learned from.
+/// Live rows in the sample of a retraining.
 const LIVE: usize = 8_192;
 /// Seconds between two retrainings.
 const RETRAIN_SECONDS: usize = 4;
 
-/// What is done about the drift.
+/// How the template follows the drift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Policy {
     Nothing,
@@ -44,11 +44,11 @@ enum Policy {
 /// A second of the stream.
 struct Second {
     deletes: Vec<u32>,
-    /// Rows that are the neighbours of each query at its end.
+    /// The neighbours of each query at the end of the second.
     truth: Vec<u32>,
 }
 
-/// The stream, the same whatever is done about it.
+/// The stream, which is the same for every policy.
 struct Stream {
     dimension: usize,
     values: Vec<f32>,
@@ -96,11 +96,11 @@ impl Stream {
     }
 }
 
-/// What is stored of the stream, and under which codes.
+/// The stored rows of the stream and their codes.
 struct Rows<'a> {
     stream: &'a Stream,
     live: Vec<u32>,
-    /// By row.
+    /// Code of each row.
     codes: Vec<u64>,
 }
 
@@ -122,7 +122,7 @@ impl Rows<'_> {
         partition_of_shard(template.shard_of(self.codes[row as usize]), SHARDS, PARALLELISM)
     }
 
-    /// Largest number of rows in a partition over the mean.
+    /// Largest number of rows in a partition, divided by the mean.
     fn uneven(&self, template: &Template) -> f64 {
         let mut held = [0usize; PARALLELISM as usize];
         self.live.iter().for_each(|&row| held[self.partition(template, row) as usize] += 1);
@@ -130,7 +130,8 @@ impl Rows<'_> {
         largest as f64 * f64::from(PARALLELISM) / self.live.len() as f64
     }
 
-    /// Share of the neighbours of some queries in the visited partitions, and how many these are.
+    /// Share of the neighbours that the visited partitions hold, and the mean number of these
+    /// partitions.
     fn found(&self, template: &Template, second: usize) -> (f64, f64) {
         let (mut found, mut visited, mut out) = (0, 0, Vec::new());
         let truth = self.stream.seconds[second].truth.chunks_exact(NEIGHBORS);
