@@ -1,14 +1,14 @@
-//! Blocks: bytes with a checksum that is bound to where they belong.
+//! Blocks: bytes with a checksum that is bound to their address.
 //!
 //! ```text
 //! block   payload | u64 checksum
 //! ```
 //!
 //! The checksum is XXH3-64 of the payload, seeded with XXH3-64 of (file u64, number u64, version
-//! u32, length of the payload u64), all little-endian. So a block that was changed, cut, swapped
-//! with another of its file, or came from another file or format fails. It guards against
-//! accidents, not against an attacker who can compute it too: what a payload says is checked again
-//! by whoever reads it.
+//! u32, length of the payload u64), all little-endian. So verification fails for a block that was
+//! changed, cut, swapped with another block of its file, or taken from another file or format. The
+//! checksum protects against accidents. It does not protect against an attacker, who can compute it
+//! too, so every decoder checks the payload again.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::store::{Range, ReadAt};
 
-/// Bytes that a block is longer than its payload.
+/// A block is longer than its payload by this many bytes.
 pub const CHECKSUM_BYTES: usize = 8;
 
-/// Where a block belongs.
+/// The identity of a block: its file, its number and the format's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockAddress {
-    /// Identity of the file: drawn when it is written, stored in its header, never used again.
+    /// Identity of the file. It is drawn when the file is written and stored in its header. No
+    /// other file has it.
     pub file: u64,
     /// Number of the block in the file.
     pub number: u64,
@@ -35,7 +36,7 @@ pub struct BlockAddress {
     pub version: u32,
 }
 
-/// The checksum of `payload` at `address`.
+/// The checksum of `payload` as the block at `address`.
 pub fn checksum(address: BlockAddress, payload: &[u8]) -> u64 {
     let mut identity = [0u8; 28];
     identity[..8].copy_from_slice(&address.file.to_le_bytes());
@@ -45,13 +46,14 @@ pub fn checksum(address: BlockAddress, payload: &[u8]) -> u64 {
     xxh3_64_with_seed(payload, xxh3_64(&identity))
 }
 
-/// Makes a payload a block.
+/// Turns a payload into a block: appends the checksum.
 pub fn seal(address: BlockAddress, payload: &mut Vec<u8>) {
     let checksum = checksum(address, payload);
     payload.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// The payload of the block `bytes`, which `file` holds at `offset`. Errors: `Corrupt`.
+/// Verifies the block `bytes`, which `file` holds at `offset`, and returns its payload. Errors:
+/// `Corrupt`.
 pub fn unseal<'a>(
     address: BlockAddress,
     bytes: &'a [u8],
@@ -68,23 +70,23 @@ pub fn unseal<'a>(
     Ok(payload)
 }
 
-/// Where a block lies in its file.
+/// The number of a block, and its offset and length in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockHandle {
     /// Number of the block.
     pub number: u64,
-    /// First byte.
+    /// Offset of the block in its file.
     pub offset: u64,
-    /// Length with its checksum.
+    /// Length of the block with its checksum.
     pub bytes: usize,
 }
 
-/// Bytes between two blocks that are read with them rather than around them: a page of the disk.
+/// Largest gap between two blocks that one read covers: a page of the disk.
 const GAP_MAX: u64 = 4096;
-/// Bytes that blocks are read together up to.
+/// Largest number of bytes that one read covers.
 const TOGETHER_MAX: usize = 1 << 18;
 
-/// A verified block, in memory of its own length. Dereferences to its payload.
+/// A verified block, in memory of its own length. It dereferences to its payload.
 #[derive(Debug)]
 pub struct Block(Box<[u8]>);
 
@@ -96,7 +98,7 @@ impl Deref for Block {
     }
 }
 
-/// Reads blocks of one file, verifies them, and keeps them in a cache that it may share.
+/// Reads the blocks of one file, verifies them and keeps them in a cache, which readers may share.
 #[derive(Clone)]
 pub struct BlockReader {
     file: Arc<dyn ReadAt>,
@@ -106,7 +108,7 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    /// A reader of `file`, whose header says `identity` and `version`.
+    /// A reader of `file`, whose header holds `identity` and `version`.
     pub fn new(
         file: Arc<dyn ReadAt>,
         identity: u64,
@@ -116,21 +118,21 @@ impl BlockReader {
         BlockReader { file, identity, version, cache }
     }
 
-    /// The file that it reads.
+    /// The file of this reader.
     pub fn file(&self) -> &Arc<dyn ReadAt> {
         &self.file
     }
 
-    /// One block. Errors: `Corrupt`, `Io`.
+    /// Reads one block. Errors: `Corrupt`, `Io`.
     pub fn read(&self, handle: BlockHandle) -> Result<Arc<Block>, Error> {
         let mut blocks = self.read_many(&[handle])?;
         Ok(blocks.pop().expect("a block per handle"))
     }
 
-    /// Blocks in the order of `handles`; those that are not in the cache are read at the same
-    /// time, and with one read where they follow one another, nearly.
+    /// Reads blocks and returns them in the order of `handles`. Blocks that are not cached are read
+    /// at the same time, and blocks that nearly follow one another with a single read.
     ///
-    /// Errors: `Corrupt`, `Io`; the first one stands for all.
+    /// Errors: `Corrupt`, `Io`; the first error is returned.
     pub fn read_many(&self, handles: &[BlockHandle]) -> Result<Vec<Arc<Block>>, Error> {
         let mut request = self.request(handles);
         let read = self.file.read_many(&request.ranges())?;
@@ -138,7 +140,7 @@ impl BlockReader {
         Ok(request.blocks())
     }
 
-    /// What the cache holds of `handles`, and what is to be read.
+    /// Looks blocks up in the cache and plans the reads of the others.
     fn request<'a>(&self, handles: &'a [BlockHandle]) -> BlockRequest<'a> {
         let key = |handle: &BlockHandle| CacheKey { file: self.identity, block: handle.number };
         let cached = |handle| self.cache.as_ref().and_then(|cache| cache.get(key(handle)));
@@ -169,7 +171,7 @@ impl BlockReader {
     }
 }
 
-/// Blocks of one file that are wanted: those that the cache held, and runs of the others.
+/// The blocks of one request to a file: the cached ones, and the reads of the others.
 struct BlockRequest<'a> {
     handles: &'a [BlockHandle],
     blocks: Vec<Option<Arc<Block>>>,
@@ -181,7 +183,7 @@ impl BlockRequest<'_> {
         self.runs.iter().map(|(range, _)| *range).collect()
     }
 
-    /// Verifies and takes what was read of the runs.
+    /// Verifies the blocks that were read, and caches them.
     fn take(&mut self, reader: &BlockReader, read: &[Buffer]) -> Result<(), Error> {
         for ((range, members), bytes) in self.runs.iter().zip(read) {
             for &index in members {
@@ -204,8 +206,8 @@ impl BlockRequest<'_> {
     }
 }
 
-/// Blocks of several files, as [`BlockReader::read_many`] for each, with the reads of all under way
-/// at the same time. Errors: as there.
+/// Reads blocks of several files, with the reads of all files in flight at the same time. Results
+/// and errors of each file are those of [`BlockReader::read_many`].
 pub fn read_together(
     wanted: &[(&BlockReader, &[BlockHandle])],
 ) -> Result<Vec<Vec<Arc<Block>>>, Error> {
@@ -236,7 +238,7 @@ pub fn read_together(
     Ok(requests.into_iter().map(BlockRequest::blocks).collect())
 }
 
-/// Ranges of several files, in the order given; under way at the same time if a read may wait.
+/// Reads ranges of several files, in the given order, and at the same time if a read may wait.
 fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
     if !all.iter().any(|(file, _)| file.waits()) {
         return all.iter().map(|(file, range)| file.read(*range)).collect();
@@ -245,7 +247,8 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
     Pool::shared().run(count, move |at| all[at].0.read(all[at].1)).into_iter().collect()
 }
 
-/// The range that also holds a block behind it, if that is near enough.
+/// Extends a range to the block that follows it. `None` if the block is too far away or the range
+/// becomes too long.
 fn join(range: Range, next: BlockHandle) -> Option<Range> {
     let gap = next.offset.checked_sub(range.offset + range.bytes as u64)?;
     let bytes = (next.offset - range.offset) as usize + next.bytes;

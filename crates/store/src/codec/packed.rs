@@ -1,4 +1,5 @@
-//! Words as bit fields of a fixed width, less the smallest: of the block, or of each dimension.
+//! Packs words as bit fields of a fixed width after subtracting the smallest word, either of the
+//! block or of each dimension.
 //!
 //! ```text
 //! u8 0 | u32 least | u8 width                                  every word: width bits
@@ -14,9 +15,9 @@ use super::CodecError;
 
 const UNIFORM: u8 = 0;
 const PER_DIMENSION: u8 = 1;
-/// Bits that hold a width from 0 to 32.
+/// Bits of a field that holds a width from 0 to 32.
 const WIDTH_BITS: u32 = 6;
-/// Layout, least word and a width.
+/// Bytes of layout, least word and width.
 const BODY_HEAD: usize = 1 + 4 + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ fn fields(words: &[u32], dimension: usize) -> Vec<Field> {
     extremes.into_iter().map(field).collect()
 }
 
-/// Appends the words of whole rows, in the shorter of the two layouts; false, and nothing appended,
-/// if they take `limit` bytes or more.
+/// Appends the words of whole rows in the shorter of the two layouts. If they would take `limit`
+/// bytes or more, it returns false and appends nothing.
 pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Vec<u8>) -> bool {
     let rows = words.len() / dimension;
     let (least, most) =
@@ -84,10 +85,10 @@ pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Ve
     true
 }
 
-/// A packed body, checked.
+/// A packed body whose lengths are checked.
 pub(super) struct Packed<'a> {
     least: u32,
-    /// Fields of a row, if they differ.
+    /// The field of each dimension, if they differ.
     fields: Vec<Field>,
     width: u32,
     row_bits: usize,
@@ -95,7 +96,7 @@ pub(super) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// * `bits`: no word is wider.
+    /// * `bits`: largest number of bits that a word may use.
     pub(super) fn read(
         mut input: ByteReader<'a>,
         rows: usize,
@@ -131,14 +132,14 @@ impl<'a> Packed<'a> {
         Ok(packed)
     }
 
-    /// The words of a row, to be taken one after another.
+    /// An iterator over the words of a row.
     pub(super) fn row<'b>(&'b self, row: usize) -> PackedRow<'b> {
         let reader = BitReader::new(self.stream, row * self.row_bits);
         PackedRow { packed: self, reader, at: 0 }
     }
 }
 
-/// The words of one row; endless, for a zip with what they become.
+/// The words of one row. The iterator never ends; its user stops after one row.
 pub(super) struct PackedRow<'a> {
     packed: &'a Packed<'a>,
     reader: BitReader<'a>,

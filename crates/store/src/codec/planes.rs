@@ -1,31 +1,33 @@
-//! Byte planes: all lowest bytes of the words, then all second bytes, ...; each plane entropy-coded
-//! by zstd where that is shorter, as it is otherwise.
+//! Byte planes: the lowest bytes of all words, then the second bytes, and so on. zstd compresses
+//! each plane unless that makes it longer.
 //!
 //! ```text
 //! per plane, lowest byte first: u32 length of its bytes; the plane is as it is if that is the number of words
 //! then the planes' bytes one after another
 //! ```
 //!
-//! A plane ends with the highest byte that is not zero everywhere; the number of planes is the first byte.
+//! The highest plane is the last one with a byte that is not zero. The first byte of the body is
+//! the number of planes.
 
 use vstream_vector::cursor::ByteReader;
 
 use super::CodecError;
 
-/// Between speed and size: on planes of a few thousand bytes higher levels gain nothing measurable.
+/// A compromise of speed and size: on planes of a few thousand bytes higher levels gain nothing
+/// measurable.
 const LEVEL: i32 = 1;
-/// Exponents repeat by chance, and coding a short chance match costs more than coding its bytes:
-/// only long ones are looked for.
+/// Shortest match that zstd looks for. Exponents repeat by chance, and coding a short chance match
+/// costs more than coding its bytes.
 const MATCH_MIN: u32 = 7;
 
-/// Compression state that is reused from block to block.
+/// Compression state that all blocks share.
 pub(super) struct Planes {
     compressor: zstd::bulk::Compressor<'static>,
     plane: Vec<u8>,
     coded: Vec<u8>,
 }
 
-/// Decompression state that is reused from block to block.
+/// Decompression state that all blocks share.
 pub(super) struct PlaneReader {
     decompressor: zstd::bulk::Decompressor<'static>,
     plane: Vec<u8>,
@@ -69,9 +71,9 @@ impl PlaneReader {
         PlaneReader { decompressor, plane: Vec::new() }
     }
 
-    /// Fills `words` with what [`Planes::encode`] was given.
+    /// Decodes what [`Planes::encode`] appended into `words`.
     ///
-    /// * `bits`: no word is wider.
+    /// * `bits`: largest number of bits that a word may use.
     pub(super) fn decode(
         &mut self,
         mut input: ByteReader<'_>,

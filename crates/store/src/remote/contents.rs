@@ -1,4 +1,4 @@
-//! Pushed snapshots: the files of a directory as immutable objects, and lists that name them.
+//! Pushed snapshots: files as immutable objects, and lists that name the files of each snapshot.
 //!
 //! ```text
 //! CHECKSUM.NAME        the bytes of file NAME; CHECKSUM is XXH3-128 of them, 32 hex digits
@@ -7,10 +7,10 @@
 //!                      footer 8 B: u64 XXH3-64 of all before
 //! ```
 //!
-//! 1. Files are sent under names that say what is in them: one that an earlier snapshot sent is not
-//!    sent again, and none is ever replaced.
-//! 2. The list is put last, under the next number, if nobody else took it: that is the commit
-//!    point. Before it there is nothing, after it the snapshot is whole.
+//! 1. The name of an object contains the checksum of its content. A file that an earlier snapshot
+//!    sent is not sent again, and no object is ever replaced.
+//! 2. The list is written last, under the next free number. This is the commit point: before it the
+//!    snapshot does not exist, and after it the snapshot is complete.
 
 use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
@@ -26,11 +26,11 @@ const FORMAT: u32 = 1;
 const HEADER: usize = 24;
 const ENTRY: usize = 26;
 const LIST: &str = "SNAPSHOT-";
-/// Names of files may be so long: their objects' names are 33 longer.
+/// Longest name of a file, in bytes. The name of its object is 33 bytes longer.
 const NAME_BYTES_MAX: usize = 95;
 const FILES_MAX: usize = 1 << 20;
 const LIST_BYTES_MAX: u64 = 1 << 28;
-/// Pushes at the same time that may take the number before us.
+/// Number of simultaneous pushes that may take the next number before a push gives up.
 const RIVALS_MAX: usize = 1000;
 
 /// A file of a pushed snapshot.
@@ -45,13 +45,13 @@ pub struct PushedFile {
 }
 
 impl PushedFile {
-    /// The name of the object that holds it.
+    /// The name of the object with its content.
     pub fn object(&self) -> String {
         format!("{:032x}.{}", self.checksum, self.name)
     }
 
-    /// Opens the object in `store`. Errors: `Corrupt` if it is gone or of another length, those of
-    /// the store.
+    /// Opens the object in `store`. Errors: `Corrupt` if it is missing or has another length, and
+    /// those of the store.
     pub(super) fn open(&self, store: &dyn Store) -> Result<std::sync::Arc<dyn ReadAt>, Error> {
         let object = self.object();
         let file = store.open(&object, Access::Cached).map_err(|error| match error.kind() {
@@ -67,14 +67,14 @@ impl PushedFile {
         Ok(file)
     }
 
-    /// Reads the object whole. Errors: `Corrupt` if a byte of it is not what was pushed, those of
-    /// the store.
+    /// Reads the whole object and compares its checksum. Errors: `Corrupt` if its content differs
+    /// from the pushed one, and those of the store.
     pub fn verify(&self, store: &dyn Store) -> Result<(), Error> {
         let file = self.open(store)?;
         self.check(file.name(), checksum_of(&*file)?)
     }
 
-    /// Reads an entry of a list: nothing if the input ends in it or the name is not UTF-8.
+    /// Reads an entry of a list. `None` if the input ends within it or the name is not UTF-8.
     fn decode(input: &mut ByteReader) -> Option<PushedFile> {
         let length = usize::from(input.u16().ok()?);
         let name = std::str::from_utf8(input.bytes(length).ok()?).ok()?.to_owned();
@@ -89,23 +89,23 @@ impl PushedFile {
     }
 }
 
-/// A pushed snapshot: which files it is made of.
+/// The list of a pushed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Counts the snapshots of a place.
+    /// Number of the snapshot; each push to a store has a higher one.
     pub number: u64,
-    /// Its files, by name.
+    /// Its files, sorted by name.
     pub files: Vec<PushedFile>,
 }
 
-/// What a push did.
+/// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pushed {
-    /// What the snapshot is made of.
+    /// The list of the new snapshot.
     pub contents: Contents,
-    /// Files that were not there yet.
+    /// Number of files that the store did not have yet.
     pub sent_files: usize,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub sent_bytes: u64,
 }
 
@@ -113,10 +113,10 @@ fn list_name(number: u64) -> String {
     format!("{LIST}{number:010}")
 }
 
-/// Sends the files `names` of `from` to `to` and makes them its newest snapshot.
+/// Sends the files `names` of `from` to `to` and makes them the newest snapshot there.
 ///
-/// Cost: the files are read twice, those that `to` does not have. Errors: `Invalid` names, `Corrupt`
-/// if a file changed meanwhile, those of the stores. There is no new snapshot then.
+/// Cost: each file that `to` does not have is read twice. Errors: `Invalid` names, `Corrupt` if a
+/// file changes during the push, and those of the stores. After an error there is no new snapshot.
 pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed, Error> {
     let existing = to.list("")?;
     let mut pushed = Pushed {
@@ -175,7 +175,7 @@ fn send(file: &dyn ReadAt, entry: &PushedFile, to: &dyn Store) -> Result<(), Err
     }
     entry.check(file.name(), hash.digest128())?;
     match out.finish() {
-        // Its name says that it holds the same bytes.
+        // The name contains the checksum, so the existing object has the same bytes.
         Err(error) if error.kind() == ErrorKind::Exists => Ok(()),
         done => done.map(|_| ()),
     }
@@ -195,9 +195,9 @@ pub fn numbers(store: &dyn Store) -> Result<Vec<u64>, Error> {
 }
 
 impl Contents {
-    /// Reads the list of a snapshot, or of the newest one.
+    /// Reads the list of snapshot `number`, or of the newest one.
     ///
-    /// Errors: `NotFound` if there is none, `Corrupt`, `Unsupported`, those of the store.
+    /// Errors: `NotFound` if there is none, `Corrupt`, `Unsupported`, and those of the store.
     pub fn read(store: &dyn Store, number: Option<u64>) -> Result<Contents, Error> {
         let number = match number {
             Some(number) => number,
@@ -238,8 +238,8 @@ impl Contents {
         out
     }
 
-    /// Reads the bytes of a list, which `file` holds, and trusts none of them: names lead nowhere
-    /// but to files of a store, counts are held against the length before memory is taken.
+    /// Decodes a list that `file` holds. The bytes may be damaged: the decoder accepts only names
+    /// that stores accept, and it compares counts with the length before it allocates memory.
     ///
     /// Errors: `Corrupt` with the offset, `Unsupported`.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Contents, Error> {

@@ -1,4 +1,5 @@
-//! Files that are elsewhere, and readers of them that come here when they do.
+//! Files of a restore that are not fetched yet, and their readers, which switch to the local file
+//! once it is fetched.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +12,10 @@ use crate::error::Error;
 use crate::files::{Access, InFile};
 use crate::store::{Range, ReadAt, Store};
 
-/// A file that is elsewhere.
+/// A file of a snapshot that is not fetched yet.
 pub(super) struct PendingFile {
     pub(super) file: PushedFile,
-    /// Opened when it is first read.
+    /// The remote file, opened at its first read.
     remote: OnceLock<Arc<dyn ReadAt>>,
     is_here: AtomicBool,
 }
@@ -24,7 +25,7 @@ impl PendingFile {
         PendingFile { file, remote: OnceLock::new(), is_here: AtomicBool::new(false) }
     }
 
-    /// From now on its readers read here.
+    /// Marks the file as fetched. From now on its readers read the local file.
     pub(super) fn is_fetched(&self) {
         self.is_here.store(true, Ordering::Release);
     }
@@ -38,7 +39,7 @@ impl PendingFile {
     }
 }
 
-/// A file that was not here when it was opened.
+/// A reader of a file that was pending when it was opened.
 pub(super) struct PendingReader {
     shared: Arc<Shared>,
     pending: Arc<PendingFile>,
@@ -57,10 +58,11 @@ impl PendingReader {
         Ok(PendingReader { shared, pending, remote, access, local: OnceLock::new() })
     }
 
-    /// The file, if it is here by now.
+    /// The local file, if it is fetched.
     fn local(&self) -> Option<&Arc<dyn InFile>> {
         if self.local.get().is_none() && self.pending.is_here.load(Ordering::Acquire) {
-            // If it was removed again, its reader goes on reading elsewhere.
+            // If the local file was removed after the fetch, the reader goes on reading the remote
+            // one.
             if let Ok(file) = self.shared.local.open(&self.pending.file.name, self.access) {
                 return Some(self.local.get_or_init(|| file));
             }

@@ -1,12 +1,14 @@
-//! A pushed snapshot as a directory that fills up while it is used.
+//! A restored snapshot that is usable while its files are fetched.
 //!
-//! 1. `RESTORING`, the list of the snapshot, is written to the directory: a process that comes
-//!    later goes on where this one stopped.
-//! 2. A file that is not in the directory yet is read where it was pushed to, range by range.
-//! 3. Files are fetched, short ones first: to `NAME.fetching`, compared with their checksum, synced,
-//!    renamed. From then on they are read here, also by who opened them before.
-//! 4. What is written, renamed and removed meanwhile is so here alone. When nothing is missing any
-//!    more, `RESTORING` is removed and the directory is one like any other.
+//! 1. `begin` writes `RESTORING`, the list of the snapshot, to the directory. A later process can
+//!    continue the restore from it.
+//! 2. A read of a file that is not fetched yet goes to the remote store, range by range.
+//! 3. Files are fetched one by one, short ones first: written to `NAME.fetching`, compared with
+//!    their checksum, synced and renamed. From then on all readers read the local file, even those
+//!    that opened it before.
+//! 4. Files that are written, renamed or removed during the restore change only in the local
+//!    directory. When no file is pending any more, the restore removes `RESTORING`, and the
+//!    directory is an ordinary one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,38 +28,39 @@ use crate::store::{Range, Store, WALK_BYTES};
 
 const MARK: &str = "RESTORING";
 const FETCHING: &str = ".fetching";
-/// Parts that are fetched at the same time.
+/// Parts of a file that are fetched at the same time.
 const PARTS_TOGETHER: usize = 4;
-/// A file whose content is wrong is fetched so often: the network may have been at fault.
+/// A file whose content is wrong is fetched this many times, because the network may have damaged
+/// it.
 const TRIES: usize = 3;
-/// Longest sleep of the fetching thread, so that it can be stopped.
+/// Longest sleep of the fetching thread, so that it stops in time.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How a snapshot is fetched.
+/// The settings of a restore.
 #[derive(Clone)]
 pub struct RestoreSettings {
-    /// Bytes per second at most; as fast as it goes if there is none.
+    /// Largest number of bytes per second. `None`: no limit.
     pub bytes_per_second: Option<u64>,
-    /// The time.
+    /// The clock that limits the rate.
     pub clock: Arc<dyn Clock>,
 }
 
-/// How far a restore is.
+/// The progress of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Files that are still elsewhere.
+    /// Number of pending files.
     pub files_left: usize,
-    /// Bytes of them.
+    /// Bytes of the pending files.
     pub bytes_left: u64,
     /// Bytes that were fetched.
     pub fetched_bytes: u64,
-    /// Ranges that were read elsewhere because their file was not here yet.
+    /// Ranges that were read remotely because their file was pending.
     pub remote_reads: u64,
-    /// Bytes of them.
+    /// Bytes of these ranges.
     pub remote_bytes: u64,
 }
 
-/// A directory that fills up. Clones are the same directory.
+/// A directory whose files are being fetched. Clones are the same directory.
 #[derive(Clone)]
 pub struct Restore {
     pub(super) shared: Arc<Shared>,
@@ -67,10 +70,10 @@ pub(super) struct Shared {
     pub(super) local: Arc<dyn Files>,
     pub(super) remote: Arc<dyn Store>,
     settings: RestoreSettings,
-    /// Files that are not here. Held while names change, so that a fetched file never takes the
-    /// place of one that was written here meanwhile.
+    /// Files that are not fetched yet. The lock is held while names change, so that a fetched file
+    /// never replaces one that was written locally in the meantime.
     pending: Mutex<BTreeMap<String, Arc<PendingFile>>>,
-    /// One fetch at a time.
+    /// Allows one fetch at a time.
     fetching: Mutex<()>,
     is_marked: bool,
     fetched_bytes: AtomicU64,
@@ -79,11 +82,11 @@ pub(super) struct Shared {
 }
 
 impl Restore {
-    /// Begins to restore `contents` of `remote` in an empty directory, or goes on in one where that
-    /// was begun.
+    /// Begins to restore `contents` of `remote` in an empty directory, or continues a restore of
+    /// the same snapshot.
     ///
-    /// Errors: `Invalid` if other files are there or another snapshot was begun, those of the
-    /// directory.
+    /// Errors: `Invalid` if the directory has other files or another snapshot is being restored in
+    /// it, and those of the directory.
     pub fn begin(
         local: Arc<dyn Files>,
         remote: Arc<dyn Store>,
@@ -116,7 +119,7 @@ impl Restore {
             mark().map_err(failed("begin to restore to"))?;
         }
         for (name, _) in listed.iter().filter(|(name, _)| name.ends_with(FETCHING)) {
-            // Already gone if it was the mark's.
+            // The partial `RESTORING` file has been renamed and does not exist any more.
             let _ = local.remove(name);
         }
         let is_here = |file: &PushedFile| listed.iter().any(|(name, _)| *name == file.name);
@@ -126,7 +129,7 @@ impl Restore {
         Ok(restore)
     }
 
-    /// A snapshot to be read where it is; what is written to it stays in memory.
+    /// Opens a snapshot without fetching it. Files that are written to it stay in memory.
     pub fn browse(
         remote: Arc<dyn Store>,
         contents: &Contents,
@@ -161,7 +164,7 @@ impl Restore {
         Restore { shared: Arc::new(shared) }
     }
 
-    /// How far it is.
+    /// The present progress.
     pub fn progress(&self) -> Progress {
         let pending = self.shared.pending();
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -174,9 +177,10 @@ impl Restore {
         }
     }
 
-    /// Fetches the shortest file that is missing; false if none is.
+    /// Fetches the shortest pending file. False if no file is pending.
     ///
-    /// Errors: `Corrupt` if it is not what was pushed, those of both stores. It stays missing then.
+    /// Errors: `Corrupt` if its content differs from the pushed one, and those of both stores. The
+    /// file then stays pending.
     pub fn fetch_next(&self) -> Result<bool, Error> {
         self.fetch_next_while(&|| true)
     }
@@ -213,14 +217,14 @@ impl Shared {
         self.pending().get(name).cloned()
     }
 
-    /// Counts ranges that are read elsewhere.
+    /// Counts ranges that are read remotely.
     pub(super) fn count(&self, ranges: &[Range]) {
         let bytes: u64 = ranges.iter().map(|range| range.bytes as u64).sum();
         self.remote_reads.fetch_add(ranges.len() as u64, Ordering::Relaxed);
         self.remote_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Brings a file here. Does nothing if it is here, or was removed.
+    /// Fetches a file. Does nothing if the file is fetched already or was removed.
     fn fetch(&self, pending: &PendingFile, keep_going: &dyn Fn() -> bool) -> Result<(), Error> {
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &pending.file.name;
@@ -232,7 +236,7 @@ impl Shared {
             match self.copy(pending, &partial, keep_going) {
                 Ok(()) => break,
                 Err(error) => {
-                    // Best effort: what stays is removed when the restore goes on.
+                    // Best effort: if this fails, the next restore removes the file.
                     let _ = self.local.remove(&partial);
                     if error.kind() != ErrorKind::Corrupt || attempt == TRIES {
                         return Err(error);
@@ -247,7 +251,7 @@ impl Shared {
             missing.remove(name);
             pending.is_fetched();
         } else {
-            // Removed or replaced here meanwhile.
+            // The file was removed or replaced locally during the fetch.
             self.local.remove(&partial).map_err(failed)?;
         }
         drop(missing);
@@ -290,7 +294,7 @@ impl Shared {
         out.sync().map_err(failed)
     }
 
-    /// Returns when `bytes` bytes since `begun` are no more than the rate allows.
+    /// Waits until the rate allows `bytes` bytes since `begun`.
     fn hold_back(
         &self,
         begun: Duration,

@@ -1,4 +1,4 @@
-//! A block is accepted in its place, whole and unchanged, and nowhere else.
+//! A block is accepted only at its own address, whole and unchanged.
 
 use std::sync::{Arc, Mutex};
 
@@ -83,7 +83,7 @@ fn swapped_blocks_are_found() {
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corrupt, Some(handles[2].offset)));
 }
 
-/// Counts what is asked of a file.
+/// Counts the reads of a file.
 struct Counted(Arc<dyn ReadAt>, Mutex<Vec<usize>>);
 
 impl ReadAt for Counted {
@@ -118,7 +118,7 @@ fn blocks_that_follow_one_another_are_read_together() {
     assert!(blocks.iter().zip(&wanted).all(|(block, at)| u64::from(block[0]) == at.number));
     let all = |from: usize, to: usize| handles[from..to].iter().map(|a| a.bytes).sum::<usize>();
     assert_eq!(*counted.1.lock().unwrap(), [all(3, 7), all(1, 3)]);
-    // What is held is as long as the blocks, not as the reads.
+    // The cache counts the lengths of the blocks, not those of the reads.
     let held: usize = wanted.iter().map(|address| address.bytes).sum();
     assert_eq!(cache.stats().bytes, held as u64);
 }
