@@ -1,11 +1,12 @@
-//! The one schema of VStream's settings.
+//! The schema of VStream's settings.
 //!
-//! A job file (YAML) or a collection's settings (JSON) is read once, here. What comes out is complete
-//! and within its ranges: defaults are filled, durations are milliseconds, sizes are bytes, paths are
-//! absolute, and addresses of other file systems stay as they are. What cannot be used is refused with all its problems at once, each a sentence that names
-//! the key, the value and the remedy. `to_json` writes the normalised form that the JVM reads.
+//! This crate reads a job file (YAML) or a collection's settings (JSON). The result is complete and
+//! valid: defaults are filled in, durations are milliseconds, sizes are bytes and paths are
+//! absolute. Addresses on other file systems stay unchanged. Invalid settings are refused with all
+//! problems at once. Each problem is a sentence that names the key, the value and the remedy.
+//! `to_json` writes the normalised form that the JVM reads.
 //!
-//! Tier 4, an edge: the only place where the settings of `route` and of `engine` meet.
+//! Tier 4, an edge: the only crate that knows the settings of both `route` and `engine`.
 
 #![forbid(unsafe_code)]
 

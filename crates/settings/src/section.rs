@@ -1,7 +1,7 @@
-//! Reads one mapping key by key, collecting every problem instead of stopping at the first.
+//! Reads one mapping key by key and collects every problem instead of stopping at the first one.
 //!
-//! A reader that finds a problem notes it and returns a value inside the range, so that the rest of
-//! the file is read too; whoever collects the settings looks at the notes before using any value.
+//! A method that finds a problem notes it and returns a valid value, so that the rest of the file
+//! is read too. The caller checks the notes before it uses any value.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::error::SettingsError;
 use crate::units;
 
-/// Problems noted so far, shared by all sections of one document.
+/// The problems so far. All sections of a document share them.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     problems: RefCell<Vec<String>>,
@@ -26,7 +26,7 @@ impl Notes {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// `value` if nothing was noted, else the error.
+    /// Returns `value` if there are no problems, otherwise the error.
     pub(crate) fn or_error<T>(self, value: T) -> Result<T, SettingsError> {
         let problems = self.problems.into_inner();
         if problems.is_empty() {
@@ -37,7 +37,7 @@ impl Notes {
     }
 }
 
-/// One mapping of the document; `path` is its dotted key, empty for the root.
+/// One mapping of the document. `path` is its dotted key, empty for the root.
 pub(crate) struct Section<'a> {
     path: String,
     fields: Option<&'a Map<String, Value>>,
@@ -46,7 +46,7 @@ pub(crate) struct Section<'a> {
     notes: &'a Notes,
 }
 
-/// A quantity with a unit: how it is read and named.
+/// How a quantity with a unit is read, written and named.
 struct Unit {
     what: &'static str,
     example: &'static str,
@@ -79,7 +79,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The mapping below `key`; an absent one has no fields.
+    /// The mapping at `key`; empty if the file has none.
     pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
         let fields = match self.get(key) {
             None => None,
@@ -101,12 +101,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// True if the file says anything at `key`; `null` says nothing.
+    /// True if the file has a value at `key` other than `null`.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.get(key).is_some()
     }
 
-    /// True if no problem was noted so far, here or elsewhere.
+    /// True if the document has no problem so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.notes.problems.borrow().is_empty()
     }
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
         self.notes.add(format!("{}: {sentence}", self.path_of(key)));
     }
 
-    /// A whole number inside `range`; `None` as default makes the key required.
+    /// A whole number inside `range`. Without a default the key is required.
     pub(crate) fn integer(
         &self,
         key: &'static str,
@@ -153,7 +153,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Text that is not empty; `None` as default makes the key required.
+    /// A text that is not empty. Without a default the key is required.
     pub(crate) fn text(&self, key: &'static str, default: Option<&str>) -> String {
         match self.get(key) {
             None => match default {
@@ -168,7 +168,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of texts; none where the file says nothing.
+    /// A list of texts; empty if the file has none.
     pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let list: Option<Vec<String>> = value
@@ -180,7 +180,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// One of `choices` by name; the first of them when the file says something else.
+    /// One of `choices` by its name. The first one if the file has another name.
     pub(crate) fn choice<T: Clone>(
         &self,
         key: &'static str,
@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
         self.choice_or_alias(key, what, choices, default, |text| Some(find(text)?.1.clone()))
     }
 
-    /// As [`Section::choice`], where `parse` knows more names than are worth listing.
+    /// As [`Section::choice`], but `parse` accepts more names than a message should list.
     pub(crate) fn choice_or_alias<T: Clone>(
         &self,
         key: &'static str,
@@ -234,7 +234,7 @@ impl<'a> Section<'a> {
         self.quantity(key, &SIZE, range, default)
     }
 
-    /// A path, made absolute against the working directory; `None` as default makes it required.
+    /// A path, made absolute against the working directory. Without a default the key is required.
     pub(crate) fn path(&self, key: &'static str, default: Option<&str>) -> PathBuf {
         let text = match (self.get(key), default) {
             (None, None) => self.missing(key, "a path", String::new()),
@@ -250,7 +250,7 @@ impl<'a> Section<'a> {
         std::path::absolute(&text).unwrap_or_else(|_| PathBuf::from(text))
     }
 
-    /// A folder on this machine, made absolute, or the address of one elsewhere; required.
+    /// A folder on this machine, made absolute, or an address on another file system. Required.
     pub(crate) fn address(&self, key: &'static str) -> FolderAddress {
         if !self.has(key) {
             self.missing(key, "a path or an address such as s3://bucket/folder", ());
@@ -266,12 +266,12 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The mapping at `key` as it stands, for settings that are passed on unread.
+    /// The unchanged mapping at `key`, for settings that are passed on without validation.
     pub(crate) fn mapping(&self, key: &'static str) -> Map<String, Value> {
         self.section(key).fields.cloned().unwrap_or_default()
     }
 
-    /// Notes every key that nobody asked for. Call it last.
+    /// Notes every unknown key: one that no method read. Call it last.
     pub(crate) fn finish(&self) {
         let known_keys = self.known_keys.borrow();
         for key in self.fields.into_iter().flat_map(Map::keys) {
@@ -345,7 +345,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value as it may be quoted in a sentence; long ones are cut.
+/// A value for a sentence. A long one is cut.
 fn show(value: &Value) -> String {
     let text = match value {
         Value::String(text) => format!("'{text}'"),
