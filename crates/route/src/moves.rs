@@ -39,8 +39,8 @@ impl Template {
         all.sort_unstable();
         all.dedup();
         let mut moves: Vec<Move> = Vec::new();
-        for (at, &first) in all.iter().enumerate() {
-            let last = all.get(at + 1).map_or(u64::MAX, |next| next - 1);
+        for (index, &first) in all.iter().enumerate() {
+            let last = all.get(index + 1).map_or(u64::MAX, |next| next - 1);
             let (from, to) = (old.shard_of(first), self.shard_of(first));
             if from == to {
                 continue;

@@ -26,8 +26,8 @@ impl Ranges {
         if pairs.first().is_none_or(|p| p.0 != 0) {
             return Err(RouteError::corrupt("The template's first code range must start at 0."));
         }
-        if let Some(at) = pairs.windows(2).position(|w| w[0].0 >= w[1].0) {
-            let range = at + 1;
+        if let Some(index) = pairs.windows(2).position(|w| w[0].0 >= w[1].0) {
+            let range = index + 1;
             return Err(RouteError::corrupt(format!(
                 "The template's code range {range} does not start after the one before it."
             )));

@@ -37,8 +37,9 @@ impl Space {
         if metric == Metric::InnerProduct {
             let mut norms: Vec<f64> = sample.chunks_exact(dimension).map(norm).collect();
             norms.sort_unstable_by(f64::total_cmp);
-            let at = (norms.len() as f64 * NORM_QUANTILE) as usize;
-            let length = norms.get(at.min(norms.len().saturating_sub(1))).copied().unwrap_or(0.0);
+            let index = (norms.len() as f64 * NORM_QUANTILE) as usize;
+            let length =
+                norms.get(index.min(norms.len().saturating_sub(1))).copied().unwrap_or(0.0);
             // The norm of a vector of very large values does not fit single precision.
             space.length = length.min(f64::from(f32::MAX)) as f32;
         }
@@ -63,10 +64,10 @@ impl Space {
                 self.dimension
             )));
         }
-        if let Some(at) = vector.iter().position(|x| !x.is_finite()) {
+        if let Some(index) = vector.iter().position(|x| !x.is_finite()) {
             return Err(RouteError::invalid(format!(
-                "Value {at} of the vector is {}: send finite values only.",
-                vector[at]
+                "Value {index} of the vector is {}: send finite values only.",
+                vector[index]
             )));
         }
         if self.metric == Metric::Cosine && vector.iter().all(|&x| x == 0.0) {

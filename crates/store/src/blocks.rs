@@ -146,17 +146,17 @@ impl BlockReader {
         let cached = |handle| self.cache.as_ref().and_then(|cache| cache.get(key(handle)));
         let blocks: Vec<Option<Arc<Block>>> = handles.iter().map(cached).collect();
         let mut runs: Vec<(Range, Vec<usize>)> = Vec::new();
-        for at in (0..blocks.len()).filter(|&at| blocks[at].is_none()) {
-            let handle = handles[at];
+        for index in (0..blocks.len()).filter(|&index| blocks[index].is_none()) {
+            let handle = handles[index];
             let joined = runs.last().and_then(|(range, _)| join(*range, handle));
             match (joined, runs.last_mut()) {
                 (Some(range), Some(run)) => {
                     run.0 = range;
-                    run.1.push(at);
+                    run.1.push(index);
                 }
                 _ => {
                     let range = Range { offset: handle.offset, bytes: handle.bytes };
-                    runs.push((range, vec![at]));
+                    runs.push((range, vec![index]));
                 }
             }
         }
@@ -244,7 +244,7 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
         return all.iter().map(|(file, range)| file.read(*range)).collect();
     }
     let count = all.len();
-    Pool::shared().run(count, move |at| all[at].0.read(all[at].1)).into_iter().collect()
+    Pool::shared().run(count, move |index| all[index].0.read(all[index].1)).into_iter().collect()
 }
 
 /// Extends a range to the block that follows it. `None` if the block is too far away or the range

@@ -78,8 +78,8 @@ impl<V> Cache<V> {
     /// The value of a block, if it is cached.
     pub fn get(&self, key: CacheKey) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
-        let found = shard.by_key.get(&key).copied().map(|at| {
-            let slot = &mut shard.slots[at];
+        let found = shard.by_key.get(&key).copied().map(|slot_index| {
+            let slot = &mut shard.slots[slot_index];
             slot.used = true;
             slot.value.clone()
         });
@@ -102,9 +102,9 @@ impl<V> Cache<V> {
             shard.evict();
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
-        let at = shard.slots.len();
+        let slot_index = shard.slots.len();
         shard.slots.push(Slot { key, value, bytes, used: false });
-        shard.by_key.insert(key, at);
+        shard.by_key.insert(key, slot_index);
         shard.bytes += bytes;
     }
 
@@ -112,8 +112,8 @@ impl<V> Cache<V> {
     pub fn forget_file(&self, file: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            while let Some(at) = shard.slots.iter().position(|slot| slot.key.file == file) {
-                shard.remove(at);
+            while let Some(slot_index) = shard.slots.iter().position(|slot| slot.key.file == file) {
+                shard.remove(slot_index);
             }
         }
     }
@@ -145,12 +145,12 @@ impl<V> Shard<V> {
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        let slot = self.slots.swap_remove(at);
+    fn remove(&mut self, slot_index: usize) {
+        let slot = self.slots.swap_remove(slot_index);
         self.by_key.remove(&slot.key);
         self.bytes -= slot.bytes;
-        if let Some(moved) = self.slots.get(at) {
-            self.by_key.insert(moved.key, at);
+        if let Some(moved) = self.slots.get(slot_index) {
+            self.by_key.insert(moved.key, slot_index);
         }
     }
 }

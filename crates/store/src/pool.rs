@@ -59,11 +59,11 @@ impl Pool {
         let work = {
             let next = next.clone();
             move || loop {
-                let Some(at) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else {
+                let Some(index) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else {
                     break;
                 };
                 // The receiver is dropped only if the caller panicked.
-                let _ = sender.send((at, job(at)));
+                let _ = sender.send((index, job(index)));
             }
         };
         for _ in 1..count.min(THREADS) {
@@ -72,7 +72,7 @@ impl Pool {
         work();
         drop(work);
         let mut results: Vec<(usize, T)> = results.iter().take(count).collect();
-        results.sort_unstable_by_key(|(at, _)| *at);
+        results.sort_unstable_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
     }
 }
@@ -143,8 +143,11 @@ mod tests {
     fn threads_without_work_end_and_come_back() {
         let pool = Pool::new(Duration::from_millis(1));
         for round in 0..3 {
-            let squares = pool.run(100, move |at| at * at + round);
-            assert!(squares.iter().enumerate().all(|(at, &square)| square == at * at + round));
+            let squares = pool.run(100, move |index| index * index + round);
+            assert!(squares
+                .iter()
+                .enumerate()
+                .all(|(index, &square)| square == index * index + round));
             let mut looks = 0;
             while pool.queue.state().threads > 0 {
                 looks += 1;
@@ -164,6 +167,6 @@ mod tests {
             assert!(looks < 10_000, "it is still counted");
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(pool.run(3, |at| at), [0, 1, 2]);
+        assert_eq!(pool.run(3, |index| index), [0, 1, 2]);
     }
 }

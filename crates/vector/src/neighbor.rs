@@ -99,21 +99,21 @@ impl TopK {
         out.append(&mut self.heap);
     }
 
-    fn sift_up(&mut self, mut at: usize) {
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if self.heap[at].order(&self.heap[parent]) != Ordering::Greater {
+    fn sift_up(&mut self, mut index: usize) {
+        while index > 0 {
+            let parent = (index - 1) / 2;
+            if self.heap[index].order(&self.heap[parent]) != Ordering::Greater {
                 break;
             }
-            self.heap.swap(at, parent);
-            at = parent;
+            self.heap.swap(index, parent);
+            index = parent;
         }
     }
 
     fn sift_down(&mut self) {
-        let mut at = 0;
+        let mut index = 0;
         loop {
-            let left = 2 * at + 1;
+            let left = 2 * index + 1;
             if left >= self.heap.len() {
                 break;
             }
@@ -125,11 +125,11 @@ impl TopK {
             } else {
                 left
             };
-            if self.heap[far].order(&self.heap[at]) != Ordering::Greater {
+            if self.heap[far].order(&self.heap[index]) != Ordering::Greater {
                 break;
             }
-            self.heap.swap(at, far);
-            at = far;
+            self.heap.swap(index, far);
+            index = far;
         }
     }
 }

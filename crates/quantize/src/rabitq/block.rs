@@ -58,8 +58,8 @@ fn bf16(x: f32) -> [u8; 2] {
 /// The factor `kind` (0: `add`, 1: `scale`) of a lane.
 #[inline]
 pub(super) fn factor(factors: &[u8], kind: usize, lane: usize) -> f32 {
-    let at = 2 * (kind * BLOCK + lane);
-    f32::from_bits(u32::from(u16::from_le_bytes([factors[at], factors[at + 1]])) << 16)
+    let index = 2 * (kind * BLOCK + lane);
+    f32::from_bits(u32::from(u16::from_le_bytes([factors[index], factors[index + 1]])) << 16)
 }
 
 /// The position of a row's nibble: the byte within a group and the shift within that byte.
@@ -74,11 +74,11 @@ pub(super) const fn place(lane: usize) -> (usize, u32) {
 pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8], row: Factors) {
     check(block, padded, lane, bits);
     let (codes, factors) = block.split_at_mut(code_bytes(padded));
-    let (at, shift) = place(lane);
+    let (index, shift) = place(lane);
     for (pair, &byte) in codes.chunks_exact_mut(2 * GROUP_BYTES).zip(bits) {
         let keep = 0xf0 >> shift;
-        pair[at] = pair[at] & keep | (byte & 15) << shift;
-        pair[at + GROUP_BYTES] = pair[at + GROUP_BYTES] & keep | (byte >> 4) << shift;
+        pair[index] = pair[index] & keep | (byte & 15) << shift;
+        pair[index + GROUP_BYTES] = pair[index + GROUP_BYTES] & keep | (byte >> 4) << shift;
     }
     factors[2 * lane..][..2].copy_from_slice(&bf16(row.add));
     factors[2 * (BLOCK + lane)..][..2].copy_from_slice(&bf16(row.scale));
@@ -87,10 +87,10 @@ pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8], row:
 /// Reads back the bits that [`pack_lane`] wrote.
 pub fn unpack_lane(block: &[u8], padded: usize, lane: usize, bits: &mut [u8]) {
     check(block, padded, lane, bits);
-    let (at, shift) = place(lane);
+    let (index, shift) = place(lane);
     let codes = &block[..code_bytes(padded)];
     for (pair, byte) in codes.chunks_exact(2 * GROUP_BYTES).zip(bits) {
-        *byte = pair[at] >> shift & 15 | (pair[at + GROUP_BYTES] >> shift & 15) << 4;
+        *byte = pair[index] >> shift & 15 | (pair[index + GROUP_BYTES] >> shift & 15) << 4;
     }
 }
 
@@ -103,10 +103,10 @@ pub fn copy_lane(padded: usize, from: (&[u8], usize), to: (&mut [u8], usize)) {
     assert_eq!(to.len(), from.len(), "block of another dimension");
     let (from, read) = from.split_at(code_bytes(padded));
     let (to, written) = to.split_at_mut(code_bytes(padded));
-    let ((at, shift), (into, by)) = (place(source), place(target));
+    let ((index, shift), (into, by)) = (place(source), place(target));
     let groups = from.chunks_exact(GROUP_BYTES).zip(to.chunks_exact_mut(GROUP_BYTES));
     for (from, to) in groups {
-        to[into] = to[into] & 0xf0 >> by | (from[at] >> shift & 15) << by;
+        to[into] = to[into] & 0xf0 >> by | (from[index] >> shift & 15) << by;
     }
     for kind in [0, BLOCK] {
         written[2 * (kind + target)..][..2].copy_from_slice(&read[2 * (kind + source)..][..2]);

@@ -68,8 +68,8 @@ impl NeighborCounts {
             }
             for &(root, count) in known {
                 match counts.binary_search_by_key(&root, |answer| answer.0) {
-                    Ok(at) => counts[at].1 = counts[at].1.saturating_add(count / 2),
-                    Err(at) if count > 1 => counts.insert(at, (root, count / 2)),
+                    Ok(index) => counts[index].1 = counts[index].1.saturating_add(count / 2),
+                    Err(index) if count > 1 => counts.insert(index, (root, count / 2)),
                     Err(_) => {}
                 }
             }

@@ -44,15 +44,15 @@ pub(super) fn search_clusters(
     let ClusteredRows { rows, queries, centroids, cell_of } = *clustered;
     let cells = centroids.len() / rows.dimension;
     let mut members = vec![Vec::new(); cells];
-    for (at, &cell) in cell_of.iter().enumerate() {
-        members[cell as usize].push(at as u32);
+    for (row, &cell) in cell_of.iter().enumerate() {
+        members[cell as usize].push(row as u32);
     }
     let (mut distances, mut order) = (Vec::new(), Vec::with_capacity(cells));
     let mut top = TopK::new(GRAPH_NEIGHBORS);
     let mut found = Vec::new();
     let mut lists = Vec::with_capacity(query_rows.len());
-    for at in query_rows {
-        let query = queries.row(at);
+    for row in query_rows {
+        let query = queries.row(row);
         let (cell, _) = measure(centroids, query, &mut distances);
         order.clear();
         order.extend(0..cells);
@@ -67,7 +67,7 @@ pub(super) fn search_clusters(
         top.reset(GRAPH_NEIGHBORS);
         let mut compared = 0;
         for &near in &order[..front] {
-            for &other in members[near].iter().filter(|&&other| other != at) {
+            for &other in members[near].iter().filter(|&&other| other != row) {
                 offer(&mut top, space.distance(query, rows.row(other)), other);
             }
             compared += members[near].len();
@@ -87,8 +87,8 @@ pub(super) fn search_clusters(
 /// Finds the exact `count` nearest of all `rows` to a query form, nearest first.
 pub(super) fn search_exact(space: &Space, rows: Rows, query: &[f32], count: usize) -> Vec<u32> {
     let mut top = TopK::new(count);
-    for at in 0..rows.len() as u32 {
-        offer(&mut top, space.distance(query, rows.row(at)), at);
+    for row in 0..rows.len() as u32 {
+        offer(&mut top, space.distance(query, rows.row(row)), row);
     }
     let mut found = Vec::new();
     top.drain_sorted(&mut found);

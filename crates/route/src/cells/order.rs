@@ -74,11 +74,11 @@ pub(super) fn order(graph: &CellGraph, shards: u16, random: &mut SplitMix) -> Or
 fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) -> Vec<Group> {
     // Position of each cell's group in the present order, to find the neighbouring groups.
     let mut place = vec![0usize; graph.loads.len()];
-    for (at, group) in groups.iter().enumerate() {
-        group.cells.iter().for_each(|&cell| place[cell as usize] = at);
+    for (index, group) in groups.iter().enumerate() {
+        group.cells.iter().for_each(|&cell| place[cell as usize] = index);
     }
     let mut next = Vec::with_capacity(2 * groups.len());
-    for (at, group) in groups.into_iter().enumerate() {
+    for (index, group) in groups.into_iter().enumerate() {
         if group.cells.len() == 1 {
             next.push(group);
             continue;
@@ -99,7 +99,7 @@ fn split_groups(graph: &CellGraph, groups: Vec<Group>, random: &mut SplitMix) ->
         // Halves of unequal ratio are not swapped, because the larger one must keep the larger
         // number of shards.
         if ratio == 0.5
-            && pull_right(graph, &place, at, &left) > pull_right(graph, &place, at, &right)
+            && pull_right(graph, &place, index, &left) > pull_right(graph, &place, index, &right)
         {
             std::mem::swap(&mut left, &mut right);
         }
@@ -146,8 +146,8 @@ struct Split<'a> {
 impl<'a> Split<'a> {
     fn new(graph: &'a CellGraph, cells: &'a [u32], ratio: f32) -> Split<'a> {
         let mut local = vec![u32::MAX; graph.loads.len()];
-        for (at, &cell) in cells.iter().enumerate() {
-            local[cell as usize] = at as u32;
+        for (index, &cell) in cells.iter().enumerate() {
+            local[cell as usize] = index as u32;
         }
         let inside = |&cell: &u32| -> Vec<(u32, f32)> {
             let edges = graph.edges[cell as usize].iter();
@@ -197,11 +197,11 @@ impl<'a> Split<'a> {
         for _ in 0..MEANS_ROUNDS {
             let mut sums = [vec![0.0f64; dimension], vec![0.0f64; dimension]];
             let mut loads = [0.0f64; 2];
-            for (at, &is_left) in left.iter().enumerate() {
+            for (index, &is_left) in left.iter().enumerate() {
                 let side = usize::from(!is_left);
-                let load = f64::from(self.loads[at]);
+                let load = f64::from(self.loads[index]);
                 loads[side] += load;
-                let centroid = self.centroid(at);
+                let centroid = self.centroid(index);
                 sums[side].iter_mut().zip(centroid).for_each(|(s, &x)| *s += load * f64::from(x));
             }
             for (d, (l, r)) in direction.iter_mut().zip(sums[0].iter().zip(&sums[1])) {
@@ -212,36 +212,36 @@ impl<'a> Split<'a> {
         left
     }
 
-    fn centroid(&self, at: usize) -> &[f32] {
+    fn centroid(&self, index: usize) -> &[f32] {
         let dimension = self.graph.dimension;
-        &self.graph.centroids[self.cells[at] as usize * dimension..][..dimension]
+        &self.graph.centroids[self.cells[index] as usize * dimension..][..dimension]
     }
 
     /// Divides the cells along a direction: the left half gets the target load, and each half at
     /// least one cell.
     fn halve(&self, direction: &[f32]) -> Vec<bool> {
         let mut order: Vec<(f32, usize)> = (0..self.cells.len())
-            .map(|at| (kernels::inner_product(self.centroid(at), direction), at))
+            .map(|index| (kernels::inner_product(self.centroid(index), direction), index))
             .collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut left = vec![false; order.len()];
         let mut load = 0.0;
-        for (rank, &(_, at)) in order[..order.len() - 1].iter().enumerate() {
-            if rank > 0 && load + self.loads[at] / 2.0 > self.target {
+        for (rank, &(_, index)) in order[..order.len() - 1].iter().enumerate() {
+            if rank > 0 && load + self.loads[index] / 2.0 > self.target {
                 break;
             }
-            left[at] = true;
-            load += self.loads[at];
+            left[index] = true;
+            load += self.loads[index];
         }
         left
     }
 
     fn cut(&self, left: &[bool]) -> f32 {
         let mut cut = 0.0;
-        for (at, edges) in self.edges.iter().enumerate() {
+        for (index, edges) in self.edges.iter().enumerate() {
             cut += edges
                 .iter()
-                .filter(|edge| left[at] && !left[edge.0 as usize])
+                .filter(|edge| left[index] && !left[edge.0 as usize])
                 .map(|edge| edge.1)
                 .sum::<f32>();
         }
@@ -253,33 +253,36 @@ impl<'a> Split<'a> {
         let n = left.len();
         let mut gains = self.gains(left);
         let mut locked = vec![false; n];
-        let mut load: f32 = (0..n).filter(|&at| left[at]).map(|at| self.loads[at]).sum();
+        let mut load: f32 =
+            (0..n).filter(|&index| left[index]).map(|index| self.loads[index]).sum();
         let mut lefts = left.iter().filter(|&&l| l).count();
         let mut moves = Vec::new();
         let (mut gained, mut best, mut best_moves) = (0.0f32, 0.0f32, 0);
         let mut best_miss = (load - self.target).abs();
         while moves.len() - best_moves < PATIENCE {
-            let allowed = |at: usize| {
-                let count = if left[at] { lefts - 1 } else { lefts + 1 };
-                let after = if left[at] { load - self.loads[at] } else { load + self.loads[at] };
+            let allowed = |index: usize| {
+                let count = if left[index] { lefts - 1 } else { lefts + 1 };
+                let after =
+                    if left[index] { load - self.loads[index] } else { load + self.loads[index] };
                 let miss = (after - self.target).abs();
                 let room = self.room.max((load - self.target).abs());
-                !locked[at] && count > 0 && count < n && miss <= room
+                !locked[index] && count > 0 && count < n && miss <= room
             };
-            let candidates = (0..n).filter(|&at| allowed(at));
-            let Some(at) = candidates.max_by(|&a, &b| gains[a].total_cmp(&gains[b])) else {
+            let candidates = (0..n).filter(|&index| allowed(index));
+            let Some(index) = candidates.max_by(|&a, &b| gains[a].total_cmp(&gains[b])) else {
                 break;
             };
-            gained += gains[at];
-            load += if left[at] { -self.loads[at] } else { self.loads[at] };
-            lefts = if left[at] { lefts - 1 } else { lefts + 1 };
-            left[at] = !left[at];
-            locked[at] = true;
-            moves.push(at);
-            gains[at] = -gains[at];
-            for &(other, weight) in &self.edges[at] {
+            gained += gains[index];
+            load += if left[index] { -self.loads[index] } else { self.loads[index] };
+            lefts = if left[index] { lefts - 1 } else { lefts + 1 };
+            left[index] = !left[index];
+            locked[index] = true;
+            moves.push(index);
+            gains[index] = -gains[index];
+            for &(other, weight) in &self.edges[index] {
                 let other = other as usize;
-                gains[other] += if left[other] == left[at] { -2.0 * weight } else { 2.0 * weight };
+                gains[other] +=
+                    if left[other] == left[index] { -2.0 * weight } else { 2.0 * weight };
             }
             let miss = (load - self.target).abs();
             let repairs = best_miss > self.slack && miss < best_miss;
@@ -287,14 +290,14 @@ impl<'a> Split<'a> {
                 (best, best_moves, best_miss) = (gained, moves.len(), miss);
             }
         }
-        moves[best_moves..].iter().for_each(|&at| left[at] = !left[at]);
+        moves[best_moves..].iter().for_each(|&index| left[index] = !left[index]);
         best_moves > 0
     }
 
     /// How much the cut shrinks if a cell moves to the other half, for each cell.
     fn gains(&self, left: &[bool]) -> Vec<f32> {
-        let gain = |(at, edges): (usize, &Vec<(u32, f32)>)| -> f32 {
-            let sign = |other: u32| if left[other as usize] == left[at] { -1.0 } else { 1.0 };
+        let gain = |(index, edges): (usize, &Vec<(u32, f32)>)| -> f32 {
+            let sign = |other: u32| if left[other as usize] == left[index] { -1.0 } else { 1.0 };
             edges.iter().map(|&(other, weight)| weight * sign(other)).sum()
         };
         self.edges.iter().enumerate().map(gain).collect()

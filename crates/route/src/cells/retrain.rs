@@ -116,9 +116,9 @@ impl<'a> Retraining<'a> {
     fn assign(&mut self, cells: &Cells) {
         let mut scratch = Scratch::default();
         let rows = self.kept.rows();
-        let nearest = (0..rows.len() as u32).map(|at| {
+        let nearest = (0..rows.len() as u32).map(|row| {
             scratch.form.clear();
-            scratch.form.extend_from_slice(rows.row(at));
+            scratch.form.extend_from_slice(rows.row(row));
             cells.nearest(&mut scratch) as u32
         });
         self.nearest = nearest.collect();

@@ -158,8 +158,8 @@ impl Family {
 fn cut(codes: &[u64], first: u64, shards: u16, pairs: &mut Vec<(u64, u16)>) {
     pairs.push((first, 0));
     for shard in 1..shards {
-        let at = codes.len() * usize::from(shard) / usize::from(shards);
-        let start = codes[at.min(codes.len() - 1)];
+        let index = codes.len() * usize::from(shard) / usize::from(shards);
+        let start = codes[index.min(codes.len() - 1)];
         if pairs.last().is_some_and(|last| last.0 < start) {
             pairs.push((start, shard));
         }

@@ -41,13 +41,13 @@ impl<'a> BitWriter<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    bit: usize,
 }
 
 impl<'a> BitReader<'a> {
-    /// A reader that starts at bit `at`.
-    pub(super) fn new(bytes: &'a [u8], at: usize) -> BitReader<'a> {
-        BitReader { bytes, at }
+    /// A reader that starts at bit `bit`.
+    pub(super) fn new(bytes: &'a [u8], bit: usize) -> BitReader<'a> {
+        BitReader { bytes, bit }
     }
 
     /// Reads the next `width` bits. Bits beyond the end are zeros; callers check the length before
@@ -55,8 +55,8 @@ impl<'a> BitReader<'a> {
     #[inline]
     pub(super) fn take(&mut self, width: u32) -> u32 {
         debug_assert!(width <= WIDTH_MAX);
-        let (byte, shift) = (self.at / 8, self.at % 8);
-        self.at += width as usize;
+        let (byte, shift) = (self.bit / 8, self.bit % 8);
+        self.bit += width as usize;
         let word = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
             Some(word) => u64::from_le_bytes(*word),
             None => self.tail(byte),
@@ -74,7 +74,7 @@ impl<'a> BitReader<'a> {
 
     /// Errors: more bits were read than there are.
     pub(super) fn check(&self) -> Result<(), CodecError> {
-        if self.at > self.bytes.len() * 8 {
+        if self.bit > self.bytes.len() * 8 {
             return Err(CodecError("a stream of bits ends too early"));
         }
         Ok(())
@@ -82,6 +82,6 @@ impl<'a> BitReader<'a> {
 
     /// Number of bytes from which at least one bit was read.
     pub(super) fn bytes_taken(&self) -> usize {
-        self.at.div_ceil(8)
+        self.bit.div_ceil(8)
     }
 }

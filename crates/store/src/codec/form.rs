@@ -244,10 +244,10 @@ fn integers<B: Bits>(rows: &[B], dimension: usize) -> Option<Words> {
     let power = 10f64.powi(i32::from(decimals));
     let mut wholes = Vec::with_capacity(rows.len());
     let mut exceptions = Vec::new();
-    for (at, x) in rows.iter().enumerate() {
+    for (index, x) in rows.iter().enumerate() {
         let whole = whole(x.to_word(), power);
         if whole.is_none() {
-            let (row, dimension) = ((at / dimension) as u8, (at % dimension) as u16);
+            let (row, dimension) = ((index / dimension) as u8, (index % dimension) as u16);
             exceptions.push(Exception { row, dimension, bits: x.to_word() });
             if exceptions.len() > rows.len() / EXCEPTIONS_SHARE {
                 return None;

@@ -135,7 +135,7 @@ impl<'a> Packed<'a> {
     /// An iterator over the words of a row.
     pub(super) fn row<'b>(&'b self, row: usize) -> PackedRow<'b> {
         let reader = BitReader::new(self.stream, row * self.row_bits);
-        PackedRow { packed: self, reader, at: 0 }
+        PackedRow { packed: self, reader, dimension: 0 }
     }
 }
 
@@ -143,7 +143,7 @@ impl<'a> Packed<'a> {
 pub(super) struct PackedRow<'a> {
     packed: &'a Packed<'a>,
     reader: BitReader<'a>,
-    at: usize,
+    dimension: usize,
 }
 
 impl Iterator for PackedRow<'_> {
@@ -154,10 +154,10 @@ impl Iterator for PackedRow<'_> {
         let packed = self.packed;
         let field = packed
             .fields
-            .get(self.at)
+            .get(self.dimension)
             .copied()
             .unwrap_or(Field { least: packed.least, width: packed.width });
-        self.at += 1;
+        self.dimension += 1;
         Some(field.least.wrapping_add(self.reader.take(field.width)))
     }
 }

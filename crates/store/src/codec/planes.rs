@@ -58,8 +58,8 @@ impl Planes {
                 Ok(n) if n < words.len() => &self.coded[..n],
                 _ => &self.plane[..],
             };
-            let at = head + 4 * plane as usize;
-            out[at..at + 4].copy_from_slice(&(coded.len() as u32).to_le_bytes());
+            let offset = head + 4 * plane as usize;
+            out[offset..offset + 4].copy_from_slice(&(coded.len() as u32).to_le_bytes());
             out.extend_from_slice(coded);
         }
     }

@@ -66,13 +66,13 @@ pub(super) fn decode(
 ) -> Result<(), CodecError> {
     let mut stream = BitReader::new(bytes, 0);
     let mut windows = vec![Window::default(); dimension];
-    for at in 0..words.len() {
-        if at < dimension {
-            words[at] = stream.take(bits);
+    for index in 0..words.len() {
+        if index < dimension {
+            words[index] = stream.take(bits);
             continue;
         }
-        let (last, window) = (words[at - dimension], &mut windows[at % dimension]);
-        words[at] = last;
+        let (last, window) = (words[index - dimension], &mut windows[index % dimension]);
+        words[index] = last;
         if stream.take(1) == 0 {
             continue;
         }
@@ -83,7 +83,7 @@ pub(super) fn decode(
         if window.length == 0 || window.trailing + window.length > bits {
             return Err(CodecError("a window of the xor codec is out of range"));
         }
-        words[at] = last ^ stream.take(window.length) << window.trailing;
+        words[index] = last ^ stream.take(window.length) << window.trailing;
     }
     stream.check()?;
     if stream.bytes_taken() != bytes.len() {

@@ -46,7 +46,7 @@ impl RemoteFile {
     fn get(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         let remote = &self.remote;
         let got = remote.retry_many(&self.object, "read", ranges.len(), |open, call| {
-            let wanted: Vec<Range> = open.iter().map(|&at| ranges[at]).collect();
+            let wanted: Vec<Range> = open.iter().map(|&index| ranges[index]).collect();
             let got = remote.objects.get(&self.object, &wanted, call.timeout());
             got.into_iter().zip(&wanted).map(|(got, range)| whole(got?, *range)).collect()
         })?;
@@ -99,16 +99,16 @@ impl ReadAt for RemoteFile {
             match run.members[..] {
                 [only] => buffers[only] = got,
                 _ => {
-                    for &at in &run.members {
-                        buffers[at] = part(&got, run.range.offset, ranges[at]);
+                    for &index in &run.members {
+                        buffers[index] = part(&got, run.range.offset, ranges[index]);
                     }
                 }
             }
         }
         for run in long {
             let got = self.get_long(run.range)?;
-            for &at in &run.members {
-                buffers[at] = part(&got, run.range.offset, ranges[at]);
+            for &index in &run.members {
+                buffers[index] = part(&got, run.range.offset, ranges[index]);
             }
         }
         Ok(buffers)
@@ -144,21 +144,22 @@ struct Run {
 
 /// Joins ranges that are near each other. Empty ranges need no request.
 fn together(ranges: &[Range]) -> Vec<Run> {
-    let mut order: Vec<usize> = (0..ranges.len()).filter(|&at| ranges[at].bytes > 0).collect();
-    order.sort_unstable_by_key(|&at| ranges[at].offset);
+    let mut order: Vec<usize> =
+        (0..ranges.len()).filter(|&index| ranges[index].bytes > 0).collect();
+    order.sort_unstable_by_key(|&index| ranges[index].offset);
     let mut runs: Vec<Run> = Vec::new();
-    for at in order {
-        let Range { offset, bytes } = ranges[at];
+    for index in order {
+        let Range { offset, bytes } = ranges[index];
         if let Some(run) = runs.last_mut() {
             let end = run.range.offset + run.range.bytes as u64;
             let joined = end.max(offset + bytes as u64) - run.range.offset;
             if offset <= end.saturating_add(GAP_MAX) && joined <= TOGETHER_MAX {
                 run.range.bytes = joined as usize;
-                run.members.push(at);
+                run.members.push(index);
                 continue;
             }
         }
-        runs.push(Run { range: ranges[at], members: vec![at] });
+        runs.push(Run { range: ranges[index], members: vec![index] });
     }
     runs
 }

@@ -66,7 +66,7 @@ impl S3 {
             builder = builder.with_region(region);
         }
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-        let is_plain = endpoint.as_deref().is_some_and(|at| at.starts_with("http://"));
+        let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
         if let (true, Some(endpoint)) = (is_plain, &endpoint) {
             if !is_loopback(endpoint) {
                 return Err(invalid(&format_args!(
@@ -229,13 +229,13 @@ impl Upload for S3Upload {
     fn send(&mut self, parts: &[(usize, &[u8])], timeout: Duration) -> Vec<Result<(), Fault>> {
         let (inner, path, id) = (self.inner.clone(), self.staged.clone(), self.id.clone());
         let payloads: Vec<(usize, PutPayload)> =
-            parts.iter().map(|&(at, bytes)| (at, PutPayload::from(bytes.to_vec()))).collect();
+            parts.iter().map(|&(index, bytes)| (index, PutPayload::from(bytes.to_vec()))).collect();
         let sent = run(async move {
-            let send = |(at, payload): (usize, PutPayload)| {
+            let send = |(index, payload): (usize, PutPayload)| {
                 let (inner, path, id) = (inner.clone(), path.clone(), id.clone());
                 in_time(
                     timeout,
-                    async move { inner.client.put_part(&path, &id, at, payload).await },
+                    async move { inner.client.put_part(&path, &id, index, payload).await },
                 )
             };
             stream::iter(payloads.into_iter().map(send))
@@ -247,8 +247,8 @@ impl Upload for S3Upload {
             Ok(sent) => sent,
             Err(fault) => return vec![Err(fault); parts.len()],
         };
-        let keep = |(part, &(at, _)): (Result<PartId, Fault>, &(usize, &[u8]))| {
-            self.parts.insert(at, part?);
+        let keep = |(part, &(index, _)): (Result<PartId, Fault>, &(usize, &[u8]))| {
+            self.parts.insert(index, part?);
             Ok(())
         };
         sent.into_iter().zip(parts).map(keep).collect()

@@ -167,11 +167,11 @@ impl Remote {
             assert_eq!(answered.len(), open.len(), "an answer per request");
             let mut failed: Option<Fault> = None;
             let mut left = Vec::new();
-            for (at, answer) in open.into_iter().zip(answered) {
+            for (index, answer) in open.into_iter().zip(answered) {
                 match answer {
-                    Ok(answer) => answers[at] = Some(answer),
+                    Ok(answer) => answers[index] = Some(answer),
                     Err(fault) => {
-                        left.push(at);
+                        left.push(index);
                         // A lasting fault tells the caller more than a doubtful one.
                         if failed.is_none() || fault.kind != FaultKind::Doubtful {
                             failed = Some(fault);

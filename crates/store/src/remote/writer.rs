@@ -55,7 +55,7 @@ impl RemoteWriter {
         };
         let chunks: Vec<(usize, &[u8])> = (*parts..).zip(gathered.chunks(PART_BYTES)).collect();
         remote.retry_many(name, "write", chunks.len(), |open, call| {
-            let wanted: Vec<(usize, &[u8])> = open.iter().map(|&at| chunks[at]).collect();
+            let wanted: Vec<(usize, &[u8])> = open.iter().map(|&index| chunks[index]).collect();
             upload.send(&wanted, call.long_timeout())
         })?;
         *parts += chunks.len();
