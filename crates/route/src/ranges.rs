@@ -2,9 +2,9 @@
 
 use crate::error::RouteError;
 
-/// Ranges of codes in ascending order. Range `i` runs from `starts[i]` to just before `starts[i +
-/// 1]`. The first range starts at 0 and the last one ends at the end of the line, so every code
-/// lies in exactly one range.
+/// Ranges of codes in ascending order. Range `i` runs from `starts[i]` to just before
+/// `starts[i + 1]`. The first range starts at 0 and the last one ends at the end of the line, so
+/// every code lies in exactly one range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranges {
     starts: Vec<u64>,

@@ -101,11 +101,11 @@ pub struct SearchSettings {
     /// Largest number of searches in flight. Exact searches and audits have the same number of
     /// slots of their own.
     pub in_flight: u32,
-    /// What happens to a query when all slots are taken.
+    /// The treatment of a query when all slots are taken.
     pub when_full: WhenFull,
 }
 
-/// What happens to a query when the largest number of searches is in flight.
+/// The treatment of a query when the largest number of searches is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {

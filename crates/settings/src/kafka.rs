@@ -110,7 +110,7 @@ pub struct KafkaOutput {
     /// HTTP address of the registry where the schema of Avro records is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_registry: Option<String>,
-    /// What a failure may do to answers: nothing, or repeat some.
+    /// The effect of a failure on answers: none, or some are repeated.
     pub delivery: Delivery,
     /// Prefix of the names of the job's transactions. No other job may use it. `None` only without
     /// transactions.
@@ -124,7 +124,7 @@ pub struct KafkaOutput {
     pub properties: Map<String, Value>,
 }
 
-/// What a failure may do to answers.
+/// The effect of a failure on answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {

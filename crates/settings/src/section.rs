@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
         self.choice_or_alias(key, what, choices, default, |text| Some(find(text)?.1.clone()))
     }
 
-    /// As [`Section::choice`], but `parse` accepts more names than a message should list.
+    /// Reads like [`Section::choice`], but `parse` accepts more names than a message should list.
     pub(crate) fn choice_or_alias<T: Clone>(
         &self,
         key: &'static str,

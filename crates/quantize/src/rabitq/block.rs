@@ -69,8 +69,8 @@ pub(super) const fn place(lane: usize) -> (usize, u32) {
     ((half % 8) * 2 + half / 8, if lane < 16 { 0 } else { 4 })
 }
 
-/// Writes a row's bits (`padded / 8` bytes from [`super::encode`]) and factors into lane `lane <
-/// BLOCK` of `block`. Other lanes stay unchanged. Panics if a length is wrong.
+/// Writes a row's bits (`padded / 8` bytes from [`super::encode`]) and factors into lane
+/// `lane < BLOCK` of `block`. Other lanes stay unchanged. Panics if a length is wrong.
 pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8], row: Factors) {
     check(block, padded, lane, bits);
     let (codes, factors) = block.split_at_mut(code_bytes(padded));

@@ -11,8 +11,8 @@ const EPSILON: f32 = 1.9;
 /// number, because `|r|₁² ≈ 2/π · D · |r|²` after the rotation.
 pub(super) const SPREAD: f32 = 0.602_810_3;
 
-/// The factors of a row, beside its bits. The estimate of its distance to `q` is `base + add +
-/// scale · ⟨s, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
+/// The factors of a row, beside its bits. The estimate of its distance to `q` is
+/// `base + add + scale · ⟨s, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
     /// The part that depends only on the row and the centroid.

@@ -56,7 +56,7 @@ impl QueryTable {
         self.scan_block_below(block, base, f32::INFINITY, out);
     }
 
-    /// As [`QueryTable::scan_block`]. Bit `i` of the result is set if `out[i] < threshold`.
+    /// Scans like [`QueryTable::scan_block`]. Bit `i` of the result is set if `out[i] < threshold`.
     #[inline]
     pub fn scan_block_below(
         &self,

@@ -13,10 +13,10 @@
 //! −⟨q, c⟩  = −⟨q, m⟩ − ⟨m, ĉ⟩ − ⟨q̂, ĉ⟩
 //! ```
 //!
-//! The error of the product is at most `(step · Σ|q̂ᵢ| + step_q · Σ|ĉᵢ − middle| + D·step·step_q/2)
-//! / 2` plus float rounding, and typically about `√(step²·|q̂|² + step_q²·|ĉ|²) / √12`. The error
-//! of an L2 distance is twice that. Rotated vectors have no outlying coordinates, which keeps the
-//! steps small.
+//! The error of the product is at most
+//! `(step · Σ|q̂ᵢ| + step_q · Σ|ĉᵢ − middle| + D·step·step_q/2) / 2` plus float rounding, and
+//! typically about `√(step²·|q̂|² + step_q²·|ĉ|²) / √12`. The error of an L2 distance is twice
+//! that. Rotated vectors have no outlying coordinates, which keeps the steps small.
 //!
 //! Rejected: seven-bit codes. AVX2 without VNNI could sum them in 16 bits, twice as fast, but they
 //! would double the error on every machine for the sake of old ones.

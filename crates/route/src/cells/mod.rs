@@ -68,8 +68,8 @@ pub(crate) struct Cells {
     pub(crate) neighbor_counts: NeighborCounts,
     /// Squared distance beyond that of the nearest cell at which a cell weighs 1/e; finite, > 0.
     pub(crate) temperature: f32,
-    /// For each parallelism `1..=shards`, the share of the expected neighbours to visit, in `[0,
-    /// 1]`.
+    /// For each parallelism `1..=shards`, the share of the expected neighbours to visit, in
+    /// `[0, 1]`.
     pub(crate) thresholds: Vec<f32>,
 }
 

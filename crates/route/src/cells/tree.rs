@@ -44,8 +44,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Computes the centroids of `cells` cells of `rows`, row-major, and the cell of each row. `cells ≤
-/// rows`.
+/// Computes the centroids of `cells` cells of `rows`, row-major, and the cell of each row.
+/// `cells ≤ rows`.
 ///
 /// Cost: O(rows · dimension · (log cells + cells)), nearly all of it in Lloyd's algorithm.
 pub(super) fn cluster(rows: Rows, cells: usize, random: &mut SplitMix) -> (Vec<f32>, Vec<u32>) {

@@ -1,7 +1,7 @@
 //! The encoder `lsh`: p-stable hash families whose values lie along a space-filling curve.
 //!
-//! 1. Hash j of a family is ⌊(a·v + b) / width⌋, with a standard normal and b uniform in `[0,
-//!    width)` (Datar, Immorlica, Indyk, Mirrokni, SCG 2004).
+//! 1. Hash j of a family is ⌊(a·v + b) / width⌋, with a standard normal and b uniform in
+//!    `[0, width)` (Datar, Immorlica, Indyk, Mirrokni, SCG 2004).
 //! 2. Its value is scaled to the side of the grid between two quantiles of the sample. A value
 //!    outside goes to the first or last cell of its axis. Quantiles replace the extremes because a
 //!    single far row would otherwise squeeze all others into one cell.

@@ -122,8 +122,8 @@ pub fn inner_product_batch(query: &[f32], rows: &[f32], out: &mut [f32]) {
     unsafe { (active().inner_product_batch)(query, rows, out) }
 }
 
-/// Inner products of [`TILE_ROWS`] rows with [`TILE_COLUMNS`] columns: `out[r][c] = ⟨rowᵣ,
-/// columnᴄ⟩`.
+/// Inner products of [`TILE_ROWS`] rows with [`TILE_COLUMNS`] columns:
+/// `out[r][c] = ⟨rowᵣ, columnᴄ⟩`.
 ///
 /// * `rows`: each has `columns.len()` values. Panics if one has another length.
 /// * `columns`: `columns[d][c]` is dimension `d` of column `c`.

@@ -6,8 +6,8 @@ use crate::Form;
 /// Bytes of the stored form of [`ExtendedFactors`].
 pub const EXTENDED_FACTOR_BYTES: usize = 6;
 
-/// The factors of a row, beside its code. The estimate of its distance to `q` is `base + add +
-/// scale · ⟨v, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
+/// The factors of a row, beside its code. The estimate of its distance to `q` is
+/// `base + add + scale · ⟨v, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExtendedFactors {
     /// The part that depends only on the row and the centroid.

@@ -11,8 +11,8 @@
 //!    `base`.
 //!
 //! The estimate is based on `⟨r, u⟩ ≈ f · ⟨v, u⟩` with `f = |r|² / ⟨v, r⟩`. Over the random
-//! rotation it is unbiased for every `u` that is independent of the rotation. It is applied to `u =
-//! q − c`:
+//! rotation it is unbiased for every `u` that is independent of the rotation. It is applied to
+//! `u = q − c`:
 //!
 //! ```text
 //! |q − x|² ≈ |q − c|² + (|r|² + 2f⟨v, c⟩)     + (−2f) · ⟨v, q⟩

@@ -27,7 +27,7 @@ pub(super) fn build(query: &[f32], lines: &mut [Line]) -> (f32, f32) {
     plain::build(query, lines)
 }
 
-/// As [`plain::signs`], 8 dimensions per comparison.
+/// Computes [`plain::signs`], 8 dimensions per comparison.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
