@@ -38,13 +38,11 @@ pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
         }
     };
     let mut file = open(path)?;
-    let mut header = [0u8; 8];
+    let mut header = [[0u8; 4]; 2];
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
-    file.read_exact(&mut header)
+    file.read_exact(header.as_flattened_mut())
         .map_err(|_| format!("{shown} is too short to be a matrix file. Create it again."))?;
-    let word =
-        |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four of eight bytes"));
-    let (rows, dimension) = (u64::from(word(0)), u64::from(word(4)));
+    let [rows, dimension] = header.map(|word| u64::from(u32::from_le_bytes(word)));
     if rows == 0 || dimension == 0 || dimension > DIMENSION_MAX {
         return Err(format!(
             "{shown} says that it holds {rows} vectors of dimension {dimension}, which cannot be \
