@@ -8,7 +8,7 @@
 //!        u32 cells · cells × u64 start: not before version 3, where every root cell is a cell
 //!        subcells × form dimension × f32 centroids
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
-//!        cells × (u16 answers · answers × (u16 root cell, u16 count)): not in version 1
+//!        cells × (u16 counts · counts × (u16 root cell, u16 neighbours)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
