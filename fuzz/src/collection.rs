@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vstream_engine::{
     verify_store, Durability, Element, Engine, IndexKind, Journaling, Metric, Row, Settings,
 };
-use vstream_store::blocks::{checksum, Place};
+use vstream_store::blocks::{checksum, BlockAddress};
 use vstream_store::{FileStore, Memory, Syncing};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -180,7 +180,7 @@ fn reseal_log(log: &mut [u8]) -> Option<()> {
         let body = at.checked_add(64)?.checked_add(length)?;
         log.get(body..body.checked_add(8)?)?;
         log[at + 56..at + 64].copy_from_slice(&chain.to_le_bytes());
-        let place = Place { file, number: at as u64, version: 1 };
+        let place = BlockAddress { file, number: at as u64, version: 1 };
         chain = checksum(place, &log[at..body]);
         log[body..body + 8].copy_from_slice(&chain.to_le_bytes());
         at = body + 8;

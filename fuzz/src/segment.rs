@@ -2,7 +2,7 @@
 
 use vstream_index::{Effort, Probe};
 use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
-use vstream_store::blocks::{checksum, Place};
+use vstream_store::blocks::{checksum, BlockAddress};
 use vstream_store::{Access, Error, Store};
 use vstream_vector::TopK;
 
@@ -67,7 +67,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
 fn seal(bytes: &mut [u8], from: usize, end: usize, number: u64) -> Option<()> {
     let identity = word(bytes, 32)?;
     let body = end.checked_sub(SUM).filter(|&body| body >= from && end <= bytes.len())?;
-    let sum = checksum(Place { file: identity, number, version: 1 }, &bytes[from..body]);
+    let sum = checksum(BlockAddress { file: identity, number, version: 1 }, &bytes[from..body]);
     bytes[body..end].copy_from_slice(&sum.to_le_bytes());
     Some(())
 }

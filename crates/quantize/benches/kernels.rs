@@ -1,7 +1,7 @@
 //! Kernels on data that stays in the caches: `cargo bench -p vstream-quantize --bench kernels`.
 //!
-//! A case handles `ROWS` rows (or blocks of 32, or centroids) per iteration; divan's items per
-//! second are rows, so that 1 Gitem/s is 1 ns per row.
+//! A case handles `ROWS` rows (or blocks of 32, or centroids) per iteration. Divan's items per
+//! second are rows, so 1 Gitem/s is 1 ns per row.
 
 use divan::counter::ItemsCount;
 use divan::{black_box, Bencher};
@@ -49,7 +49,7 @@ fn rows_one_by_one<N: Number>(
     });
 }
 
-/// What an insert pays to become narrow; items are numbers.
+/// Conversion to a narrow type, as every insert needs it. Items are numbers.
 #[divan::bench(types = [F16, Bf16, i8], args = [128])]
 fn narrow<N: Number>(bencher: Bencher, dimension: usize) {
     let (row, mut out) = (normals(dimension), Vec::new());
@@ -59,7 +59,7 @@ fn narrow<N: Number>(bencher: Bencher, dimension: usize) {
     });
 }
 
-/// What placing a narrow row pays to become `f32` again; items are numbers.
+/// Conversion of a narrow row to `f32`. Items are numbers.
 #[divan::bench(types = [F16, Bf16, i8], args = [128])]
 fn widen<N: Number>(bencher: Bencher, dimension: usize) {
     let row: Vec<N> = normals(dimension).into_iter().map(N::narrow).collect();
@@ -174,7 +174,7 @@ fn extended_query(bencher: Bencher, padded: usize) {
     bencher.counter(ItemsCount::new(1usize)).bench_local(|| query.build(black_box(&values)));
 }
 
-/// Rows follow one another, so this is the price of a row that was asked for ahead.
+/// Rows follow one another in memory, so this is the cost of a prefetched row.
 #[divan::bench(args = [64, 128, 768, 1536])]
 fn extended_estimate(bencher: Bencher, padded: usize) {
     let mut random = SplitMix(SEED);

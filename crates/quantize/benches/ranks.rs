@@ -1,12 +1,12 @@
-//! How well codes order the rows of real data sets: the table of docs/design/index.md.
+//! Measures how well codes order the rows of real data sets, for the table of docs/design/index.md.
 //!
 //! `cargo bench -p vstream-quantize --bench ranks -- data/glove100 data/sift128`, with folders that
 //! hold `base.fbin` and `query.fbin`.
 //!
-//! 1. K-means makes leaves of 256 rows on average; each row is coded against its centroid.
+//! 1. K-means makes leaves of 256 rows on average. Each row is coded relative to its centroid.
 //! 2. A query visits its 64 nearest leaves. The truth is the 10 nearest rows of these.
-//! 3. For each kind of code: the share of the truth among the best R by estimate, and the mean size
-//!    of the error, in parts of the mean distance of a row.
+//! 3. For each kind of code, measure the share of the truth among the best R estimates, and the
+//!    mean size of the error as a fraction of the mean distance of a row.
 
 use std::path::{Path, PathBuf};
 use vstream_quantize::rabitq::extended::{self, ExtendedFactors, ExtendedQuery};
@@ -20,10 +20,10 @@ const QUERIES: usize = 500;
 const TRUTH: usize = 10;
 const BEST: [usize; 9] = [10, 15, 20, 30, 40, 80, 160, 320, 640];
 
-/// Rows that a second look by 4 bits takes from the best by 1 bit.
+/// Number of best rows by 1 bit that a second look by 4 bits re-ranks.
 const SECOND_LOOK: usize = 160;
 
-/// What the best rows are chosen by.
+/// The estimates that choose the best rows.
 const KINDS: [&str; 4] =
     ["1", "4", "4, of the best 160 by 1 bit", "4, query rounded to 8 bits instead of 15"];
 
@@ -84,7 +84,8 @@ impl Leaf {
     }
 }
 
-/// One visited row: its distance and its estimates, by 1 bit, 4 bits, 4 bits with a coarse query.
+/// One visited row: its distance and its estimates by 1 bit, 4 bits, and 4 bits with a coarse
+/// query.
 struct Visited {
     exact: f32,
     estimates: [f32; 3],

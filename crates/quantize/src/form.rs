@@ -1,8 +1,8 @@
-//! Which distance a code estimates.
+//! The distance that a code estimates.
 
 use vstream_vector::kernels;
 
-/// Which distance is estimated; smaller is closer.
+/// The distance to estimate. A smaller one is closer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Squared Euclidean distance `|q − x|²`.
@@ -12,7 +12,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The exact distance of two vectors of equal length; of a query and a centroid (both rotated,
+    /// The exact distance of two vectors of equal length. For a query and a centroid (both rotated
     /// or neither) it is the `base` of a RaBitQ estimate.
     pub fn base(self, query: &[f32], centroid: &[f32]) -> f32 {
         match self {

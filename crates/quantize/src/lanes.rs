@@ -1,14 +1,14 @@
 //! Reductions in 16 lanes, for kernels that are written once and compiled for every level.
 //!
-//! Lanes are summed in a fixed order and no multiply-add is fused, so every level gives the same
-//! bits. One reduction per pass: the compiler vectorises that well, and several at a time badly,
-//! while the data stays in the first-level cache between passes.
+//! The lanes are summed in a fixed order and no multiply-add is fused, so every level gives the
+//! same bits. Each pass makes one reduction. The compiler vectorises that well and several
+//! reductions at once badly, and the data stays in the first-level cache between passes.
 
 /// Width of a reduction.
 pub(crate) const LANES: usize = 16;
 
-/// Adding it to a number in −2²²..2²² rounds that to the nearest integer (ties to even) and leaves
-/// the integer, in two's complement, in the low bits of the float.
+/// Rounds when added: the sum of this and a number in −2²²..2²² has the nearest integer (ties to
+/// even) in the low bits of the float, in two's complement.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
 /// `Σ term(aᵢ, bᵢ)`; both slices have the same length, a multiple of [`LANES`].
@@ -23,10 +23,11 @@ pub(crate) fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     fold(lanes)
 }
 
-/// The sum of all lanes, halves first.
+/// The sum of all lanes; the two halves are added first.
 #[inline(always)]
 pub(crate) fn fold(lanes: [f32; LANES]) -> f32 {
-    // Out of sight of the loop, else the compiler cuts that into pairs to suit these sums.
+    // Hides the lanes from the loop. Otherwise the compiler splits the loop into pairs to suit
+    // these sums.
     let mut lanes = std::hint::black_box(lanes);
     let mut width = LANES / 2;
     while width > 0 {

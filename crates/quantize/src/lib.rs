@@ -1,11 +1,12 @@
-//! Lossy codes for vectors and the kernels that compare a query with many of them at once.
+//! Lossy codes for vectors, and the kernels that compare a query with many codes at once.
 //!
-//! * [`rabitq`]: one bit per dimension, unbiased estimates with a known error; for postings.
-//! * [`rabitq::extended`]: four bits, an eighth of that error; for a second look at the best few.
-//! * [`scalar8`]: one byte per dimension, interleaved, nearly exact; for centroids.
+//! * [`rabitq`]: one bit per dimension, unbiased estimates with a known error. For postings.
+//! * [`rabitq::extended`]: four bits per dimension, an eighth of that error. For a second look at
+//!   the best few candidates.
+//! * [`scalar8`]: one byte per dimension, interleaved, nearly exact. For centroids.
 //!
-//! Tier 1: arithmetic only, no files, no clock. Every SIMD form gives the scalar form's result to
-//! the bit, so codes made on one machine mean the same on any other.
+//! Tier 1: arithmetic only, no files and no clock. Every SIMD kernel gives exactly the bits of the
+//! scalar one, so codes mean the same on every machine.
 
 #![deny(unsafe_code)]
 

@@ -1,19 +1,21 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::fmt;
 
-/// What sort of thing went wrong, by what the caller can do about it.
+use vstream_vector::cursor::Truncated;
+
+/// The kind of an error, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RouteErrorKind {
-    /// An argument or a setting is wrong; nothing was changed.
+    /// An argument or a setting is wrong. The call changed nothing.
     Invalid,
-    /// Serialised bytes are damaged or were never a template.
+    /// The serialised bytes are damaged, or they are not a template.
     Corrupt,
-    /// The bytes were written by a newer version than this one.
+    /// A newer version of this program wrote the bytes.
     Unsupported,
 }
 
-/// A refusal, with a sentence that says what to change.
+/// An error with a sentence that tells the user what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteError {
     kind: RouteErrorKind,
@@ -33,12 +35,12 @@ impl RouteError {
         RouteError { kind: RouteErrorKind::Unsupported, message: message.into() }
     }
 
-    /// What sort of error this is.
+    /// The kind of this error.
     pub fn kind(&self) -> RouteErrorKind {
         self.kind
     }
 
-    /// The sentence for a person.
+    /// The sentence for the user.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -51,3 +53,9 @@ impl fmt::Display for RouteError {
 }
 
 impl std::error::Error for RouteError {}
+
+impl From<Truncated> for RouteError {
+    fn from(truncated: Truncated) -> RouteError {
+        RouteError::corrupt(format!("The template ends too early: {truncated}."))
+    }
+}

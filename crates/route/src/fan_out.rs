@@ -1,71 +1,72 @@
-//! Which partitions a query visits, given where its neighbours are expected.
+//! Chooses the partitions that a query visits, from where its neighbours are expected.
 //!
-//! Partitions are ranked by the share of the neighbours that is expected in them; those with a part
-//! of the nearest stem come first whatever their share, and are always visited, so that a vector is
-//! always found by itself.
-//! The query visits them in this order while the shares of those before do not exceed a threshold.
+//! Each partition has an expected share of the query's neighbours. Partitions that hold a cell of
+//! the nearest root cell come first, whatever their share, and the query always visits them. So a
+//! stored vector is always found by itself. The other partitions follow by descending share. The
+//! query visits partitions in this order until the shares of the visited ones exceed a threshold.
 
 use crate::partition::{partition_of_shard, shards_of_partition};
 
-/// Partitions in the order of a query's interest. A buffer to be reused.
+/// The partitions in the order in which a query visits them. A buffer that queries reuse.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranking {
-    /// Partitions, most promising first.
+    /// Partitions, the required ones first, then by descending share.
     order: Vec<u32>,
     /// Expected share in each partition.
-    shares: Vec<f32>,
-    /// Sum of the shares of the partitions ranked before each; 0 for those that come first.
+    partition_shares: Vec<f32>,
+    /// For each partition, the sum of the shares of the partitions ranked before it. 0 for a
+    /// required partition.
     before: Vec<f32>,
-    /// Which partitions come first.
-    leads: Vec<bool>,
+    /// For each partition, whether every query that is ranked must visit it.
+    required: Vec<bool>,
     shards: u16,
     parallelism: u32,
 }
 
 impl Ranking {
-    /// Ranks the partitions at `parallelism`.
+    /// Ranks the partitions for one query.
     ///
-    /// * `shares`: expected share of each shard, ≥ 0, summing to about 1.
-    /// * `first`: shards of the nearest stem, one or more.
+    /// * `shares`: expected share of the neighbours in each shard, ≥ 0, with a sum of about 1.
+    /// * `nearest_shards`: the shards of the nearest root cell, at least one.
     ///
-    /// Cost: O(shards + parallelism · log parallelism). No allocation after the first use.
-    pub(crate) fn rank(&mut self, shares: &[f32], first: &[u16], parallelism: u32) {
-        let Ranking { order, shares: of, before, leads, .. } = self;
+    /// Cost: O(shards + parallelism · log parallelism). It allocates only on the first use.
+    pub(crate) fn rank(&mut self, shares: &[f32], nearest_shards: &[u16], parallelism: u32) {
+        let Ranking { order, partition_shares, before, required, .. } = self;
         let shards = shares.len() as u16;
-        of.clear();
+        partition_shares.clear();
         order.clear();
         for partition in 0..parallelism {
             let range = shards_of_partition(partition, shards, parallelism);
-            of.push(shares[range].iter().sum());
+            partition_shares.push(shares[range].iter().sum());
             order.push(partition);
         }
-        leads.clear();
-        leads.resize(parallelism as usize, false);
-        for &shard in first {
-            leads[partition_of_shard(shard, shards, parallelism) as usize] = true;
+        required.clear();
+        required.resize(parallelism as usize, false);
+        for &shard in nearest_shards {
+            required[partition_of_shard(shard, shards, parallelism) as usize] = true;
         }
         order.sort_unstable_by(|&a, &b| {
-            (leads[b as usize])
-                .cmp(&leads[a as usize])
-                .then(of[b as usize].total_cmp(&of[a as usize]))
+            (required[b as usize])
+                .cmp(&required[a as usize])
+                .then(partition_shares[b as usize].total_cmp(&partition_shares[a as usize]))
                 .then(a.cmp(&b))
         });
         before.clear();
         before.resize(parallelism as usize, 0.0);
         let mut sum = 0.0;
         for &partition in order.iter() {
-            before[partition as usize] = if leads[partition as usize] { 0.0 } else { sum };
-            sum += of[partition as usize];
+            before[partition as usize] = if required[partition as usize] { 0.0 } else { sum };
+            sum += partition_shares[partition as usize];
         }
         (self.shards, self.parallelism) = (shards, parallelism);
     }
 
-    /// Share expected in the partitions ranked before the one that holds `shard`.
+    /// Sum of the shares of the partitions that are ranked before the one that holds `shard`.
     pub(crate) fn before(&self, shard: u16) -> f32 {
         self.before[partition_of_shard(shard, self.shards, self.parallelism) as usize]
     }
 
-    /// The partitions to visit, most promising first; at least one. A threshold of 1 visits all.
+    /// The partitions to visit, in order, at least one. A threshold of 1 visits all.
     pub(crate) fn visited(&self, threshold: f32) -> &[u32] {
         let stop = |&partition: &u32| self.before[partition as usize] <= threshold;
         let count = match threshold < 1.0 {

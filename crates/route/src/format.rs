@@ -4,40 +4,40 @@
 //! magic "VSROUTE\0" · u16 version · u8 metric · u8 encoder (0 unplaced, 1 id, 2 cells, 3 lsh)
 //! u16 shards · u16 zero · u32 dimension · f32 length (inner_product) · u64 epoch
 //! u32 ranges · ranges × (u64 start, u16 shard)
-//! cells: u32 stems · f32 temperature · stems × form dimension × f32 centroids
-//!        u32 cells · cells × u64 start: not before version 3, where every stem is a cell
-//!        parts × form dimension × f32 centroids, of the cells of stems that have several
+//! cells: u32 root cells · f32 temperature · root cells × form dimension × f32 centroids
+//!        u32 cells · cells × u64 start: not before version 3, where every root cell is a cell
+//!        subcells × form dimension × f32 centroids
 //!        cells × f32 weights · cells × shards × u8 affinity · shards × f32 thresholds
-//!        cells × (u16 answers · answers × (u16 stem, u16 count)): not in version 1
+//!        cells × (u16 counts · counts × (u16 root cell, u16 neighbours)): not in version 1
 //! lsh:   u8 curve · u8 bits · u16 families · u16 hashes · f32 width · u64 seed
 //!        families × (hashes × form dimension × f32 projections, hashes × f32 offsets,
 //!                    hashes × f32 starts, hashes × f32 lengths)
 //! u32 CRC-32C of all bytes before
 //! ```
 //!
-//! The form dimension is the dimension, plus 1 for inner_product. The checksum is verified before
-//! anything else is believed but the version, and every count is held against the bytes that are
-//! left before memory is taken for it.
+//! The form dimension is the dimension, plus 1 for inner_product. The decoder verifies the checksum
+//! before it uses any value but the version. It compares every count with the bytes that are left
+//! before it allocates memory for it.
 
-use crate::cells::{self, Answers, Cells, Families};
-use crate::curve::{Curve, Grid};
+use crate::cells::{self, Cells, Children, NeighborCounts};
 use crate::error::RouteError;
-use crate::lsh::{Family, Lsh, LshSettings};
+use crate::lsh::{Curve, Family, Grid, Lsh, LshSettings};
 use crate::ranges::Ranges;
 use crate::settings::{EncoderSpec, RouteSettings, CELLS_MAX};
 use crate::space::Space;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
+use vstream_vector::cursor::ByteReader;
 use vstream_vector::Metric;
 
 const MAGIC: &[u8; 8] = b"VSROUTE\0";
 const VERSION: u16 = 3;
-/// The oldest version that is read.
+/// The oldest version that this program reads.
 const VERSION_MIN: u16 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Template {
-    /// The template as bytes: see the layout in this module's source.
+    /// Serialises the template. The source of this module shows the layout.
     pub fn to_bytes(&self) -> Vec<u8> {
         let inner = &*self.inner;
         let mut out = Writer(Vec::new());
@@ -70,24 +70,24 @@ impl Template {
         out.0
     }
 
-    /// Reads what [`Template::to_bytes`] wrote, here or in an older version.
+    /// Reads the bytes that [`Template::to_bytes`] wrote, in this version or an older one.
     ///
-    /// Errors: `Corrupt` if a byte was changed, is missing or is too many; `Unsupported` if a newer
-    /// version wrote the bytes.
+    /// Errors: `Corrupt` if a byte is changed, missing or added; `Unsupported` if a newer version
+    /// wrote the bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Template, RouteError> {
         let body = verified(bytes)?;
-        let mut input = Reader { rest: body };
-        input.take(MAGIC.len())?;
+        let mut input = ByteReader::new(body);
+        input.skip(MAGIC.len())?;
         let version = input.u16()?;
         let (metric, encoder) = (input.u8()?, input.u8()?);
         let metric = Metric::from_tag(metric)
             .ok_or_else(|| RouteError::corrupt(format!("The template has no metric {metric}.")))?;
         let (shards, _reserved) = (input.u16()?, input.u16()?);
         let dimension = input.u32()? as usize;
-        let length = input.f32()?;
+        let length = read_f32(&mut input)?;
         let epoch = input.u64()?;
         let space = Space { dimension, metric, length };
-        // The checks of settings are those of a template; the encoder's own follow.
+        // The rules for settings hold for a template too. Each encoder adds its own below.
         let settings =
             RouteSettings { encoder: EncoderSpec::Id, dimension, metric, shards, seed: 0 };
         valid(&settings)?;
@@ -107,17 +107,17 @@ impl Template {
         if (encoder == Encoder::Unplaced) != (epoch == 0) {
             return Err(RouteError::corrupt("The template's epoch does not fit its encoder."));
         }
-        if !input.rest.is_empty() {
+        if !input.is_empty() {
             return Err(RouteError::corrupt(format!(
                 "The template has {} bytes too many.",
-                input.rest.len()
+                input.left()
             )));
         }
         Ok(Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) })
     }
 }
 
-/// The bytes without the checksum, once magic, version and checksum are as they should be.
+/// The bytes without the checksum, after magic, checksum and version are verified.
 fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
     let header = MAGIC.len() + 2;
     if bytes.len() < header + CHECKSUM_BYTES || !bytes.starts_with(MAGIC) {
@@ -130,7 +130,7 @@ fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
             bytes.len()
         )));
     }
-    let version = u16::from_le_bytes([body[header - 2], body[header - 1]]);
+    let version = ByteReader::new(&body[MAGIC.len()..]).u16()?;
     if !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(RouteError::unsupported(format!(
             "The routing template has version {version}, and this program reads versions up to \
@@ -140,73 +140,73 @@ fn verified(bytes: &[u8]) -> Result<&[u8], RouteError> {
     Ok(body)
 }
 
-/// Settings that cannot be, found in bytes, are damage.
+/// Checks settings that were read from bytes; invalid ones mean that the bytes are damaged.
 fn valid(settings: &RouteSettings) -> Result<(), RouteError> {
     settings.validate().map_err(|error| RouteError::corrupt(format!("In the template: {error}")))
 }
 
-fn read_ranges(input: &mut Reader, shards: u16) -> Result<Ranges, RouteError> {
+fn read_ranges(input: &mut ByteReader, shards: u16) -> Result<Ranges, RouteError> {
     let count = input.u32()? as usize;
-    input.expect(count, 8 + 2)?;
+    input.require_items(count, 8 + 2)?;
     let pairs: Result<Vec<(u64, u16)>, RouteError> =
         (0..count).map(|_| Ok((input.u64()?, input.u16()?))).collect();
     Ranges::from_pairs(&pairs?, shards)
 }
 
 fn write_cells(cells: &Cells, out: &mut Writer) {
-    out.u32(cells.stem_count() as u32);
+    out.u32(cells.root_count() as u32);
     out.f32s(&[cells.temperature]);
-    out.f32s(&cells.stems);
+    out.f32s(&cells.roots);
     out.u32(cells.len() as u32);
     cells.starts.iter().for_each(|&start| out.u64(start));
-    out.f32s(&cells.parts);
+    out.f32s(&cells.subcells);
     out.f32s(&cells.weights);
     out.0.extend_from_slice(&cells.affinity);
     out.f32s(&cells.thresholds);
-    for answers in &cells.answers.of_cells {
-        out.u16(answers.len() as u16);
-        for &(stem, count) in answers {
-            out.u16(stem);
+    for counts in &cells.neighbor_counts.by_cell {
+        out.u16(counts.len() as u16);
+        for &(root, count) in counts {
+            out.u16(root);
             out.u16(count);
         }
     }
 }
 
 fn read_cells(
-    input: &mut Reader,
+    input: &mut ByteReader,
     space: &Space,
     shards: u16,
     version: u16,
 ) -> Result<Cells, RouteError> {
-    let stem_count = input.u32()? as usize;
-    if !(1..=CELLS_MAX).contains(&stem_count) {
-        return Err(RouteError::corrupt(format!("The template cannot have {stem_count} cells.")));
+    let root_count = input.u32()? as usize;
+    if !(1..=CELLS_MAX).contains(&root_count) {
+        return Err(RouteError::corrupt(format!("The template cannot have {root_count} cells.")));
     }
     let dimension = space.form_dimension();
-    let temperature = input.f32()?;
-    let stems = input.f32s(stem_count * dimension)?;
+    let temperature = read_f32(input)?;
+    let roots = read_f32s(input, root_count * dimension)?;
     let starts = match version {
-        1 | 2 => (0..stem_count).map(|stem| cells::code(stem, stem_count)).collect(),
+        1 | 2 => (0..root_count).map(|root| cells::code(root, root_count)).collect(),
         _ => read_starts(input)?,
     };
-    let families = Families::of(&starts, stem_count).ok_or_else(|| {
-        RouteError::corrupt("The template's cells do not begin where its stems do, in order.")
+    let children = Children::from_starts(&starts, root_count).ok_or_else(|| {
+        RouteError::corrupt("The template's cells do not begin where its root cells do, in order.")
     })?;
     let count = starts.len();
     let cells = Cells {
-        parts: input.f32s(families.part_count() * dimension)?,
-        stems,
+        subcells: read_f32s(input, children.subcell_count() * dimension)?,
+        roots,
         starts,
-        families,
+        children,
         dimension,
         shards,
         temperature,
-        weights: input.f32s(count)?,
-        affinity: input.take(count * usize::from(shards))?.to_vec(),
-        thresholds: input.f32s(usize::from(shards))?,
-        answers: match version {
-            1 => Answers::default(),
-            _ => read_answers(input, count, stem_count)?,
+        weights: read_f32s(input, count)?,
+        affinity: input.bytes(count * usize::from(shards))?.to_vec(),
+        thresholds: read_f32s(input, usize::from(shards))?,
+        neighbor_counts: match version {
+            1 => NeighborCounts::default(),
+            _ => read_neighbor_counts(input, count, root_count)?,
         },
     };
     let positive = |x: &f32| *x >= 0.0;
@@ -221,30 +221,36 @@ fn read_cells(
     Ok(cells)
 }
 
-fn read_starts(input: &mut Reader) -> Result<Vec<u64>, RouteError> {
+fn read_starts(input: &mut ByteReader) -> Result<Vec<u64>, RouteError> {
     let count = input.u32()? as usize;
     if !(1..=CELLS_MAX).contains(&count) {
         return Err(RouteError::corrupt(format!("The template cannot have {count} cells.")));
     }
-    input.expect(count, 8)?;
-    (0..count).map(|_| input.u64()).collect()
+    input.require_items(count, 8)?;
+    (0..count).map(|_| Ok(input.u64()?)).collect()
 }
 
-fn read_answers(input: &mut Reader, cells: usize, stems: usize) -> Result<Answers, RouteError> {
-    let mut of_cells = Vec::with_capacity(cells);
+fn read_neighbor_counts(
+    input: &mut ByteReader,
+    cells: usize,
+    roots: usize,
+) -> Result<NeighborCounts, RouteError> {
+    let mut by_cell = Vec::with_capacity(cells);
     for _ in 0..cells {
         let count = usize::from(input.u16()?);
-        input.expect(count, 4)?;
-        let answers: Result<Vec<(u16, u16)>, RouteError> =
+        input.require_items(count, 4)?;
+        let counts: Result<Vec<(u16, u16)>, RouteError> =
             (0..count).map(|_| Ok((input.u16()?, input.u16()?))).collect();
-        let answers = answers?;
-        let ascending = answers.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !ascending || answers.last().is_some_and(|last| usize::from(last.0) >= stems) {
-            return Err(RouteError::corrupt("The template's cells name answers of no cell."));
+        let counts = counts?;
+        let ascending = counts.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascending || counts.last().is_some_and(|last| usize::from(last.0) >= roots) {
+            return Err(RouteError::corrupt(
+                "The template counts neighbours in a root cell that it does not have.",
+            ));
         }
-        of_cells.push(answers);
+        by_cell.push(counts);
     }
-    Ok(Answers { of_cells })
+    Ok(NeighborCounts { by_cell })
 }
 
 fn write_lsh(lsh: &Lsh, out: &mut Writer) {
@@ -263,7 +269,7 @@ fn write_lsh(lsh: &Lsh, out: &mut Writer) {
 }
 
 fn read_lsh(
-    input: &mut Reader,
+    input: &mut ByteReader,
     settings: &RouteSettings,
     space: &Space,
 ) -> Result<Lsh, RouteError> {
@@ -271,23 +277,37 @@ fn read_lsh(
     let curve = Curve::from_tag(curve)
         .ok_or_else(|| RouteError::corrupt(format!("The template has no curve {curve}.")))?;
     let (families, hashes) = (usize::from(input.u16()?), usize::from(input.u16()?));
-    let (width, seed) = (input.f32()?, input.u64()?);
+    let (width, seed) = (read_f32(input)?, input.u64()?);
     let encoder = EncoderSpec::Lsh { curve, families, hashes, width, bits };
     valid(&RouteSettings { encoder, ..settings.clone() })?;
     let grid = Grid::for_code(curve, hashes, bits, families)?;
     let dimension = space.form_dimension();
-    input.expect(families, hashes * (dimension + 3) * 4)?;
+    input.require_items(families, hashes * (dimension + 3) * 4)?;
     let family = |_| -> Result<Family, RouteError> {
         Ok(Family {
-            projections: input.f32s(hashes * dimension)?,
-            offsets: input.f32s(hashes)?,
-            starts: input.f32s(hashes)?,
-            lengths: input.f32s(hashes)?,
+            projections: read_f32s(input, hashes * dimension)?,
+            offsets: read_f32s(input, hashes)?,
+            starts: read_f32s(input, hashes)?,
+            lengths: read_f32s(input, hashes)?,
         })
     };
     let families_read: Result<Vec<Family>, RouteError> = (0..families).map(family).collect();
     let settings = LshSettings { curve, families, hashes, width, bits, seed };
     Ok(Lsh { settings, grid, families: families_read? })
+}
+
+/// Reads one finite number.
+fn read_f32(input: &mut ByteReader) -> Result<f32, RouteError> {
+    read_f32s(input, 1).map(|numbers| numbers[0])
+}
+
+/// Reads `count` finite numbers.
+fn read_f32s(input: &mut ByteReader, count: usize) -> Result<Vec<f32>, RouteError> {
+    let numbers = input.f32s(count)?;
+    match numbers.iter().all(|x| x.is_finite()) {
+        true => Ok(numbers),
+        false => Err(RouteError::corrupt("The template holds a number that is not finite.")),
+    }
 }
 
 struct Writer(Vec<u8>);
@@ -307,70 +327,5 @@ impl Writer {
 
     fn f32s(&mut self, values: &[f32]) {
         values.iter().for_each(|x| self.0.extend_from_slice(&x.to_le_bytes()));
-    }
-}
-
-/// Reads from the front; every read is held against what is left.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    /// Checks that `count` items of `bytes` each are left.
-    fn expect(&self, count: usize, bytes: usize) -> Result<(), RouteError> {
-        match count.checked_mul(bytes) {
-            Some(needed) if needed <= self.rest.len() => Ok(()),
-            _ => Err(RouteError::corrupt(format!(
-                "The template ends too early: {count} items of {bytes} bytes are due and {} \
-                 bytes are left.",
-                self.rest.len()
-            ))),
-        }
-    }
-
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8], RouteError> {
-        self.expect(bytes, 1)?;
-        let (taken, rest) = self.rest.split_at(bytes);
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RouteError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn u8(&mut self) -> Result<u8, RouteError> {
-        self.array::<1>().map(|b| b[0])
-    }
-
-    fn u16(&mut self) -> Result<u16, RouteError> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, RouteError> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, RouteError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// One finite number.
-    fn f32(&mut self) -> Result<f32, RouteError> {
-        self.f32s(1).map(|v| v[0])
-    }
-
-    /// `count` finite numbers.
-    fn f32s(&mut self, count: usize) -> Result<Vec<f32>, RouteError> {
-        self.expect(count, 4)?;
-        let bytes = self.take(count * 4)?;
-        let number = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
-        match values.iter().all(|x| x.is_finite()) {
-            true => Ok(values),
-            false => Err(RouteError::corrupt("The template holds a number that is not finite.")),
-        }
     }
 }

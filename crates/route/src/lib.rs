@@ -1,21 +1,22 @@
-//! Routing: which shard a vector belongs to, and which partitions may hold a query's neighbours.
+//! Routing: this crate decides which shard stores a vector, and which partitions a query visits.
 //!
-//! An *encoder* turns a vector into a code, a position on one line of 64 bits. A *template* maps
-//! ranges of codes to shards, and a shard belongs to a partition. Three encoders exist:
+//! An *encoder* turns a vector into a code, which is a position on one line of 64 bits. A
+//! *template* maps ranges of codes to shards, and each shard belongs to a partition. There are
+//! three encoders:
 //!
-//! * `cells`: balanced clusters of a sample, numbered so that clusters which share neighbours
-//!   are close on the line. One copy of each vector; a query visits few partitions.
-//! * `lsh`: p-stable hash families whose values are strung on a space-filling curve (the VStream
-//!   paper). One copy per family, less where families agree.
-//! * `id`: a hash of the record's id. Perfect balance, and every query goes everywhere.
+//! * `cells` clusters a sample into balanced cells and numbers them so that cells which share
+//!   neighbours are close on the line. Each vector has one copy, and a query visits few partitions.
+//! * `lsh` computes p-stable hashes and orders their values along a space-filling curve (the
+//!   VStream paper). Each hash family makes one copy, fewer where families name the same shard.
+//! * `id` hashes the record's id. The load is perfectly balanced, and every query visits every
+//!   partition.
 //!
-//! Everything here is pure arithmetic: no files, no clock, no threads, no chance but the seed.
-//! `docs/design/route.md` explains the choices with their measurements.
+//! The crate is pure arithmetic: it uses no files, no clock and no threads, and all randomness
+//! comes from the seed. `docs/design/route.md` explains the choices with measurements.
 
 #![forbid(unsafe_code)]
 
 mod cells;
-mod curve;
 mod error;
 mod fan_out;
 mod format;
@@ -33,12 +34,12 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use cells::Live;
-pub use curve::{Curve, Grid};
+pub use cells::LiveSample;
 pub use error::{RouteError, RouteErrorKind};
+pub use lsh::{Curve, Grid};
 pub use moves::Move;
 pub use partition::partition_of_shard;
-pub use rebalance::{Plan, Policy, Rebalance, Renewal};
+pub use rebalance::{Plan, Policy, Rebalance, RetrainSettings};
 pub use settings::{
     EncoderSpec, RouteSettings, CELLS_MAX, DIMENSION_MAX, FAMILIES_MAX, HASHES_MAX, ROWS_PER_CELL,
     SHARDS_MAX,

@@ -1,23 +1,24 @@
-//! What changes hands between two templates.
+//! The ranges of codes that change their shard between two templates.
 
 use crate::template::{Encoder, Template};
 
-/// A range of codes that goes from one shard to another.
+/// A range of codes that moves from one shard to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Move {
     /// First code of the range.
     pub first: u64,
     /// Last code of the range, included.
     pub last: u64,
-    /// Shard that has it before.
+    /// Shard that holds the range before.
     pub from: u16,
-    /// Shard that has it afterwards.
+    /// Shard that holds the range afterwards.
     pub to: u16,
 }
 
 impl Template {
-    /// The ranges of codes whose shard is another one than in `old`, ascending, as few as possible.
-    /// None if the two do not speak of the same codes, as a trained template and an unplaced one.
+    /// The ranges of codes whose shard differs from that in `old`, ascending and as few as
+    /// possible. Empty if the two templates have different codes, such as a trained and an unplaced
+    /// one.
     ///
     /// Cost: O(ranges of both).
     pub fn moves_since(&self, old: &Template) -> Vec<Move> {
@@ -26,8 +27,8 @@ impl Template {
         else {
             return Vec::new();
         };
-        // Splits change nothing about the codes that rows have.
-        if mine.stems != theirs.stems {
+        // A split changes no code of a stored row, so only the root cells are compared.
+        if mine.roots != theirs.roots {
             return Vec::new();
         }
         let starts = |template: &Template| -> Vec<u64> {
@@ -38,8 +39,8 @@ impl Template {
         all.sort_unstable();
         all.dedup();
         let mut moves: Vec<Move> = Vec::new();
-        for (at, &first) in all.iter().enumerate() {
-            let last = all.get(at + 1).map_or(u64::MAX, |next| next - 1);
+        for (index, &first) in all.iter().enumerate() {
+            let last = all.get(index + 1).map_or(u64::MAX, |next| next - 1);
             let (from, to) = (old.shard_of(first), self.shard_of(first));
             if from == to {
                 continue;

@@ -1,17 +1,18 @@
-//! Shards to partitions, by the rule of Flink's key groups.
+//! Assigns shards to partitions by Flink's rule for key groups.
 
 use std::ops::Range;
 
-/// The partition that holds `shard` when `shards` shards are dealt to `parallelism` partitions.
+/// The partition that holds `shard` when `parallelism` partitions divide `shards` shards.
 ///
-/// This is Flink's `computeOperatorIndexForKeyGroup`: contiguous ranges whose sizes differ by at
-/// most one. `shard < shards` and `1 ≤ parallelism ≤ shards`; the result is below `parallelism`.
+/// This is Flink's `computeOperatorIndexForKeyGroup`: each partition holds a contiguous range, and
+/// the sizes of the ranges differ by at most one. `shard < shards` and `1 ≤ parallelism ≤ shards`.
+/// The result is below `parallelism`.
 #[inline]
 pub fn partition_of_shard(shard: u16, shards: u16, parallelism: u32) -> u32 {
     (u64::from(shard) * u64::from(parallelism) / u64::from(shards)) as u32
 }
 
-/// The shards that [`partition_of_shard`] gives to `partition`.
+/// The shards that [`partition_of_shard`] assigns to `partition`.
 #[inline]
 pub(crate) fn shards_of_partition(partition: u32, shards: u16, parallelism: u32) -> Range<usize> {
     let start = |p: u32| (u64::from(p) * u64::from(shards)).div_ceil(u64::from(parallelism));

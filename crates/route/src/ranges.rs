@@ -1,10 +1,10 @@
-//! Sorted ranges of codes and the shard of each: the table inside a template.
+//! The table of a template: sorted ranges of codes, each with its shard.
 
 use crate::error::RouteError;
 
-/// Code ranges in ascending order. Range `i` runs from `starts[i]` to just before
-/// `starts[i + 1]`; the first starts at 0 and the last ends at the end of the line, so every code
-/// lies in exactly one range.
+/// Ranges of codes in ascending order. Range `i` runs from `starts[i]` to just before
+/// `starts[i + 1]`. The first range starts at 0 and the last one ends at the end of the line, so
+/// every code lies in exactly one range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranges {
     starts: Vec<u64>,
@@ -12,22 +12,22 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// `shards` ranges of equal length, shard `i` in place `i`.
+    /// `shards` ranges of equal length. Range `i` belongs to shard `i`.
     pub(crate) fn even(shards: u16) -> Ranges {
         let start = |s: u16| (u128::from(s) << 64).div_ceil(u128::from(shards)) as u64;
         Ranges { starts: (0..shards).map(start).collect(), shards: (0..shards).collect() }
     }
 
-    /// Takes `(start, shard)` pairs in ascending order of start.
+    /// Builds the table from `(start, shard)` pairs in ascending order of start.
     ///
-    /// Errors: `Corrupt` if there is none, if the first does not start at 0, if starts do not
-    /// ascend, or if a shard is not below `shards`.
+    /// Errors: `Corrupt` if there is no pair, if the first does not start at 0, if the starts do
+    /// not ascend, or if a shard is not below `shards`.
     pub(crate) fn from_pairs(pairs: &[(u64, u16)], shards: u16) -> Result<Ranges, RouteError> {
         if pairs.first().is_none_or(|p| p.0 != 0) {
             return Err(RouteError::corrupt("The template's first code range must start at 0."));
         }
-        if let Some(at) = pairs.windows(2).position(|w| w[0].0 >= w[1].0) {
-            let range = at + 1;
+        if let Some(index) = pairs.windows(2).position(|w| w[0].0 >= w[1].0) {
+            let range = index + 1;
             return Err(RouteError::corrupt(format!(
                 "The template's code range {range} does not start after the one before it."
             )));

@@ -1,71 +1,73 @@
-//! What a user chooses about routing, and the check of it.
+//! The routing settings that a user chooses, and their validation.
 
-use crate::curve::{Curve, Grid};
 use crate::error::RouteError;
+use crate::lsh::{Curve, Grid};
 use vstream_vector::Metric;
 
-/// Most dimensions of a vector.
+/// Largest dimension of a vector.
 pub const DIMENSION_MAX: usize = 4096;
-/// Most shards. The number is fixed for the life of a collection; 128 is the default.
+/// Largest number of shards. A collection never changes its number; 128 is the default.
 pub const SHARDS_MAX: u16 = 256;
-/// Most cells: a query measures its distance to each of them.
+/// Largest number of cells. A query measures its distance to each of them.
 pub const CELLS_MAX: usize = 4096;
 /// Sample rows that training needs for each cell.
 pub const ROWS_PER_CELL: usize = 8;
-/// Most hash families, which is the most copies of one vector.
+/// Largest number of hash families, and so of copies of one vector.
 pub const FAMILIES_MAX: usize = 64;
-/// Most hashes in one family: each needs at least one bit of the code.
+/// Largest number of hashes in one family. Each hash needs at least one bit of the code.
 pub const HASHES_MAX: usize = 58;
 
 /// How a collection is routed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteSettings {
-    /// How a vector becomes a code.
+    /// Turns a vector into a code.
     pub encoder: EncoderSpec,
     /// Dimensions of every vector and query, `1..=`[`DIMENSION_MAX`].
     pub dimension: usize,
-    /// What makes two vectors near.
+    /// Decides which vectors are near.
     pub metric: Metric,
-    /// Shards, `1..=`[`SHARDS_MAX`]; the greatest parallelism there can ever be.
+    /// Number of shards, `1..=`[`SHARDS_MAX`]. The parallelism can never exceed it.
     pub shards: u16,
-    /// Seed of all chance in training.
+    /// Seed of all random numbers in training.
     pub seed: u64,
 }
 
-/// Encoder of a collection.
+/// The encoder of a collection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EncoderSpec {
-    /// Balanced clusters of a sample; one copy of each vector.
+    /// Balanced clusters of a sample. Each vector has one copy.
     Cells {
-        /// Cells, `1..=`[`CELLS_MAX`], at most one per [`ROWS_PER_CELL`] rows of the sample.
-        /// With fewer cells than shards some shards stay empty.
+        /// Number of cells, `1..=`[`CELLS_MAX`], and at most one for every [`ROWS_PER_CELL`] rows
+        /// of the sample. With fewer cells than shards some shards stay empty.
         cells: usize,
         /// Share of the true neighbours that the visited partitions must hold, in `(0, 1]`.
         recall_target: f32,
     },
-    /// Hash families strung on a space-filling curve; up to `families` copies of each vector.
+    /// Hash families whose values lie along a space-filling curve. Each vector has up to `families`
+    /// copies.
     Lsh {
-        /// Order in which the grid of hash values is walked.
+        /// Order of the cells of the grid of hash values.
         curve: Curve,
-        /// Families, `1..=`[`FAMILIES_MAX`].
+        /// Number of families, `1..=`[`FAMILIES_MAX`].
         families: usize,
-        /// Hashes of a family = dimensions of the curve, `1..=`[`HASHES_MAX`].
+        /// Hashes of one family, which are the dimensions of the curve, `1..=`[`HASHES_MAX`].
         hashes: usize,
-        /// Width of a hash bucket in the unit of the vectors (their length under cosine is 1),
-        /// finite and above 0. Small is fine: a template scales the hashes to its sample.
+        /// Width of a hash bucket, finite and above 0, in the unit of the vectors (under cosine
+        /// their length is 1). A small width is safe, since training scales the hashes to the
+        /// sample.
         width: f32,
-        /// Bits of each hash in the code, `1..=16`. Fewer are used where `hashes × bits` does not
+        /// Bits of each hash in the code, `1..=16`. Training uses fewer if `hashes × bits` does not
         /// fit the code: 10 hashes and 8 families leave 6 bits each.
         bits: u32,
     },
-    /// A hash of the id; every query visits every partition.
+    /// A hash of the id. Every query visits every partition.
     Id,
 }
 
 impl RouteSettings {
-    /// Says in a sentence what is wrong with these settings, if anything is.
+    /// Checks these settings.
     ///
-    /// Errors: `Invalid`.
+    /// Errors: `Invalid`, with a sentence that names the wrong setting.
     pub fn validate(&self) -> Result<(), RouteError> {
         if !(1..=DIMENSION_MAX).contains(&self.dimension) {
             return Err(RouteError::invalid(format!(

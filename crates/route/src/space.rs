@@ -1,20 +1,20 @@
-//! The space in which rows and queries are compared: every metric as squared Euclidean distance.
+//! Maps every metric to squared Euclidean distance, so that one kernel ranks cells for all of them.
 //!
-//! A *row form* and a *query form* are made so that, for one query, the squared Euclidean distance
-//! of the forms orders rows as the metric does:
+//! A row is compared in its *row form* and a query in its *query form*. For one query, the squared
+//! Euclidean distance of the forms orders rows as the metric does:
 //!
-//! * l2: both are the vector itself.
-//! * cosine: both are the vector at length 1.
-//! * inner_product: a row gets one more dimension, √(M² − |x|²), a query is brought to length M
-//!   and gets 0 there; then |q' − x'|² = 2M² − 2⟨q', x⟩ (Bachrach et al., RecSys 2014). So a cell
-//!   is ranked by the norms of its rows as well as by their direction. M is the 99th percentile
-//!   of the norms of the sample; a longer row gets 0 there.
+//! * l2: both forms are the vector itself.
+//! * cosine: both forms are the vector scaled to length 1.
+//! * inner_product: a row gets one more dimension with the value √(M² − |x|²). A query is scaled to
+//!   length M and gets 0 there. Then |q' − x'|² = 2M² − 2⟨q', x⟩ (Bachrach et al., RecSys 2014). So
+//!   the rank of a cell depends on the norms of its rows as well as on their direction. M is the
+//!   99th percentile of the norms of the sample. A row that is longer than M gets 0.
 
 use crate::error::RouteError;
 use vstream_vector::{kernels, Metric};
 
-/// Percentile of the sample's norms that becomes M; not the maximum, so that one outlier does not
-/// push all other rows to the pole.
+/// The percentile of the sample's norms that becomes M. With the maximum, one outlier would give
+/// all other rows nearly the same value in the additional dimension.
 const NORM_QUANTILE: f64 = 0.99;
 
 /// Dimension, metric and, for inner_product, the length M.
@@ -31,26 +31,28 @@ impl Space {
         Space { dimension, metric, length: 0.0 }
     }
 
-    /// The space of a sample of checked rows.
+    /// Fits the space to a sample of checked rows.
     pub(crate) fn fit(dimension: usize, metric: Metric, sample: &[f32]) -> Space {
         let mut space = Space::new(dimension, metric);
         if metric == Metric::InnerProduct {
             let mut norms: Vec<f64> = sample.chunks_exact(dimension).map(norm).collect();
             norms.sort_unstable_by(f64::total_cmp);
-            let at = (norms.len() as f64 * NORM_QUANTILE) as usize;
-            let length = norms.get(at.min(norms.len().saturating_sub(1))).copied().unwrap_or(0.0);
-            // The norm of the longest vectors there are does not fit single precision.
+            let index = (norms.len() as f64 * NORM_QUANTILE) as usize;
+            let length =
+                norms.get(index.min(norms.len().saturating_sub(1))).copied().unwrap_or(0.0);
+            // The norm of a vector of very large values does not fit single precision.
             space.length = length.min(f64::from(f32::MAX)) as f32;
         }
         space
     }
 
-    /// Dimensions of a form.
+    /// Dimensions of a row form or query form.
     pub(crate) fn form_dimension(&self) -> usize {
         self.dimension + usize::from(self.metric == Metric::InnerProduct)
     }
 
-    /// Says what is wrong with a vector: its dimension, a value that is not finite, no length.
+    /// Checks the dimension of a vector, that its values are finite and, under cosine, that it is
+    /// not all zeros.
     ///
     /// Errors: `Invalid`.
     pub(crate) fn check(&self, vector: &[f32]) -> Result<(), RouteError> {
@@ -62,10 +64,10 @@ impl Space {
                 self.dimension
             )));
         }
-        if let Some(at) = vector.iter().position(|x| !x.is_finite()) {
+        if let Some(index) = vector.iter().position(|x| !x.is_finite()) {
             return Err(RouteError::invalid(format!(
-                "Value {at} of the vector is {}: send finite values only.",
-                vector[at]
+                "Value {index} of the vector is {}: send finite values only.",
+                vector[index]
             )));
         }
         if self.metric == Metric::Cosine && vector.iter().all(|&x| x == 0.0) {
@@ -101,7 +103,7 @@ impl Space {
         }
     }
 
-    /// What the metric says of a query form and a row form, up to what depends on the query alone.
+    /// Orders rows for one query form as the metric does; smaller is closer.
     #[inline]
     pub(crate) fn distance(&self, query: &[f32], row: &[f32]) -> f32 {
         match self.metric {
@@ -118,12 +120,12 @@ impl Space {
     }
 }
 
-/// Euclidean norm; summed in double precision, so finite for every finite vector.
+/// Euclidean norm. It is summed in double precision, so it is finite for every finite vector.
 fn norm(vector: &[f32]) -> f64 {
     vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }
 
-/// Appends `vector` at the given length; a zero vector stays zero.
+/// Appends `vector` scaled to `length`. A zero vector stays zero.
 fn push_scaled(vector: &[f32], length: f64, out: &mut Vec<f32>) {
     let norm = norm(vector);
     let scale = if norm > 0.0 { length / norm } else { 0.0 };

@@ -1,4 +1,4 @@
-//! A template: an encoder with the table from its codes to shards, at one epoch.
+//! A template: an encoder and the table from its codes to shards, at one epoch.
 
 use crate::cells::{self, Cells, CellsSettings};
 use crate::error::RouteError;
@@ -12,19 +12,20 @@ use crate::space::Space;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Epoch of the template that needs no training because it never changes.
+/// Epoch of the template for the encoder `id`, which needs no training and never changes.
 const EPOCH_OF_ID: u64 = 1;
 
-/// Where one copy of a record goes.
+/// The code and the shard of one copy of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// Position on the line.
     pub code: u64,
-    /// Shard that the template gives to this position.
+    /// Shard of this position.
     pub shard: u16,
 }
 
-/// Routing of a collection at one epoch. Immutable; a clone shares everything.
+/// The routing of a collection at one epoch. A template is immutable, and its clones share all
+/// memory.
 ///
 /// ```
 /// use vstream_route::{EncoderSpec, RouteSettings, Template};
@@ -47,7 +48,7 @@ pub struct Template {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What a template holds.
+/// The content of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Inner {
     pub(crate) epoch: u64,
@@ -57,22 +58,22 @@ pub(crate) struct Inner {
     pub(crate) ranges: Ranges,
 }
 
-/// A trained encoder, or a stand-in for one.
+/// A trained encoder, or the rule that stands in for one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Encoder {
-    /// Not trained yet: by id, and that is not the last word.
+    /// Not trained yet: records are placed by their id until a trained template replaces this one.
     Unplaced,
     Id,
     Cells(Cells),
     Lsh(Lsh),
 }
 
-/// Buffers of one call, kept by each thread.
+/// Buffers of one call. Each thread keeps its own.
 #[derive(Default)]
 struct Buffers {
     cells: cells::Scratch,
-    /// Shards that a query visits first.
-    first: Vec<u16>,
+    /// Shards that the query must visit.
+    nearest_shards: Vec<u16>,
     ranking: Ranking,
 }
 
@@ -81,12 +82,12 @@ thread_local! {
 }
 
 impl Template {
-    /// The template before training, epoch 0: records are spread over all shards by their id, and
-    /// every query visits every partition. For the encoder `id` this is the final template,
-    /// epoch 1.
+    /// The template before training, with epoch 0. It spreads records over all shards by their id,
+    /// and every query visits every partition. For the encoder `id` this is the final template,
+    /// with epoch 1.
     ///
-    /// `settings` should be valid ([`RouteSettings::validate`]); a number of shards out of range
-    /// is brought into it.
+    /// `settings` should be valid ([`RouteSettings::validate`]). A number of shards that is out of
+    /// range is clamped.
     pub fn unplaced(settings: &RouteSettings) -> Template {
         let shards = settings.shards.clamp(1, SHARDS_MAX);
         let (epoch, encoder) = match settings.encoder {
@@ -98,19 +99,19 @@ impl Template {
         Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) }
     }
 
-    /// True if records should be placed by a trained template once there is one.
+    /// True if a trained template has to replace the unplaced one.
     pub fn needs_training(settings: &RouteSettings) -> bool {
         settings.encoder != EncoderSpec::Id
     }
 
-    /// Trains a template on a sample of the stream; the same input gives the same template.
+    /// Trains a template on a sample of the stream. The same input gives the same template.
     ///
-    /// * `sample`: `rows × dimension` values, finite, in any order, as records bring them. `cells`
-    ///   needs [`crate::ROWS_PER_CELL`] rows for each cell, `lsh` one for each shard.
-    /// * `epoch`: above 0, and above that of every template before.
+    /// * `sample`: `rows × dimension` finite values in any order, not normalised. `cells` needs
+    ///   [`crate::ROWS_PER_CELL`] rows for each cell, `lsh` needs one for each shard.
+    /// * `epoch`: above 0, and above that of every earlier template.
     ///
-    /// Cost: seconds for `cells`, see there; O(rows · hashes · families · dimension) for `lsh`.
-    /// Errors: `Invalid` for settings, a sample or an epoch that cannot be.
+    /// Cost: some seconds for `cells`; O(rows · hashes · families · dimension) for `lsh`. Errors:
+    /// `Invalid` for wrong settings, a wrong sample or epoch 0.
     pub fn train(
         settings: &RouteSettings,
         sample: &[f32],
@@ -154,12 +155,12 @@ impl Template {
         Ok(Template { inner: Arc::new(Inner { epoch, shards, space, encoder, ranges }) })
     }
 
-    /// Number of this template; larger is newer, 0 is unplaced.
+    /// Number of this template. A larger number is newer, and 0 means unplaced.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
 
-    /// True if this is the word of a trained encoder, or of one that needs no training.
+    /// True if a trained encoder places records, or one that needs no training.
     pub fn is_placed(&self) -> bool {
         self.inner.encoder != Encoder::Unplaced
     }
@@ -174,7 +175,7 @@ impl Template {
         self.inner.space.dimension
     }
 
-    /// Most copies that [`Template::place`] makes of one record.
+    /// Largest number of copies that [`Template::place`] makes of one record.
     pub fn copies_max(&self) -> usize {
         match &self.inner.encoder {
             Encoder::Lsh(lsh) => lsh.families.len(),
@@ -182,15 +183,16 @@ impl Template {
         }
     }
 
-    /// Where a record goes: one place for `cells`, `id` and the unplaced template; for `lsh` one
-    /// for each distinct shard that a family names, with the code of the first family to name it.
+    /// Computes the code and the shard of each copy of a record. `cells`, `id` and the unplaced
+    /// template make one copy. `lsh` makes one copy for each distinct shard that its families name,
+    /// with the code of the first family that names it.
     ///
     /// * `vector`: `dimension` finite values, not all zero under cosine.
     /// * `out`: cleared and filled.
     ///
-    /// Cost: cells × dimension, or families × hashes × dimension. No allocation beyond `out` and
-    /// buffers that each thread keeps.
-    /// Errors: `Invalid` for a vector that cannot be; `out` is then as it was.
+    /// Cost: cells × dimension, or families × hashes × dimension. It allocates nothing beyond `out`
+    /// and the buffers that each thread keeps. Errors: `Invalid` for a wrong vector; `out` is then
+    /// unchanged.
     pub fn place(
         &self,
         id: u64,
@@ -223,15 +225,15 @@ impl Template {
         Ok(())
     }
 
-    /// The partitions that may hold an answer, ascending.
+    /// Computes the partitions that a query visits, ascending.
     ///
-    /// * `query`: as `vector` in [`Template::place`].
+    /// * `query`: `dimension` finite values, not all zero under cosine.
     /// * `parallelism`: number of partitions, `1..=shards`.
     /// * `out`: cleared and filled.
     ///
-    /// Cost: cells × dimension + near cells × shards + parallelism · log parallelism. No
-    /// allocation beyond `out` and buffers that each thread keeps.
-    /// Errors: `Invalid` for a query or a parallelism that cannot be; `out` is then as it was.
+    /// Cost: cells × dimension + near cells × shards + parallelism · log parallelism. It allocates
+    /// nothing beyond `out` and the buffers that each thread keeps. Errors: `Invalid` for a wrong
+    /// query or parallelism; `out` is then unchanged.
     pub fn fan_out(
         &self,
         query: &[f32],
@@ -247,21 +249,21 @@ impl Template {
             )));
         }
         out.clear();
-        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, first, ranking }| {
+        BUFFERS.with_borrow_mut(|Buffers { cells: scratch, nearest_shards, ranking }| {
             scratch.form.clear();
             match &inner.encoder {
                 Encoder::Unplaced | Encoder::Id => out.extend(0..parallelism),
                 Encoder::Cells(cells) => {
                     inner.space.push_query(query, &mut scratch.form);
-                    let Some(stem) = cells.expect(scratch) else {
+                    let Some(root) = cells.expected_shares(scratch) else {
                         out.extend(0..parallelism);
                         return;
                     };
-                    // A row that is like the query may be in any part of its stem.
-                    first.clear();
-                    first
-                        .extend(cells.cells_of(stem).map(|c| inner.ranges.shard_of(cells.code(c))));
-                    ranking.rank(&scratch.shares, first, parallelism);
+                    // A row that equals the query may be in any cell of the nearest root cell.
+                    nearest_shards.clear();
+                    nearest_shards
+                        .extend(cells.cells_of(root).map(|c| inner.ranges.shard_of(cells.code(c))));
+                    ranking.rank(&scratch.shares, nearest_shards, parallelism);
                     let threshold = cells.thresholds[parallelism as usize - 1];
                     out.extend_from_slice(ranking.visited(threshold));
                 }
@@ -279,8 +281,8 @@ impl Template {
         Ok(())
     }
 
-    /// Cells of the encoder: the units in which load is counted and moved. 0 where nothing can be
-    /// moved, with another encoder or before training.
+    /// Number of cells, the units in which load is counted and moved. 0 for another encoder and
+    /// before training, when nothing can be moved.
     pub fn cells(&self) -> usize {
         match &self.inner.encoder {
             Encoder::Cells(cells) => cells.len(),
@@ -288,7 +290,7 @@ impl Template {
         }
     }
 
-    /// The cell that a code names, below [`Template::cells`]; 0 if there are none.
+    /// The cell that holds a code, below [`Template::cells`]; 0 if there are no cells.
     pub fn cell_of(&self, code: u64) -> usize {
         match &self.inner.encoder {
             Encoder::Cells(cells) => cells.cell_of(code),
@@ -296,13 +298,13 @@ impl Template {
         }
     }
 
-    /// The shard of a code, any code. Cost: O(log ranges).
+    /// The shard of any code. Cost: O(log ranges).
     pub fn shard_of(&self, code: u64) -> u16 {
         self.inner.ranges.shard_of(code)
     }
 }
 
-/// Row forms of a sample that is large enough to be cut into shards.
+/// The row forms of a sample. Errors: `Invalid` if it has fewer rows than there are shards.
 fn rows_for_lsh(space: &Space, sample: &[f32], shards: u16) -> Result<Vec<f32>, RouteError> {
     let count = sample.len() / space.dimension;
     if count < usize::from(shards) {

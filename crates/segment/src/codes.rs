@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::BLOCK;
-use vstream_store::blocks::Address;
+use vstream_store::blocks::BlockHandle;
 
 use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
 use vstream_store::Error;
@@ -99,7 +99,7 @@ impl Segment {
     fn hold(&self, parts: Range<usize>) -> Result<(), Error> {
         let end = self.leaves.len().min(parts.end * PART_LEAVES);
         let leaves = (parts.start * PART_LEAVES) as u32..end as u32;
-        let addresses: Vec<Address> = leaves.map(|leaf| self.posting(leaf)).collect();
+        let addresses: Vec<BlockHandle> = leaves.map(|leaf| self.posting(leaf)).collect();
         let postings = self.passing.read_many(&addresses)?;
         for (part, postings) in self.parts[parts].iter().zip(postings.chunks(PART_LEAVES)) {
             let mut codes = Vec::with_capacity(part.bytes);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use vstream_quantize::rabitq::Rotation;
 use vstream_quantize::scalar8::Centroids;
-use vstream_store::blocks::{unseal, Address, Block, BlockReader, Place, CHECKSUM_BYTES};
+use vstream_store::blocks::{
+    unseal, Block, BlockAddress, BlockHandle, BlockReader, CHECKSUM_BYTES,
+};
 use vstream_store::codec::{Shape, BLOCK_ROWS};
 use vstream_store::{
     Access, Buffer, Cache, Error, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
@@ -341,9 +343,9 @@ impl Segment {
         self.ids.len() - 1
     }
 
-    pub(crate) fn id_address(&self, at: usize) -> Address {
+    pub(crate) fn id_address(&self, at: usize) -> BlockHandle {
         let postings = self.centroids.as_ref().map_or(0, |_| self.leaves.len());
-        Address {
+        BlockHandle {
             number: (1 + self.row_blocks() + postings + at) as u64,
             offset: self.ids[at].1,
             bytes: (self.ids[at + 1].1 - self.ids[at].1) as usize,
@@ -356,15 +358,15 @@ impl Segment {
     }
 
     /// Address of a row block.
-    pub(crate) fn row_block(&self, block: u32) -> Address {
+    pub(crate) fn row_block(&self, block: u32) -> BlockHandle {
         let (from, to) = (self.row_blocks[block as usize], self.row_blocks[block as usize + 1]);
-        Address { number: 1 + u64::from(block), offset: from, bytes: (to - from) as usize }
+        BlockHandle { number: 1 + u64::from(block), offset: from, bytes: (to - from) as usize }
     }
 
     /// Address of the posting of a leaf of a cluster segment.
-    pub(crate) fn posting(&self, leaf: u32) -> Address {
+    pub(crate) fn posting(&self, leaf: u32) -> BlockHandle {
         let place = &self.leaves[leaf as usize];
-        Address {
+        BlockHandle {
             number: (1 + self.row_blocks() + leaf as usize) as u64,
             offset: place.posting,
             bytes: self.header.posting_bytes(place.rows),
@@ -411,7 +413,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
             return Err(Error::new(ErrorKind::Unsupported, name, what));
         }
     };
-    let place = |number| Place { file: header.identity, number, version: VERSION };
+    let place = |number| BlockAddress { file: header.identity, number, version: VERSION };
     unseal(place(0), &ends[0], name, 0)?;
     unseal(place(FOOTER_NUMBER), &ends[1], name, foot_offset)?;
     let footer = Footer::decode(&ends[1]).map_err(|what| corrupt(foot_offset, what.0))?;

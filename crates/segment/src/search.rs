@@ -10,7 +10,7 @@ use std::sync::Arc;
 use vstream_index::{distance, Coded, Effort, Probe, SearchStats};
 use vstream_quantize::rabitq::{QueryTable, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
-use vstream_store::blocks::{Address, Block, BlockReader};
+use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_vector::{Neighbor, TopK};
 
@@ -158,7 +158,7 @@ impl SegmentView<'_> {
 
     /// The postings of the next leaves that are not in memory, in the order of the file; `None` if
     /// all leaves were asked for. What is in memory stays there until it is scanned.
-    pub fn ask(&self, visit: &mut Visit) -> Option<Vec<Address>> {
+    pub fn ask(&self, visit: &mut Visit) -> Option<Vec<BlockHandle>> {
         let from = visit.begun;
         let to = visit.ranked.len().min(from + LEAVES_AHEAD);
         if from == to {
@@ -243,7 +243,7 @@ impl SegmentView<'_> {
     }
 
     /// The blocks with the first `most` candidates, each once.
-    pub fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<Address> {
+    pub fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<BlockHandle> {
         let Visit { candidates, wanted, .. } = visit;
         wanted.clear();
         wanted.extend(candidates.iter().copied().zip(0..).take(most));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vstream_index::{RowKey, VectorRef};
-use vstream_store::blocks::{Address, Block, BlockReader};
+use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{Decoder, BLOCK_ROWS};
 use vstream_store::Cache;
 
@@ -63,7 +63,8 @@ impl Segment {
         let placed: Vec<((u32, u32, u32), u32)> =
             rows.iter().map(|&row| (block_of(row), row)).collect();
         let groups = || placed.chunk_by(|a, b| a.0 == b.0);
-        let addresses: Vec<Address> = groups().map(|group| self.row_block(group[0].0 .0)).collect();
+        let addresses: Vec<BlockHandle> =
+            groups().map(|group| self.row_block(group[0].0 .0)).collect();
         let (mut decoder, mut numbers) = (Decoder::new(), Numbers::new(self.element()));
         for ((group, bytes), address) in groups().zip(reader.read_many(&addresses)?).zip(&addresses)
         {

@@ -13,7 +13,7 @@ use std::fmt;
 use vstream_index::{PinnedRows, RowKey};
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_quantize::Form;
-use vstream_store::blocks::{seal, Place, CHECKSUM_BYTES};
+use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
 use vstream_store::{Error, ErrorKind, FileWriter, Store};
 use vstream_vector::{kernels, Element, Metric};
@@ -249,8 +249,8 @@ impl SegmentWriter {
         Error::new(ErrorKind::Invalid, &self.name, what)
     }
 
-    fn place(&self, number: u64) -> Place {
-        Place { file: self.header.identity, number, version: VERSION }
+    fn place(&self, number: u64) -> BlockAddress {
+        BlockAddress { file: self.header.identity, number, version: VERSION }
     }
 
     /// Appends the next block; returns its length with its checksum.

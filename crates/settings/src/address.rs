@@ -1,25 +1,25 @@
-//! Folders that may lie on this machine or on any file system that Flink knows.
+//! Folders on this machine, or on any file system that Flink supports.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// A folder: local, or an address such as `s3://bucket/folder`.
+/// A folder: a local path, or an address such as `s3://bucket/folder`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum FolderAddress {
     /// An absolute path of this machine.
     Local(PathBuf),
-    /// `scheme://authority/folder`, kept letter by letter: Flink has the file system.
+    /// `scheme://authority/folder`, unchanged. Flink provides the file system.
     Remote(String),
 }
 
 impl FolderAddress {
-    /// Reads `scheme://...` as an address, and everything else as a path, which it makes absolute
-    /// against the working directory; `file:///folder` is a path, too.
+    /// Parses `scheme://...` as an address, and any other text as a path, which becomes absolute
+    /// against the working directory. `file:///folder` is a path too.
     ///
-    /// Errors: a sentence with what to write instead.
+    /// Errors: a sentence with a correct form.
     pub(crate) fn parse(text: &str) -> Result<FolderAddress, String> {
         if let Some(path) = text.strip_prefix("file:") {
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -34,12 +34,12 @@ impl FolderAddress {
         };
         let authority = rest.split('/').next().unwrap_or_default();
         let is_s3 = text.starts_with("s3");
-        // Other stores have the name of an account there.
+        // Some stores have the name of an account in this part of the address.
         let user = authority.split_once('@').map(|(user, _)| user);
-        // A secret may hold a slash, so that what looks like a bucket is a part of it.
+        // A secret may contain a slash, so the apparent bucket may be a part of it.
         let has_credentials = user.is_some_and(|user| user.contains(':'));
         if has_credentials || (is_s3 && rest.contains('@')) {
-            // The address is printed and logged, so the sentence does not repeat it.
+            // Addresses are printed and logged, so the sentence does not repeat this one.
             return Err("an address holds no credentials. Leave them to the environment: \
                         AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
                 .to_owned());
@@ -56,7 +56,7 @@ impl FolderAddress {
         Ok(FolderAddress::Remote(text.to_owned()))
     }
 
-    /// The folder if it is on this machine.
+    /// The path, if the folder is on this machine.
     pub fn local(&self) -> Option<&Path> {
         match self {
             FolderAddress::Local(path) => Some(path),
@@ -74,7 +74,7 @@ impl fmt::Display for FolderAddress {
     }
 }
 
-/// The part of an address behind `scheme://`; nothing if `text` is no address.
+/// The part of an address after `scheme://`. `None` if `text` is no address.
 pub(crate) fn after_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once("://")?;
     let letters = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);

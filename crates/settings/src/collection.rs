@@ -1,4 +1,4 @@
-//! What a collection is: its vectors, its metric, its index and how records are placed.
+//! Settings of a collection: its vectors, metric, index and encoder.
 
 use serde::{Serialize, Serializer};
 use vstream_engine::{DeleteOrder, Without};
@@ -12,42 +12,42 @@ use crate::section::{Notes, Section};
 /// Largest dimension of a collection.
 pub(crate) const DIMENSION_MAX: u64 = 4096;
 
-/// Least and most memory of a partition that has a limit.
+/// Least and largest memory limit of a partition.
 const MEMORY_MIN: u64 = 64 << 10;
 const MEMORY_MAX: u64 = 1 << 50;
 
-/// Settings of one collection, complete and within range.
+/// Complete and validated settings of one collection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CollectionSettings {
     /// Numbers per vector, 1..=4096.
     pub dimension: usize,
-    /// How far apart two vectors are.
+    /// The distance between two vectors.
     #[serde(serialize_with = "metric_name")]
     pub metric: Metric,
-    /// How one number of a stored vector is held.
+    /// The number type of stored vectors.
     #[serde(serialize_with = "element_name")]
     pub element: Element,
     /// Index kind of each partition.
     pub index: IndexName,
-    /// How records are placed on shards.
+    /// The encoder that places records on shards.
     pub encoder: EncoderSettings,
-    /// Share of the true neighbours that answers hold on average, 0.5..=0.999.
+    /// Mean share of the true neighbours that answers hold, 0.5..=0.999.
     pub recall_target: f64,
-    /// Seed of everything that is drawn by chance: projections, training, generated deletes.
+    /// Seed of all random numbers: projections, training, generated deletes.
     pub seed: u64,
-    /// Bytes of memory of each partition for rows that are in no segment yet and for what is read
-    /// of segments, 64 kb or more; rows beyond it lie in segments on the local disk. `None`: all
-    /// rows stay in memory.
+    /// Bytes of memory of each partition for rows outside segments and for data that was read from
+    /// segments, 64 kb or more. Further rows lie in segments on the local disk. `None`: all rows
+    /// stay in memory.
     pub memory: Option<u64>,
-    /// Bytes of memory of each partition for the codes of its segments: those that are visited most
-    /// are held. `None`: all are.
+    /// Bytes of memory of each partition for the codes of its segments. The most visited codes stay
+    /// in memory. `None`: all do.
     pub code_memory: Option<u64>,
-    /// In which order rows end. A job whose vectors have a time to live says oldest first unless
-    /// its file says otherwise.
+    /// The order in which rows are deleted. The default is oldest first for a job whose vectors
+    /// have a time to live.
     #[serde(serialize_with = "delete_order_name")]
     pub deletes: DeleteOrder,
-    /// Parts of the engine that are left out, to measure what they are worth.
+    /// Parts of the engine that are switched off to measure their effect.
     #[serde(serialize_with = "without_names")]
     pub without: Without,
 }
@@ -56,37 +56,38 @@ pub struct CollectionSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexName {
-    /// Clusters that split as they grow; approximate.
+    /// Clusters that split as they grow. Approximate.
     Cluster,
-    /// Every row is compared; exact.
+    /// Compares every row. Exact.
     Flat,
 }
 
-/// How a vector becomes a position on the line that is dealt to shards.
+/// The encoder, which turns a vector into a code.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum EncoderSettings {
-    /// Balanced clusters of a sample, numbered so that neighbours are near.
+    /// Balanced clusters of a sample, numbered so that neighbours are close on the line.
     Cells {
-        /// Clusters, 2..=4096; at most an eighth of the training sample.
+        /// Number of clusters, 2..=4096, at most an eighth of the training sample.
         cells: usize,
-        /// Share of the true neighbours inside the visited partitions, 0.5..=1.
+        /// Share of the true neighbours that the visited partitions hold, 0.5..=1.
         recall_target: f32,
     },
-    /// Families of p-stable hashes, each folded onto a space-filling curve.
+    /// Families of p-stable hashes, each on a space-filling curve.
     Lsh {
         /// The curve.
         curve: CurveName,
-        /// Independent families = the most partitions that hold one vector, 1..=64.
+        /// Number of independent families, the largest number of partitions that hold one vector,
+        /// 1..=64.
         families: usize,
-        /// Hashes per family = dimensions of the curve, 1..=58.
+        /// Hashes of one family, which are the dimensions of the curve, 1..=58.
         hashes: usize,
         /// Width of a hash bucket, greater than 0.
         width: f32,
-        /// Bits per hash, 1..=16; fewer are used where all hashes do not fit a code of 64 bits.
+        /// Bits of each hash, 1..=16. Fewer are used if the hashes do not fit a code of 64 bits.
         bits: u32,
     },
-    /// By a hash of the id; every query visits every partition.
+    /// A hash of the id. Every query visits every partition.
     Id,
 }
 
@@ -107,21 +108,21 @@ pub enum CurveName {
 }
 
 impl CollectionSettings {
-    /// Reads and checks a collection's settings from JSON and fills the defaults.
+    /// Reads and validates a collection's settings from JSON and fills in the defaults.
     ///
-    /// Errors: every key that is missing, unknown or out of range.
+    /// Errors: one error with every missing, unknown and wrong key.
     pub fn from_json(text: &str) -> Result<CollectionSettings, SettingsError> {
         let document = Document::from_json(text)?;
         CollectionSettings::from_document(&document)
     }
 
-    /// Reads and checks a collection's settings from YAML and fills the defaults.
+    /// Reads and validates a collection's settings from YAML and fills in the defaults.
     pub fn from_yaml(text: &str) -> Result<CollectionSettings, SettingsError> {
         let document = Document::from_yaml(text)?;
         CollectionSettings::from_document(&document)
     }
 
-    /// The normalised form: every key present, in one line.
+    /// The normalised form: one line with every key.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("plain numbers and texts")
     }
@@ -132,7 +133,7 @@ impl CollectionSettings {
         notes.or_error(settings)
     }
 
-    /// Reads the section's keys; problems go to its notes.
+    /// Reads the keys of the section and notes every problem.
     pub(crate) fn read(section: &Section) -> CollectionSettings {
         let settings = CollectionSettings {
             dimension: section.integer("dimension", 1..=DIMENSION_MAX, None) as usize,
@@ -165,7 +166,7 @@ impl CollectionSettings {
         };
         section.finish();
         if section.is_clean() {
-            // What depends on several values is known where it is used.
+            // The router checks rules that involve several values.
             if let Err(error) = settings.route().validate() {
                 section.note("encoder", &error.to_string());
             }
@@ -174,7 +175,7 @@ impl CollectionSettings {
     }
 }
 
-/// Parts that are left out, each by its name.
+/// Reads the names of the parts to switch off.
 fn read_without(section: &Section) -> Without {
     let mut without = Without::default();
     for name in section.texts("without") {

@@ -1,19 +1,20 @@
-//! A parsed settings file before anything in it is believed.
+//! A parsed settings file, before validation.
 
 use serde_json::{Map, Value};
 
 use crate::error::SettingsError;
 
-/// The tree of one settings file, with overrides applied on top.
+/// The tree of one settings file, with the overrides applied.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(crate) root: Value,
-    /// Normalised files hold plain numbers for durations and sizes; files written by people do not.
+    /// True if durations and sizes may be plain numbers. They may be in normalised files, not in
+    /// files that people write.
     pub(crate) plain_units: bool,
 }
 
 impl Document {
-    /// Parses a file as people write it: YAML 1.2, one document, no key twice.
+    /// Parses a file that a person wrote: YAML 1.2, one document, no duplicate key.
     pub fn from_yaml(text: &str) -> Result<Document, SettingsError> {
         let root: Value = serde_saphyr::from_str(text).map_err(|error| {
             SettingsError::one(format!("The file is not valid YAML: {error}. Correct that place."))
@@ -21,7 +22,7 @@ impl Document {
         Document::with_root(root, false)
     }
 
-    /// Parses a normalised file: JSON, durations in milliseconds and sizes in bytes allowed.
+    /// Parses a normalised file: JSON, in which durations may be milliseconds and sizes bytes.
     pub fn from_json(text: &str) -> Result<Document, SettingsError> {
         let root: Value = serde_json::from_str(text).map_err(|error| {
             SettingsError::one(format!("The text is not valid JSON: {error}. Correct that place."))
@@ -40,8 +41,8 @@ impl Document {
         }
     }
 
-    /// Replaces one value: `assignment` is `key=value` with a dotted key, such as
-    /// `workload.rate=16000`; the value is read as YAML. Missing sections are created.
+    /// Sets one value. `assignment` is `key=value` with a dotted key, such as
+    /// `workload.rate=16000`. The value is read as YAML. Creates missing sections.
     pub fn set(&mut self, assignment: &str) -> Result<(), SettingsError> {
         let Some((key, text)) = assignment.split_once('=') else {
             return Err(SettingsError::one(format!(
@@ -66,9 +67,9 @@ impl Document {
         Ok(())
     }
 
-    /// Leaves a part out, to measure what it is worth: adds `part` to `collection.without`, or for
-    /// `dynamic-partitions` sets `rebalance.policy` to none, so that no range changes partition.
-    /// Whether there is such a part is checked with the file.
+    /// Switches a part off to measure its effect. Adds `part` to `collection.without`; for
+    /// `dynamic-partitions` it sets `rebalance.policy` to none, so that no range changes its
+    /// partition. The validation of the file checks whether the part exists.
     pub fn without(&mut self, part: &str) -> Result<(), SettingsError> {
         if part == "dynamic-partitions" {
             return self.set("rebalance.policy=none");
@@ -76,7 +77,7 @@ impl Document {
         let mut parts = match self.root.pointer("/collection/without") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(parts)) => parts.clone(),
-            // What the file says there is refused with the file.
+            // The validation of the file refuses this value.
             Some(_) => return Ok(()),
         };
         parts.push(Value::String(part.to_owned()));

@@ -1,4 +1,4 @@
-//! A collection's settings as the engine of one partition wants them.
+//! The engine settings of a partition, from a collection's settings.
 
 use vstream_engine::{IndexKind, Settings};
 
@@ -6,7 +6,8 @@ use crate::collection::{CollectionSettings, IndexName};
 use crate::inside::MergedAudits;
 
 impl CollectionSettings {
-    /// Settings of the engine that holds one partition of this collection, before merged audits.
+    /// The settings of the engine that holds one partition of this collection, before any merged
+    /// audit.
     pub fn engine(&self) -> Settings {
         let mut settings = Settings::new(self.dimension, self.metric, self.element);
         settings.index = match self.index {

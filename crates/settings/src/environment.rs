@@ -1,4 +1,4 @@
-//! Checks of a job against the machine it is about to run on. Nothing is created or changed.
+//! Checks a job against the machine that will run it. The checks create and change nothing.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,20 +11,20 @@ use crate::error::SettingsError;
 use crate::job::JobSettings;
 use crate::stream::{QuerySource, ResultSink, VectorSource};
 
-/// What the first eight bytes of a matrix file say, checked against its length.
+/// The header of a matrix file, checked against the length of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixHeader {
     /// Vectors in the file.
     pub rows: u64,
     /// Numbers per vector.
     pub dimension: usize,
-    /// What its numbers are: `f32` (`.fbin`), `u8` (`.u8bin`) or `i8` (`.i8bin`).
+    /// The number type: `f32` (`.fbin`), `u8` (`.u8bin`) or `i8` (`.i8bin`).
     pub element: Element,
 }
 
 /// Reads the header of a matrix file: `u32 rows, u32 dimension`, then the rows, all little-endian.
 ///
-/// Errors: a full sentence if the file is absent, of another kind, empty or cut short.
+/// Errors: a full sentence if the file is missing, of another kind, empty or truncated.
 pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
     let shown = path.display();
     let element = match path.extension().and_then(|extension| extension.to_str()) {
@@ -38,13 +38,11 @@ pub fn read_matrix_header(path: &Path) -> Result<MatrixHeader, String> {
         }
     };
     let mut file = open(path)?;
-    let mut header = [0u8; 8];
+    let mut header = [[0u8; 4]; 2];
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
-    file.read_exact(&mut header)
+    file.read_exact(header.as_flattened_mut())
         .map_err(|_| format!("{shown} is too short to be a matrix file. Create it again."))?;
-    let word =
-        |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four of eight bytes"));
-    let (rows, dimension) = (u64::from(word(0)), u64::from(word(4)));
+    let [rows, dimension] = header.map(|word| u64::from(u32::from_le_bytes(word)));
     if rows == 0 || dimension == 0 || dimension > DIMENSION_MAX {
         return Err(format!(
             "{shown} says that it holds {rows} vectors of dimension {dimension}, which cannot be \
@@ -94,7 +92,7 @@ fn check_sources(job: &JobSettings, problems: &mut Vec<String>) {
             }
         }
         VectorSource::File { path } => check_file("vectors.path", path, problems),
-        // Whether brokers answer is found out by who talks to them: the job, when it starts.
+        // The job checks at its start whether the brokers answer.
         VectorSource::Kafka(_) => {}
     }
     match &job.queries {
@@ -152,7 +150,7 @@ fn open(path: &Path) -> Result<File, String> {
 /// Every folder that the job writes to, with its key.
 fn folders(job: &JobSettings) -> Vec<(&'static str, PathBuf)> {
     let mut folders = vec![("state.path", job.state.path.clone())];
-    // What lies elsewhere is looked at by who can: the job, when it starts.
+    // The job checks folders on other file systems at its start.
     if let Some(path) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.path.local()) {
         folders.push(("checkpoint.path", path.to_path_buf()));
     }
@@ -166,8 +164,9 @@ fn folders(job: &JobSettings) -> Vec<(&'static str, PathBuf)> {
     folders
 }
 
-/// Says whether `folder` can be created and written: its nearest ancestor that exists must be a
-/// folder that takes a file. Permissions alone do not tell (read-only mounts, full quotas).
+/// Checks whether `folder` can be created and written: its nearest existing ancestor must be a
+/// folder in which a file can be created. Permissions alone do not show that (read-only mounts,
+/// full quotas).
 fn can_write_below(folder: &Path) -> Result<(), String> {
     let nearest = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
     let Some(nearest) = nearest else { return Err("no part of the path exists".to_owned()) };

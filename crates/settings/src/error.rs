@@ -1,15 +1,15 @@
-//! Everything that is wrong with one settings file, found in one pass.
+//! All problems of one settings file, found in one pass.
 
 use std::fmt;
 
-/// Settings that cannot be used, with every problem that was found.
+/// Invalid settings, with every problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     problems: Vec<String>,
 }
 
 impl SettingsError {
-    /// An error with these problems; each is one or more full sentences.
+    /// An error with these problems. Each problem is one or more full sentences.
     pub(crate) fn new(problems: Vec<String>) -> SettingsError {
         debug_assert!(!problems.is_empty(), "an error without a problem");
         SettingsError { problems }
@@ -20,7 +20,7 @@ impl SettingsError {
         SettingsError::new(vec![problem.into()])
     }
 
-    /// Each names a key, the value found there and what to change; never empty.
+    /// The problems; never empty. Each names a key, its value and the remedy.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

@@ -1,42 +1,44 @@
-//! What a partition must reach so that the whole answer reaches the collection's target.
+//! Computes the recall that each partition must reach so that the whole answer reaches the
+//! collection's target.
 
 use crate::collection::{CollectionSettings, EncoderSettings};
 
-/// Beyond this a partition would have to look at nearly every row.
+/// Upper bound. For a higher recall a partition would have to compare nearly every row.
 const INSIDE_MAX: f64 = 0.999;
-/// Below this no target can be set.
+/// Lower bound, the least target that can be set.
 const INSIDE_MIN: f64 = 0.5;
-/// Audits that what is assumed before the first one counts as.
+/// Weight of the assumptions, as a number of audits.
 const ASSUMED: f64 = 16.0;
-/// How often a partition misses the rows that matter for the whole answer, of what it misses of its
-/// own: assumed. 0.53 on GloVe at two partitions; a half if misses grow with the rank and two
-/// partitions share the neighbours.
-const PART_ASSUMED: f64 = 0.5;
-/// Part of the loss that the target allows which is left to the partitions at least. Where routing
-/// alone loses more than the rest, they cannot make up for it, only become slow.
+/// Assumed ratio of two miss rates of a partition: that of its rows in the whole answer, and that
+/// of its own nearest rows. Measured: 0.53 on GloVe at two partitions. It is a half if misses grow
+/// with the rank and two partitions share the neighbours.
+const MISS_RATIO_ASSUMED: f64 = 0.5;
+/// Least part of the allowed loss that is left to the partitions. If routing alone loses more than
+/// the rest, the partitions cannot compensate for it; they would only become slow.
 const LEFT_MIN: f64 = 0.1;
-/// How many times less or more than it may a partition misses, as far as it is told otherwise for
-/// that. One that cannot miss more, since the least effort finds more, is not to be told ever less.
-const DISOBEYED_MAX: f64 = 2.0;
+/// Largest correction for partitions that miss more or less than allowed. A partition that finds
+/// more with its least effort cannot miss more, so its allowance must not grow without limit.
+const CORRECTION_MAX: f64 = 2.0;
 
-/// Sums over merged audits, in which a job has answered queries as usual and exactly; the older ones
-/// count for less.
+/// Sums over merged audits, in which a job answered a query both as usual and exactly. Older audits
+/// count less.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MergedAudits {
-    /// How many there were.
+    /// Number of audits.
     pub audits: f64,
-    /// Shares of the true neighbours that lie in partitions which were not asked.
+    /// Share of the true neighbours in partitions that were not visited, summed over audits.
     pub lost: f64,
-    /// Shares of them that partitions hold which were asked and did not find them.
+    /// Share of the true neighbours that visited partitions hold and did not find, summed over
+    /// audits.
     pub missed: f64,
-    /// What the partitions said at that time that they miss of their own true neighbours.
+    /// The partitions' own estimates of their misses at these times, summed over audits.
     pub own_missed: f64,
-    /// What they were to miss of these at that time.
+    /// The misses that the partitions were allowed at these times, summed over audits.
     pub own_allowed: f64,
 }
 
 impl MergedAudits {
-    /// True if these can be sums over audits.
+    /// True if the values can be sums over audits.
     pub fn is_valid(&self) -> bool {
         let MergedAudits { audits, lost, missed, own_missed, own_allowed } = *self;
         [audits, lost, missed, own_missed, own_allowed]
@@ -46,16 +48,16 @@ impl MergedAudits {
 }
 
 impl CollectionSettings {
-    /// The recall that a partition must reach on its own neighbours so that the whole answer reaches
-    /// the collection's target.
+    /// The recall that a partition must reach on its own neighbours so that the whole answer
+    /// reaches the collection's target.
     ///
-    /// The loss that the target allows is what routing loses and what the partitions miss. The rows
-    /// of a partition that belong to the whole answer are its nearest, and it misses its nearest rows
-    /// more seldom than its k-th: so each of them may miss more than is left, by as much as merged
-    /// audits show. A partition is more careful than it is told to be, the fewer audits of its own it
-    /// has; what merged audits know makes that superfluous. Before these, what the encoder promises is
-    /// assumed of routing, and that a partition misses what matters half as often as its other rows.
-    /// Cost: none to speak of.
+    /// The target allows a loss. Routing causes one part of it, and the misses of partitions cause
+    /// the rest. The rows of a partition that belong to the whole answer are its nearest ones, and
+    /// it misses those less often than its k-th. So each partition may miss more than its part of
+    /// the loss; the merged audits show how much more. A partition is also more careful than it is
+    /// told to be while it has few audits of its own, and the merged audits correct that. Before
+    /// the first merged audit, routing is assumed to lose what the encoder's target allows, and a
+    /// partition to miss the rows that matter half as often as its other rows. Cost: O(1).
     pub fn recall_inside(&self, merged: &MergedAudits) -> f64 {
         let allowed = 1.0 - self.recall_target;
         let unrouted = match self.encoder {
@@ -64,11 +66,12 @@ impl CollectionSettings {
         };
         let lost = (merged.lost + ASSUMED * unrouted) / (merged.audits + ASSUMED);
         let assumed = ASSUMED * allowed;
-        let part = (merged.missed + PART_ASSUMED * assumed) / (merged.own_missed + assumed);
+        let miss_ratio =
+            (merged.missed + MISS_RATIO_ASSUMED * assumed) / (merged.own_missed + assumed);
         let left = (allowed - lost).max(LEFT_MIN * allowed);
-        let obeyed = (merged.own_missed + assumed) / (merged.own_allowed + assumed);
-        let obeyed = obeyed.clamp(1.0 / DISOBEYED_MAX, DISOBEYED_MAX);
-        (1.0 - left / part / obeyed).clamp(INSIDE_MIN, INSIDE_MAX)
+        let correction = (merged.own_missed + assumed) / (merged.own_allowed + assumed);
+        let correction = correction.clamp(1.0 / CORRECTION_MAX, CORRECTION_MAX);
+        (1.0 - left / miss_ratio / correction).clamp(INSIDE_MIN, INSIDE_MAX)
     }
 }
 
@@ -84,9 +87,9 @@ mod tests {
         CollectionSettings::from_json(&text).expect("accepted")
     }
 
-    /// A job whose routing loses `lost`, and whose partitions miss `part` as many of the rows that
-    /// matter as of their own, of which they miss `obeyed` times what they may, steered from the
-    /// beginning; recall of its last answers, and what the partitions aimed at then.
+    /// Simulates a job from its start. Routing loses `lost`. A partition misses `obeyed` times as many
+    /// of its own nearest rows as it may, and `part` times as many of the rows in the whole answer.
+    /// Returns the recall of the last answers and the recall that the partitions then aimed at.
     fn steered(settings: &CollectionSettings, lost: f64, part: f64, obeyed: f64) -> (f64, f64) {
         let mut merged = MergedAudits::default();
         let mut last = (0.0, 0.0);

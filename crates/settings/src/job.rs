@@ -1,4 +1,4 @@
-//! One job: a collection, its streams, and how they are run.
+//! Settings of one job: its collection, its streams and how it runs.
 
 use std::path::PathBuf;
 
@@ -16,72 +16,73 @@ use crate::reference;
 use crate::section::{Notes, Section};
 use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
 
-/// Partitions that the 128 shards can be dealt to.
+/// Largest parallelism: one partition for each of the 128 shards.
 const PARALLELISM_MAX: u64 = 128;
 
-/// Settings of one job, complete and within range.
+/// Complete and validated settings of one job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobSettings {
     /// The job's name in Flink and in messages.
     pub name: String,
-    /// Partitions = subtasks of the search operator, 1..=128.
+    /// Number of partitions, which are the subtasks of the search operator, 1..=128.
     pub parallelism: u32,
-    /// What is indexed.
+    /// The collection to index.
     pub collection: CollectionSettings,
-    /// Where vectors come from.
+    /// The source of vectors.
     pub vectors: VectorSource,
-    /// Where queries come from; none in a job that only ingests.
+    /// The source of queries. `None`: the job only ingests.
     pub queries: Option<QuerySource>,
-    /// Mix and rate of generated records.
+    /// Mix and rate of the generated records.
     pub workload: WorkloadSettings,
-    /// Where answers go.
+    /// The destination of answers.
     pub results: ResultSink,
-    /// First vectors of the stream on which the encoder is trained.
+    /// Number of first vectors of the stream on which the encoder is trained.
     pub training_sample: usize,
     /// How long the merge waits for partial answers, in milliseconds.
     pub merge_deadline: u64,
-    /// Share of the queries that are also answered exactly, to measure recall, 0..=1.
+    /// Share of the queries that are answered exactly too, to measure recall, 0..=1.
     pub audit_share: f64,
-    /// When and how ranges of codes change partition.
+    /// When and how ranges of codes move to another partition.
     pub rebalance: RebalanceSettings,
     /// How partitions answer.
     pub search: SearchSettings,
-    /// Checkpoints; none if absent.
+    /// Checkpoints. `None`: the job makes none.
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
     pub state: FolderSettings,
-    /// Folder that receives a snapshot of every partition when the job has ended by itself; none if
-    /// absent.
+    /// Folder for a snapshot of every partition, which is written when the job ends by itself.
+    /// `None`: no snapshot.
     pub snapshot: Option<FolderSettings>,
     /// The Java virtual machine that runs the job.
     pub jvm: JvmSettings,
-    /// Switches of the failure tests; passed on unread.
+    /// Switches for failure tests. They are passed on without validation.
     pub faults: Map<String, Value>,
 }
 
-/// When and how ranges of codes change partition, with the encoder `cells`.
+/// When and how ranges of codes move to another partition, with the encoder `cells`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RebalanceSettings {
     /// How ranges are chosen.
     pub policy: RebalancePolicy,
-    /// Milliseconds between two looks at the loads, at least 100.
+    /// Milliseconds between two checks of the loads, at least 100.
     pub interval: u64,
-    /// Load of the fullest partition over the mean at which something is done, 1.06 to 100.
+    /// Ranges move if the load of the fullest partition exceeds this many times the mean, 1.06 to
+    /// 100.
     pub trigger: f64,
 }
 
-/// How ranges that change partition are chosen.
+/// How a plan chooses the ranges that move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebalancePolicy {
-    /// None does.
+    /// No range moves.
     None,
-    /// Single cells go from the fullest partitions to the emptiest.
+    /// Single cells move from the fullest partitions to the emptiest.
     Cells,
-    /// Boundaries between neighbouring partitions shift, the policy of the VStream paper, here over
-    /// learned cells: the paper shifts ranges of hash codes, which this encoder has not.
+    /// Boundaries between neighbouring partitions shift, as in the VStream paper. The paper shifts
+    /// ranges of hash codes; this policy shifts ranges of learned cells.
     Boundary,
 }
 
@@ -95,37 +96,39 @@ const POLICIES: &[(&str, RebalancePolicy)] = &[
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SearchSettings {
-    /// Threads that search beside the partition's own; 0 to search in that.
+    /// Search threads beside the partition's own thread. With 0, the partition's own thread
+    /// searches.
     pub threads: u32,
-    /// Searches under way at most; exact ones and audits have as many places of their own.
+    /// Largest number of searches in flight. Exact searches and audits have the same number of
+    /// slots of their own.
     pub in_flight: u32,
-    /// What becomes of a query that finds no place.
+    /// The treatment of a query when all slots are taken.
     pub when_full: WhenFull,
 }
 
-/// What becomes of a query that finds as many under way as there may be.
+/// The treatment of a query when the largest number of searches is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// It is answered at once as partial, and writes go on: for topics, which do not wait.
+    /// The query is answered at once as partial, and writes go on. For topics, which cannot wait.
     Shed,
-    /// It waits, and everything upstream with it: for files and generators, which can.
+    /// The query waits and blocks everything upstream. For files and generators, which can wait.
     Wait,
 }
 
 const WHEN_FULL: &[(&str, WhenFull)] = &[("shed", WhenFull::Shed), ("wait", WhenFull::Wait)];
 
-/// When and where the job is checkpointed.
+/// When and where the job makes checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CheckpointSettings {
     /// Milliseconds between two checkpoints, at least 100.
     pub interval: u64,
-    /// Folder that holds them: on this machine, or on any file system that Flink knows.
+    /// Folder of the checkpoints, on this machine or on any file system that Flink supports.
     pub path: FolderAddress,
-    /// Milliseconds after which a checkpoint that has not completed is given up.
+    /// Milliseconds after which an incomplete checkpoint is abandoned.
     pub timeout: u64,
-    /// Checkpoints in a row that may fail before the job does.
+    /// Number of consecutive checkpoints that may fail before the job fails.
     pub tolerable_failures: u32,
 }
 
@@ -133,7 +136,7 @@ pub struct CheckpointSettings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FolderSettings {
-    /// Created when absent.
+    /// The path; created if it does not exist.
     pub path: PathBuf,
 }
 
@@ -141,14 +144,14 @@ pub struct FolderSettings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JvmSettings {
-    /// Largest Java heap in bytes; vectors live outside it.
+    /// Largest Java heap in bytes. Vectors are stored outside the heap.
     pub heap: u64,
 }
 
 impl JobSettings {
-    /// Reads and checks a job file as people write it, and fills the defaults.
+    /// Reads and validates a job file that a person wrote, and fills in the defaults.
     ///
-    /// Errors: every key that is missing, unknown or out of range. Files are not looked at; see
+    /// Errors: one error with every missing, unknown and wrong key. Files are not checked here; see
     /// [`JobSettings::validate`].
     pub fn from_yaml(text: &str) -> Result<JobSettings, SettingsError> {
         let document = Document::from_yaml(text)?;
@@ -161,7 +164,7 @@ impl JobSettings {
         JobSettings::from_document(&document)
     }
 
-    /// Reads and checks a parsed file; see [`JobSettings::from_yaml`].
+    /// Reads and validates a parsed file; see [`JobSettings::from_yaml`].
     pub fn from_document(document: &Document) -> Result<JobSettings, SettingsError> {
         let notes = Notes::default();
         let job = JobSettings::read(document, &notes);
@@ -180,7 +183,7 @@ impl JobSettings {
         let parallelism = root.integer("parallelism", 1..=PARALLELISM_MAX, Some(2)) as u32;
         let collection = CollectionSettings::read(&root.section("collection"));
         let vectors = VectorSource::read(&root.section("vectors"));
-        // Topics do not wait; files and generators can.
+        // Topics cannot wait; files and generators can.
         let when_full = match vectors {
             VectorSource::Kafka(_) => WhenFull::Shed,
             VectorSource::Generator { .. } | VectorSource::File { .. } => WhenFull::Wait,
@@ -213,28 +216,28 @@ impl JobSettings {
         if job.vectors.has_time_to_live() && !root.section("collection").has("deletes") {
             job.collection.deletes = DeleteOrder::OldestFirst;
         }
-        // Values that were refused were replaced, so comparing them would only confuse.
+        // Wrong values were replaced by valid ones, so a comparison of them would give misleading
+        // errors.
         if root.is_clean() {
             job.check_together(&root);
         }
         job
     }
 
-    /// The normalised form: every key present, durations in milliseconds, sizes in bytes, paths
-    /// absolute.
+    /// The normalised form: every key, durations in milliseconds, sizes in bytes, absolute paths.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain numbers and texts")
     }
 
-    /// Looks at the machine: data files are there, whole and of the collection's dimension, and
-    /// folders can be written. Changes nothing.
+    /// Checks the job against this machine: that data files exist, are complete and have the
+    /// collection's dimension, and that folders can be written. Changes nothing.
     ///
-    /// Errors: every file and folder that cannot be used.
+    /// Errors: one error with every file and folder that cannot be used.
     pub fn validate(&self) -> Result<(), SettingsError> {
         environment::validate(self)
     }
 
-    /// Notes what no key shows alone.
+    /// Checks rules that involve several keys.
     fn check_together(&self, root: &Section) {
         self.check_sources(root);
         if let ResultSink::Kafka(output) = &self.results {
@@ -333,7 +336,7 @@ impl JobSettings {
         }
     }
 
-    /// The default is no setting: the normalised form has it in every job.
+    /// The default value passes, because the normalised form of every job contains it.
     fn refuse_workload(&self, inputs: &str, root: &Section) {
         if self.workload != WorkloadSettings::default() {
             root.note(
@@ -362,8 +365,8 @@ impl RebalanceSettings {
 impl SearchSettings {
     fn read(section: &Section, usual: WhenFull) -> SearchSettings {
         let when_full = section.choice("when-full", "shed or wait", WHEN_FULL, Some(usual));
-        // A place holds on to the rows of a moment; those that shed need more of them, so that a
-        // stall of some tens of milliseconds costs no answer.
+        // Each slot keeps the rows of one snapshot alive. Jobs that shed queries need more slots,
+        // so that a stall of some tens of milliseconds costs no answer.
         let places = if when_full == WhenFull::Shed { 256 } else { 32 };
         let settings = SearchSettings {
             threads: section.integer("threads", 0..=64, Some(1)) as u32,
@@ -381,8 +384,8 @@ impl CheckpointSettings {
             interval: section.duration_ms("interval", 100..=86_400_000, 10_000),
             path: section.address("path"),
             timeout: section.duration_ms("timeout", 1_000..=86_400_000, 120_000),
-            // What a checkpoint that ran out of time has uploaded is there for the next one, so a
-            // large state needs several tries, and not a restart.
+            // A checkpoint that reaches its timeout leaves its uploaded files for the next one. So
+            // a large state needs several attempts and no restart.
             tolerable_failures: section.integer("tolerable-failures", 0..=1_000_000, Some(10))
                 as u32,
         };

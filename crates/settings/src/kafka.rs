@@ -1,4 +1,4 @@
-//! Kafka topics that a job reads and writes, and which of their settings are safe together.
+//! Kafka topics that a job reads and writes, and which combinations of their settings are safe.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use crate::section::Section;
 use crate::units;
 
-/// Longest name of a topic, as Kafka has it.
+/// Longest name of a topic in Kafka.
 const TOPIC_MAX: usize = 249;
 
 /// A day, in milliseconds.
 const DAY: u64 = 86_400_000;
-/// Ten years: longer than a stream is kept.
+/// Ten years, longer than any stream is kept.
 const LIFE_MAX: u64 = 3_650 * DAY;
 
-/// Properties that other keys decide.
+/// Kafka properties that other keys set.
 const OWNED: &[(&str, &str)] = &[
     ("bootstrap.servers", "brokers"),
     ("group.id", "group"),
@@ -26,77 +26,78 @@ const OWNED: &[(&str, &str)] = &[
     ("acks", "delivery"),
 ];
 
-/// A topic that is read.
+/// A topic to read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct KafkaInput {
     /// `host:port`, separated by commas.
     pub brokers: String,
-    /// The topic; all of its partitions are read.
+    /// The topic. The job reads all of its partitions.
     pub topic: String,
-    /// Consumer group under which offsets are committed, for display and for `start: committed`.
+    /// Consumer group that commits the offsets, for display and for `start: committed`.
     pub group: String,
-    /// What the records are.
+    /// Format of the records.
     pub format: KafkaFormat,
-    /// How records of [`KafkaFormat::Avro`] are written, as JSON; `None` if the registry knows.
+    /// Schema of [`KafkaFormat::Avro`] records, as JSON. `None`: the registry has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// Where the schemas of Avro records are, as an HTTP address.
+    /// HTTP address of the registry with the schemas of Avro records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_registry: Option<String>,
-    /// Where a job without a checkpoint begins.
+    /// Where a job without a checkpoint starts to read.
     pub start: KafkaStart,
-    /// How much later than its timestamp's order a record may come, in milliseconds: the watermark
-    /// is that much behind the newest record.
+    /// Milliseconds by which records may be out of the order of their timestamps. The watermark is
+    /// this much behind the newest record.
     pub out_of_orderness: u64,
-    /// A partition without records for so long holds back no watermark, in milliseconds.
+    /// Milliseconds after which a partition without records stops holding back the watermark.
     pub idle_after: u64,
-    /// A row is deleted when the watermark is so far past its timestamp, in milliseconds; `None`
-    /// keeps rows until they are deleted or replaced. Never of queries.
+    /// A row is deleted when the watermark is this many milliseconds past its timestamp. `None`
+    /// keeps rows until they are deleted or replaced. Always `None` for queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_live: Option<u64>,
-    /// Further properties of the Kafka client, such as those of TLS and SASL.
+    /// Other properties of the Kafka client, such as those of TLS and SASL.
     pub properties: Map<String, Value>,
 }
 
-/// How a record is written.
+/// Format of vector and query records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KafkaFormat {
-    /// The value is the JSON object of a line; a vector's key is its id as decimal text, and
-    /// without a value deletes it.
+    /// The value is the JSON object that a line of a file would have. The key of a vector is its id
+    /// as decimal text; a key without a value deletes the vector.
     Json,
     /// The value is the vector, 4-byte little-endian floats; the key is the id, 8 bytes big-endian.
     Raw,
     /// The value is a Debezium change event in JSON.
     Debezium,
-    /// The value is an Avro record; a vector's key is as in `Json`, or an Avro number.
+    /// The value is an Avro record. The key of a vector is the same as for `Json`, or an Avro
+    /// number.
     Avro,
 }
 
-/// How an answer is written.
+/// Format of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerFormat {
     /// The value is a JSON object.
     Json,
-    /// The value is an Avro record of a schema that does not change.
+    /// The value is an Avro record. Its schema never changes.
     Avro,
 }
 
-/// Where reading begins.
+/// The first record to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KafkaStart {
-    /// With the oldest record that is kept.
+    /// The oldest record in the topic.
     Earliest,
-    /// With records that come after the job started.
+    /// The first record after the start of the job.
     Latest,
-    /// Where the group stands; with the oldest record if it never committed.
+    /// The group's committed offset. The oldest record if there is none.
     Committed,
 }
 
-/// A topic that answers are written to.
+/// A topic to which answers are written.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct KafkaOutput {
@@ -104,32 +105,32 @@ pub struct KafkaOutput {
     pub brokers: String,
     /// The topic.
     pub topic: String,
-    /// What the records are.
+    /// Format of the records.
     pub format: AnswerFormat,
-    /// Where the schema of Avro records is registered, as an HTTP address.
+    /// HTTP address of the registry where the schema of Avro records is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_registry: Option<String>,
-    /// What a failure may do to answers.
+    /// The effect of a failure on answers: none, or some are repeated.
     pub delivery: Delivery,
-    /// Begins the names of the job's transactions; no other job may use it. `None` only without
+    /// Prefix of the names of the job's transactions. No other job may use it. `None` only without
     /// transactions.
     pub transactional_id_prefix: Option<String>,
-    /// Milliseconds after which the broker aborts a transaction that nobody ended.
+    /// Milliseconds after which the broker aborts an open transaction.
     pub transaction_timeout: u64,
-    /// Longest outage after which the answers of the last checkpoint must still be committed, in
-    /// milliseconds.
+    /// Milliseconds of the longest outage after which the answers of the last checkpoint can still
+    /// be committed.
     pub recovery_time: u64,
-    /// Further properties of the Kafka client, such as those of TLS and SASL.
+    /// Other properties of the Kafka client, such as those of TLS and SASL.
     pub properties: Map<String, Value>,
 }
 
-/// What a failure may do to answers.
+/// The effect of a failure on answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// Each answer is committed once, when a checkpoint completes.
+    /// Each answer is committed exactly once, when a checkpoint completes.
     ExactlyOnce,
-    /// Each answer is sent at once; after a failure some are sent again.
+    /// Each answer is sent at once. After a failure some are sent again.
     AtLeastOnce,
 }
 
@@ -156,14 +157,14 @@ const DELIVERIES: &[(&str, Delivery)] =
     &[("exactly-once", Delivery::ExactlyOnce), ("at-least-once", Delivery::AtLeastOnce)];
 
 impl KafkaInput {
-    /// Reads all keys but `kind`; the caller finishes the section.
+    /// Reads all keys except `kind`. The caller finishes the section.
     pub(crate) fn read_vectors(section: &Section) -> KafkaInput {
         let lives = section.has("time-to-live");
         let time_to_live = lives.then(|| section.duration_ms("time-to-live", 1..=LIFE_MAX, 1));
         KafkaInput { time_to_live, ..KafkaInput::read(section, VECTOR_FORMATS, "id") }
     }
 
-    /// As [`KafkaInput::read_vectors`], of queries, which nothing changes or deletes.
+    /// Reads the input of queries: as [`KafkaInput::read_vectors`], without the keys for deletes.
     pub(crate) fn read_queries(section: &Section) -> KafkaInput {
         KafkaInput::read(section, QUERY_FORMATS, "query_id")
     }
@@ -193,7 +194,7 @@ impl KafkaInput {
 }
 
 impl KafkaOutput {
-    /// Reads all keys but `kind`; the caller finishes the section.
+    /// Reads all keys except `kind`. The caller finishes the section.
     pub(crate) fn read(section: &Section) -> KafkaOutput {
         let delivery =
             section.choice("delivery", "a delivery", DELIVERIES, Some(Delivery::ExactlyOnce));
@@ -213,11 +214,11 @@ impl KafkaOutput {
         }
     }
 
-    /// Notes at `section` why transactions could end before their checkpoint can commit them.
+    /// Notes at `section` why transactions could expire before a checkpoint commits them.
     ///
-    /// A transaction begins with one checkpoint and is committed after the next has completed, if
-    /// need be by the restarted job: `interval + timeout` of a checkpoint and `recovery_time`. The
-    /// broker's own limit is compared when the job starts, since only the broker knows it.
+    /// A transaction begins with one checkpoint and is committed after the next one has completed,
+    /// if necessary by the restarted job. So it must last `interval + timeout` of a checkpoint and
+    /// `recovery_time`. Only the broker knows its own limit, which the job compares when it starts.
     pub(crate) fn check(&self, section: &Section, checkpoint: Option<(u64, u64)>) {
         if self.delivery == Delivery::AtLeastOnce {
             return;
@@ -277,7 +278,7 @@ fn topic(section: &Section) -> String {
     text
 }
 
-/// The address of a registry, if the file names one.
+/// The address of the registry, if the file has one.
 fn registry(section: &Section, avro: bool) -> Option<String> {
     let key = "schema-registry";
     if !section.has(key) {
@@ -295,8 +296,8 @@ fn registry(section: &Section, avro: bool) -> Option<String> {
     Some(text)
 }
 
-/// The schema of Avro records, if the file has one; it needs the fields `id` and `vector`. The rest
-/// of it is checked where it is read, by Avro's own library.
+/// The schema of Avro records, if the file has one. It must have the fields `id` and `vector`.
+/// Avro's own library checks the rest when the job reads it.
 fn schema(section: &Section, avro: bool, registered: bool, id: &str) -> Option<String> {
     let key = "schema";
     if !section.has(key) {

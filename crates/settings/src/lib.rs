@@ -1,12 +1,13 @@
-//! The one schema of VStream's settings.
+//! The schema of VStream's settings.
 //!
-//! This crate reads a job file (YAML) or a collection's settings (JSON) once. The result is complete
-//! and within its ranges: defaults are filled, durations are milliseconds, sizes are bytes, paths are
-//! absolute, and addresses of other file systems stay as they are. It refuses a bad file with all its
-//! problems at once, each a sentence that names the key, the value and the remedy. `to_json` writes
-//! the normalised form that the JVM reads, and `JobSettings::reference` the list of all keys.
+//! This crate reads a job file (YAML) or a collection's settings (JSON). The result is complete and
+//! valid: defaults are filled in, durations are milliseconds, sizes are bytes and paths are
+//! absolute. Addresses on other file systems stay unchanged. Invalid settings are refused with all
+//! problems at once. Each problem is a sentence that names the key, the value and the remedy.
+//! `to_json` writes the normalised form that the JVM reads, and
+//! `JobSettings::reference` the list of all keys.
 //!
-//! Tier 4, an edge: the only place where the settings of `route` and of `engine` meet.
+//! Tier 4, an edge: the only crate that knows the settings of both `route` and `engine`.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,15 @@
-//! A collection's settings as the router wants them.
+//! The router's settings, from a collection's settings.
 
 use vstream_route::{Curve, EncoderSpec, RouteSettings};
 
 use crate::collection::{CollectionSettings, CurveName, EncoderSettings};
 
-/// Virtual partitions of a collection = Flink key groups; fixed for its life.
+/// Number of virtual partitions of a collection, which are the key groups of Flink. It never
+/// changes.
 const SHARDS: u16 = 128;
 
 impl CollectionSettings {
-    /// Settings of the template that places this collection's records and routes its queries.
+    /// The settings of the template that places this collection's records and routes its queries.
     pub fn route(&self) -> RouteSettings {
         let encoder = match self.encoder {
             EncoderSettings::Cells { cells, recall_target } => {

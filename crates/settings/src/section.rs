@@ -1,7 +1,7 @@
-//! Reads one mapping key by key, collecting every problem instead of stopping at the first.
+//! Reads one mapping key by key and collects every problem instead of stopping at the first one.
 //!
-//! A reader that finds a problem notes it and returns a value inside the range, so that the rest of
-//! the file is read too; whoever collects the settings looks at the notes before using any value.
+//! A method that finds a problem notes it and returns a valid value, so that the rest of the file
+//! is read too. The caller checks the notes before it uses any value.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::error::SettingsError;
 use crate::known::{Form, KnownKeys};
 use crate::units;
 
-/// Problems noted so far and the keys that were asked for, shared by all sections of one document.
+/// The problems so far and the keys that were asked for. All sections of a document share them.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     problems: RefCell<Vec<String>>,
@@ -28,7 +28,7 @@ impl Notes {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// `value` if nothing was noted, else the error.
+    /// Returns `value` if there are no problems, otherwise the error.
     pub(crate) fn or_error<T>(self, value: T) -> Result<T, SettingsError> {
         let problems = self.problems.into_inner();
         if problems.is_empty() {
@@ -39,16 +39,16 @@ impl Notes {
     }
 }
 
-/// One mapping of the document; `path` is its dotted key, empty for the root.
+/// One mapping of the document. `path` is its dotted key, empty for the root.
 pub(crate) struct Section<'a> {
     path: String,
     fields: Option<&'a Map<String, Value>>,
     plain_units: bool,
-    asked: RefCell<Vec<&'static str>>,
+    known_keys: RefCell<Vec<&'static str>>,
     notes: &'a Notes,
 }
 
-/// A quantity with a unit: how it is read and named.
+/// How a quantity with a unit is read, written and named.
 struct Unit {
     what: &'static str,
     example: &'static str,
@@ -76,12 +76,12 @@ impl<'a> Section<'a> {
             path: String::new(),
             fields: document.root.as_object(),
             plain_units: document.plain_units,
-            asked: RefCell::default(),
+            known_keys: RefCell::default(),
             notes,
         }
     }
 
-    /// The mapping below `key`; an absent one has no fields.
+    /// The mapping at `key`; empty if the file has none.
     pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
         self.know(key, || (Form::Section, None));
         let fields = match self.get(key) {
@@ -99,18 +99,18 @@ impl<'a> Section<'a> {
             path: self.path_of(key),
             fields,
             plain_units: self.plain_units,
-            asked: RefCell::default(),
+            known_keys: RefCell::default(),
             notes: self.notes,
         }
     }
 
-    /// True if the file says anything at `key`; `null` says nothing.
+    /// True if the file has a value at `key` other than `null`.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.notes.known.set_optional(&self.path_of(key));
         self.get(key).is_some()
     }
 
-    /// True if no problem was noted so far, here or elsewhere.
+    /// True if the document has no problem so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.notes.problems.borrow().is_empty()
     }
@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
         self.notes.add(format!("{}: {sentence}", self.path_of(key)));
     }
 
-    /// A whole number inside `range`; `None` as default makes the key required.
+    /// A whole number inside `range`. Without a default the key is required.
     pub(crate) fn integer(
         &self,
         key: &'static str,
@@ -165,7 +165,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Text that is not empty; `None` as default makes the key required.
+    /// A text that is not empty. Without a default the key is required.
     pub(crate) fn text(&self, key: &'static str, default: Option<&str>) -> String {
         self.know(key, || (Form::Plain("text"), default.map(Value::from)));
         match self.get(key) {
@@ -181,7 +181,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of texts; none where the file says nothing.
+    /// A list of texts; empty if the file has none.
     pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
         self.know(key, || (Form::Plain("list of texts"), Some(Value::Array(Vec::new()))));
         let Some(value) = self.get(key) else { return Vec::new() };
@@ -194,7 +194,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// One of `choices` by name; the first of them when the file says something else.
+    /// One of `choices` by its name. The first one if the file has another name.
     pub(crate) fn choice<T: Clone + PartialEq>(
         &self,
         key: &'static str,
@@ -206,7 +206,7 @@ impl<'a> Section<'a> {
         self.choice_or_alias(key, what, choices, default, |text| Some(find(text)?.1.clone()))
     }
 
-    /// As [`Section::choice`], where `parse` knows more names than are worth listing.
+    /// Reads like [`Section::choice`], but `parse` accepts more names than a message should list.
     pub(crate) fn choice_or_alias<T: Clone + PartialEq>(
         &self,
         key: &'static str,
@@ -253,7 +253,7 @@ impl<'a> Section<'a> {
         self.quantity(key, &SIZE, range, default)
     }
 
-    /// A path, made absolute against the working directory; `None` as default makes it required.
+    /// A path, made absolute against the working directory. Without a default the key is required.
     pub(crate) fn path(&self, key: &'static str, default: Option<&str>) -> PathBuf {
         self.know(key, || (Form::Plain("path"), default.map(Value::from)));
         let text = match (self.get(key), default) {
@@ -270,7 +270,7 @@ impl<'a> Section<'a> {
         std::path::absolute(&text).unwrap_or_else(|_| PathBuf::from(text))
     }
 
-    /// A folder on this machine, made absolute, or the address of one elsewhere; required.
+    /// A folder on this machine, made absolute, or an address on another file system. Required.
     pub(crate) fn address(&self, key: &'static str) -> FolderAddress {
         self.know(key, || (Form::Plain("path or address"), None));
         if self.get(key).is_none() {
@@ -287,18 +287,18 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The mapping at `key` as it stands, for settings that are passed on unread.
+    /// The unchanged mapping at `key`, for settings that are passed on without validation.
     pub(crate) fn mapping(&self, key: &'static str) -> Map<String, Value> {
         self.know(key, || (Form::Plain("mapping"), Some(Value::Object(Map::new()))));
         self.section(key).fields.cloned().unwrap_or_default()
     }
 
-    /// Notes every key that nobody asked for. Call it last.
+    /// Notes every unknown key: one that no method read. Call it last.
     pub(crate) fn finish(&self) {
-        let asked = self.asked.borrow();
+        let known_keys = self.known_keys.borrow();
         for key in self.fields.into_iter().flat_map(Map::keys) {
-            if !asked.contains(&key.as_str()) {
-                let known = asked.join(", ");
+            if !known_keys.contains(&key.as_str()) {
+                let known = known_keys.join(", ");
                 self.note(key, &format!("there is no such key. The keys here are {known}."));
             }
         }
@@ -350,9 +350,9 @@ impl<'a> Section<'a> {
 
     fn get(&self, key: &'static str) -> Option<&'a Value> {
         self.notes.known.see(self.path_of(key));
-        let mut asked = self.asked.borrow_mut();
-        if !asked.contains(&key) {
-            asked.push(key);
+        let mut known_keys = self.known_keys.borrow_mut();
+        if !known_keys.contains(&key) {
+            known_keys.push(key);
         }
         self.fields.and_then(|fields| fields.get(key)).filter(|value| !value.is_null())
     }
@@ -377,7 +377,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value as it may be quoted in a sentence; long ones are cut.
+/// A value for a sentence. A long one is cut.
 fn show(value: &Value) -> String {
     let text = match value {
         Value::String(text) => format!("'{text}'"),

@@ -1,4 +1,4 @@
-//! Where vectors and queries come from, how fast, and where answers go.
+//! The sources of vectors and queries, their rates, and the destination of answers.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::units;
 /// Largest number of neighbours that a query may ask for.
 pub(crate) const K_MAX: u64 = 1000;
 
-/// Records per second beyond which a rate is taken for a slip of the pen.
+/// A higher rate of records per second is regarded as a typing error.
 const RATE_MAX: u64 = 100_000_000;
 
 /// A month, in milliseconds.
@@ -20,17 +20,17 @@ const DURATION_MAX: u64 = 30 * 86_400_000;
 /// A number of records that no run reaches.
 const RECORDS_MAX: u64 = 1 << 48;
 
-/// Where inserts, updates and deletes come from.
+/// The source of inserts, updates and deletes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum VectorSource {
-    /// Rows of a matrix file, at a set rate and mix.
+    /// Rows of a matrix file, at a given rate and mix.
     Generator {
         /// A `.fbin`, `.u8bin` or `.i8bin` file.
         path: PathBuf,
-        /// Rows inserted at full speed before the measured phase.
+        /// Rows that are inserted at full speed before the measured phase.
         preload: u64,
-        /// Records streamed after the preload; 0 = until the duration is over.
+        /// Records after the preload. 0: until the duration is over.
         limit: u64,
     },
     /// JSON lines: `{"id": 1, "vector": [..]}` or `{"id": 1, "op": "delete"}`.
@@ -38,15 +38,15 @@ pub enum VectorSource {
         /// The file.
         path: PathBuf,
     },
-    /// A Kafka topic, without end.
+    /// An endless Kafka topic.
     Kafka(KafkaInput),
 }
 
-/// Where queries come from.
+/// The source of queries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum QuerySource {
-    /// Rows of a matrix file, over and over.
+    /// Rows of a matrix file, repeated endlessly.
     Generator {
         /// A `.fbin`, `.u8bin` or `.i8bin` file.
         path: PathBuf,
@@ -57,15 +57,15 @@ pub enum QuerySource {
     File {
         /// The file.
         path: PathBuf,
-        /// Neighbours per answer where a line does not say, 1..=1000.
+        /// Neighbours per answer if a line has no `k`, 1..=1000.
         k: u32,
     },
-    /// A Kafka topic, without end.
+    /// An endless Kafka topic.
     Kafka {
         /// The topic and how to read it.
         #[serde(flatten)]
         input: KafkaInput,
-        /// Neighbours per answer where a record does not say, 1..=1000.
+        /// Neighbours per answer if a record has no `k`, 1..=1000.
         k: u32,
     },
 }
@@ -74,13 +74,13 @@ pub enum QuerySource {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkloadSettings {
-    /// Shares of the stream.
+    /// Ratio of queries, inserts and deletes.
     pub ratio: RatioSettings,
-    /// Records per second, queries included; 0 = as fast as back-pressure allows.
+    /// Records per second, including queries. 0: as fast as back-pressure allows.
     pub rate: u64,
-    /// Length of the stream after the preload in milliseconds; 0 = until the limit is reached.
+    /// Milliseconds of the stream after the preload. 0: until the limit is reached.
     pub duration: u64,
-    /// Beginning of the stream that is not measured, in milliseconds.
+    /// Milliseconds at the beginning of the stream that are not measured.
     pub warm_up: u64,
 }
 
@@ -91,21 +91,21 @@ pub struct RatioSettings {
     pub queries: u32,
     /// Share of inserts.
     pub inserts: u32,
-    /// Share of deletes; never larger than the share of inserts.
+    /// Share of deletes, at most the share of inserts.
     pub deletes: u32,
 }
 
-/// Where answers go.
+/// The destination of answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ResultSink {
     /// Answers are counted and dropped.
     Blackhole,
-    /// One line of JSON per answer on the command's standard output.
+    /// The command prints one line of JSON per answer to standard output.
     Console,
     /// JSON lines.
     File {
-        /// The file, or the folder in which the sink keeps its parts.
+        /// The file, or the folder in which the sink writes its part files.
         path: PathBuf,
     },
     /// A Kafka topic.
@@ -155,12 +155,12 @@ impl VectorSource {
         source
     }
 
-    /// True if rows end when they have lived for a time.
+    /// True if rows are deleted after a time to live.
     pub(crate) fn has_time_to_live(&self) -> bool {
         matches!(self, VectorSource::Kafka(KafkaInput { time_to_live: Some(_), .. }))
     }
 
-    /// The file that is read, if it is one.
+    /// The path of the input file, if the source is a file.
     pub fn path(&self) -> Option<&PathBuf> {
         match self {
             VectorSource::Generator { path, .. } | VectorSource::File { path } => Some(path),
@@ -183,7 +183,7 @@ impl QuerySource {
         source
     }
 
-    /// The file that is read, if it is one.
+    /// The path of the input file, if the source is a file.
     pub fn path(&self) -> Option<&PathBuf> {
         match self {
             QuerySource::Generator { path, .. } | QuerySource::File { path, .. } => Some(path),
@@ -193,7 +193,7 @@ impl QuerySource {
 }
 
 impl Default for WorkloadSettings {
-    /// Without rate, limit and warm-up.
+    /// No rate, no limit and no warm-up.
     fn default() -> WorkloadSettings {
         let ratio = RatioSettings { queries: 1, inserts: 3, deletes: 1 };
         WorkloadSettings { ratio, rate: 0, duration: 0, warm_up: 0 }
@@ -243,7 +243,7 @@ impl WorkloadSettings {
 
 impl RatioSettings {
     fn read(section: &Section) -> RatioSettings {
-        // A ratio that is given is given whole: an absent share is 0, not the default's share.
+        // A given ratio is complete: a missing share is 0 and not the default.
         let given = ["queries", "inserts", "deletes"].iter().any(|key| section.has(key));
         let default = |share: u64| Some(if given { 0 } else { share });
         let ratio = RatioSettings {

@@ -6,24 +6,26 @@ const DURATIONS: &[(&str, u64)] =
 const SIZES: &[(&str, u64)] =
     &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30), ("tb", 1 << 40)];
 
-/// Milliseconds of a duration: a whole number and one of `ms s min h d`; the space is optional.
+/// Parses a duration: a whole number and one of `ms s min h d`, with an optional space. The result
+/// is in milliseconds.
 pub(crate) fn duration_ms(text: &str) -> Option<u64> {
     quantity(text, DURATIONS)
 }
 
-/// Bytes of a size: a whole number and one of `b kb mb gb tb` (powers of 1024).
+/// Parses a size: a whole number and one of `b kb mb gb tb` (powers of 1024). The result is in
+/// bytes.
 pub(crate) fn size_bytes(text: &str) -> Option<u64> {
     quantity(text, SIZES)
 }
 
-/// The shortest exact text of a duration, as a settings file would say it.
+/// The shortest exact text of a duration, in the form of a settings file.
 pub(crate) fn duration_text(ms: u64) -> String {
     let fits = |&&(_, factor): &&(&str, u64)| ms >= factor && ms.is_multiple_of(factor);
     let (unit, factor) = DURATIONS.iter().rev().find(fits).unwrap_or(&DURATIONS[0]);
     format!("{} {unit}", ms / factor)
 }
 
-/// The shortest exact text of a size, as a settings file would say it.
+/// The shortest exact text of a size, in the form of a settings file.
 pub(crate) fn size_text(bytes: u64) -> String {
     let fits = |&&(_, factor): &&(&str, u64)| bytes >= factor && bytes.is_multiple_of(factor);
     let (unit, factor) = SIZES.iter().rev().find(fits).unwrap_or(&SIZES[0]);

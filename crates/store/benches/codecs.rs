@@ -13,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// Numbers between 0 and 1 without end.
+/// An endless sequence of numbers between 0 and 1.
 fn units() -> impl Iterator<Item = f64> {
     let mut state = 1u64;
     std::iter::repeat_with(move || {
@@ -22,7 +22,7 @@ fn units() -> impl Iterator<Item = f64> {
     })
 }
 
-/// Whole numbers as SIFT has them: many small, few large.
+/// Whole numbers like those of SIFT: many small ones, few large ones.
 fn whole() -> Vec<u32> {
     units().take(32 * DIMENSION).map(|x| ((x.powi(3) * 160.0).floor() as f32).to_bits()).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Deref;
 
-/// Offsets, lengths and addresses of direct reads are multiples of this.
+/// Direct reads need offsets, lengths and addresses that are multiples of this.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Bytes that were read. Dereferences to a slice; cheap to move, never copied.
+/// Bytes that were read. It dereferences to a slice. Moving it copies no bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -21,12 +21,12 @@ impl Buffer {
         Buffer { bytes, start, len }
     }
 
-    /// The bytes, to be filled.
+    /// The bytes, mutable.
     pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.len]
     }
 
-    /// Keeps `len` bytes from `skip` on. Both lie within the buffer.
+    /// Keeps `len` bytes from offset `skip`. Both must lie within the buffer.
     pub(crate) fn narrow(mut self, skip: usize, len: usize) -> Buffer {
         assert!(skip + len <= self.len, "a part of the buffer");
         self.start += skip;
@@ -34,7 +34,7 @@ impl Buffer {
         self
     }
 
-    /// Memory that it holds.
+    /// Bytes of memory that the buffer uses.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

@@ -1,8 +1,8 @@
-//! A cache bounded in bytes and shared by all readers of a process.
+//! A cache of blocks, bounded in bytes, that all readers of a process share.
 //!
-//! CLOCK in shards: a hit sets a bit; when room is needed a hand passes over the entries, clears
-//! set bits and evicts the first entry without one. A new entry begins without the bit, so what is
-//! read once goes first.
+//! It is a sharded CLOCK cache. A hit sets the entry's bit. When the cache needs room, a hand
+//! passes over the entries, clears set bits and evicts the first entry without one. A new entry
+//! starts without the bit, so blocks that are read once leave first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,29 +10,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 16;
 
-/// What is cached: block `block` of the file with identity `file`.
+/// The key of an entry: block `block` of the file with identity `file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey {
-    /// Identity of the file, unlike that of any other file there ever was.
+    /// Identity of the file. No two files ever have the same one.
     pub file: u64,
     /// Number of the block.
     pub block: u64,
 }
 
-/// Counts of a cache so far.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Look-ups that found their block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that did not find their block.
     pub misses: u64,
-    /// Entries that made room for others.
+    /// Entries that were evicted.
     pub evictions: u64,
-    /// Bytes held now.
+    /// Bytes in the cache now.
     pub bytes: u64,
 }
 
-/// Values by block, at most a given number of bytes of them.
+/// Values by block, with a bound on their bytes.
 pub struct Cache<V> {
     shards: Vec<Mutex<Shard<V>>>,
     shard_bytes_max: usize,
@@ -56,7 +56,7 @@ struct Slot<V> {
 }
 
 impl<V> Cache<V> {
-    /// An empty cache of at most `bytes_max` bytes, each entry at most a sixteenth of them.
+    /// An empty cache of at most `bytes_max` bytes. An entry may have at most a sixteenth of them.
     pub fn new(bytes_max: usize) -> Cache<V> {
         let shard =
             || Mutex::new(Shard { by_key: HashMap::new(), slots: Vec::new(), hand: 0, bytes: 0 });
@@ -75,11 +75,11 @@ impl<V> Cache<V> {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value of a block, if it is held.
+    /// The value of a block, if it is cached.
     pub fn get(&self, key: CacheKey) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
-        let found = shard.by_key.get(&key).copied().map(|at| {
-            let slot = &mut shard.slots[at];
+        let found = shard.by_key.get(&key).copied().map(|slot_index| {
+            let slot = &mut shard.slots[slot_index];
             slot.used = true;
             slot.value.clone()
         });
@@ -88,8 +88,8 @@ impl<V> Cache<V> {
         found
     }
 
-    /// Holds a value that takes `bytes` bytes of memory, and evicts others to make room. One that
-    /// is too large for the cache is not held; one that is held already stays.
+    /// Caches a value that takes `bytes` bytes of memory and evicts others to make room. A value
+    /// that is too large is not cached. A value whose key is cached already is dropped.
     pub fn insert(&self, key: CacheKey, value: Arc<V>, bytes: usize) {
         if bytes > self.shard_bytes_max {
             return;
@@ -102,23 +102,23 @@ impl<V> Cache<V> {
             shard.evict();
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
-        let at = shard.slots.len();
+        let slot_index = shard.slots.len();
         shard.slots.push(Slot { key, value, bytes, used: false });
-        shard.by_key.insert(key, at);
+        shard.by_key.insert(key, slot_index);
         shard.bytes += bytes;
     }
 
-    /// Lets go of every block of a file, as when it is removed. Cost: O(entries).
+    /// Removes all blocks of a file, for example when the file is removed. Cost: O(entries).
     pub fn forget_file(&self, file: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            while let Some(at) = shard.slots.iter().position(|slot| slot.key.file == file) {
-                shard.remove(at);
+            while let Some(slot_index) = shard.slots.iter().position(|slot| slot.key.file == file) {
+                shard.remove(slot_index);
             }
         }
     }
 
-    /// Counts so far.
+    /// The present counters.
     pub fn stats(&self) -> CacheStats {
         let held = |shard: &Mutex<Shard<V>>| {
             shard.lock().unwrap_or_else(PoisonError::into_inner).bytes as u64
@@ -133,7 +133,8 @@ impl<V> Cache<V> {
 }
 
 impl<V> Shard<V> {
-    /// Removes the next entry that was not used since the hand passed it last. There is one.
+    /// Evicts the next entry that was not used since the hand last passed it. The shard must not be
+    /// empty.
     fn evict(&mut self) {
         loop {
             self.hand %= self.slots.len();
@@ -144,12 +145,12 @@ impl<V> Shard<V> {
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        let slot = self.slots.swap_remove(at);
+    fn remove(&mut self, slot_index: usize) {
+        let slot = self.slots.swap_remove(slot_index);
         self.by_key.remove(&slot.key);
         self.bytes -= slot.bytes;
-        if let Some(moved) = self.slots.get(at) {
-            self.by_key.insert(moved.key, at);
+        if let Some(moved) = self.slots.get(slot_index) {
+            self.by_key.insert(moved.key, slot_index);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Time as a value, so that a simulation can hold it.
+//! Time behind a trait, so that a simulation can control it.
 
 use std::time::{Duration, Instant};
 
-/// Tells how much time has passed, and lets it pass.
+/// Measures time and waits.
 pub trait Clock: Send + Sync {
-    /// Time since some moment before; never less than it was.
+    /// Time since a fixed moment in the past. It never decreases.
     fn now(&self) -> Duration;
 
-    /// Returns after `wait`.
+    /// Returns after `wait` has passed.
     fn sleep(&self, wait: Duration);
 }
 
@@ -15,7 +15,7 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// A clock that begins now.
+    /// A clock that starts at zero now.
     pub fn new() -> SystemClock {
         SystemClock(Instant::now())
     }

@@ -1,27 +1,26 @@
-//! Deliberate defects of remote stores that the crash lab must catch. Without the feature
-//! `defects`, which only tests switch on, none is ever active and the compiler removes every trace
-//! of them.
+//! Deliberate defects of remote stores that the crash lab must detect. Only tests switch on the
+//! feature `defects`. Without it no defect is ever active, and the compiler removes these checks.
 
-/// A defect.
+/// One deliberate defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A snapshot is listed before its files are sent.
+    /// `push` lists a snapshot before it sends the files.
     ListBeforeFiles,
-    /// A request to write that gave no answer counts as done.
+    /// A write request without an answer counts as done.
     DoubtTrusted,
-    /// What is missing of a range that came in part counts as zeros.
+    /// The missing rest of a range that came in part counts as zeros.
     ShortRangeFilled,
-    /// Nobody compares a fetched file with what was pushed.
+    /// A fetched file is not compared with the pushed checksum.
     FetchUnchecked,
     /// A fetched file gets its name before its bytes are on the disk.
     FetchUnsynced,
-    /// A restore says that it is done while files are missing.
+    /// A restore reports that it is done while files are missing.
     MarkRemovedEarly,
 }
 
 #[cfg(feature = "defects")]
 impl Defect {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Defect; 6] = [
         Defect::ListBeforeFiles,
         Defect::DoubtTrusted,
@@ -41,7 +40,7 @@ mod switch {
         static ACTIVE: Cell<Option<Defect>> = const { Cell::new(None) };
     }
 
-    /// Gives this thread's stores a defect, or none.
+    /// Activates a defect for the stores of this thread, or none.
     pub fn set_defect(defect: Option<Defect>) {
         ACTIVE.set(defect);
     }

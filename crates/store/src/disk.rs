@@ -12,13 +12,14 @@ use rustix::io::Errno;
 use crate::buffer::{Buffer, ALIGNMENT};
 use crate::files::{Access, Files, InFile, OutFile};
 
-/// Files of one directory. New directories are readable by their owner alone, and so are files.
+/// The files of one directory. New directories and files are readable by their owner alone.
 pub struct Disk {
     root: PathBuf,
 }
 
 impl Disk {
-    /// The directory `root`, which is made if need be. Errors: those of the operating system.
+    /// Opens the directory `root` and creates it if it does not exist. Errors: those of the
+    /// operating system.
     pub fn create(root: &Path) -> io::Result<Disk> {
         let missing: Vec<&Path> = root.ancestors().take_while(|path| !path.exists()).collect();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
@@ -29,7 +30,7 @@ impl Disk {
         Ok(Disk { root: root.to_owned() })
     }
 
-    /// The directory `root`, which must be there. Errors: those of the operating system.
+    /// Opens the existing directory `root`. Errors: those of the operating system.
     pub fn open(root: &Path) -> io::Result<Disk> {
         fs::read_dir(root)?;
         Ok(Disk { root: root.to_owned() })
@@ -48,7 +49,7 @@ impl Files for Disk {
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        // Not in append mode: there Linux appends positional writes too.
+        // Append mode does not work here: with it Linux appends positional writes too.
         let mut file = OpenOptions::new().write(true).open(self.path(name))?;
         file.seek(SeekFrom::End(0))?;
         Ok(Box::new(DiskWriter(file)))
@@ -69,10 +70,10 @@ impl Files for Disk {
             return fs::rename(self.path(from), self.path(to));
         }
         let directory = File::open(&self.root)?;
-        // The names are looked up in the directory, which may be given by a relative path.
+        // Opens the directory and renames within it, since `root` may be a relative path.
         match renameat_with(&directory, from, &directory, to, RenameFlags::NOREPLACE) {
-            // Not every file system knows the flag. One process at a time writes to a directory,
-            // so looking first is as good there.
+            // Some file systems do not know the flag. Only one process at a time writes to a
+            // directory, so a check before the rename is as good there.
             Err(Errno::INVAL | Errno::NOSYS) if self.path(to).exists() => {
                 Err(io::ErrorKind::AlreadyExists.into())
             }
@@ -94,13 +95,13 @@ impl Files for Disk {
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // Links are not followed: a file that is none of ours must not become one.
+            // Ignores links: a file outside must not become a file of this directory.
             if !entry.file_type()?.is_file() {
                 continue;
             }
             match entry.metadata() {
                 Ok(metadata) => found.push((name, metadata.len())),
-                // Another thread has removed or renamed it meanwhile.
+                // Another thread removed or renamed the file after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -113,7 +114,7 @@ impl Files for Disk {
     }
 }
 
-/// The file past the page cache, or nothing where the file system cannot.
+/// Opens the file past the page cache. `None` if the file system does not support that.
 fn open_direct(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECT.bits() as i32;
     match OpenOptions::new().read(true).custom_flags(flags).open(path) {

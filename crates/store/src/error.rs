@@ -1,32 +1,33 @@
-//! One error type: what kind, which file, where in it.
+//! The error type of this crate: a kind, a file and, if known, an offset.
 
 use std::fmt;
 use std::io;
 
-/// What went wrong, by remedy.
+/// The kind of an error, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Fix the call: a name or a range that cannot be. Nothing was changed.
+    /// The call has an invalid name or range. It changed nothing.
     Invalid,
-    /// There is no such file.
+    /// The file does not exist.
     NotFound,
-    /// There is such a file already, and files are written once.
+    /// The file exists already, and files are written once.
     Exists,
-    /// No space is left: free some and repeat the call. What was there before is whole.
+    /// The disk is full. Free space and repeat the call; nothing was lost.
     Full,
-    /// The bytes are not those that were written.
+    /// The bytes are not the ones that were written.
     Corrupt,
-    /// Written by a newer version, or not possible with this store.
+    /// A newer version wrote the file, or this store cannot do it.
     Unsupported,
-    /// A sync failed before, so nobody knows what the disk holds: open again and recover.
+    /// An earlier sync failed, so nobody knows what is on the disk. Open the store again and
+    /// recover.
     Poisoned,
-    /// No answer in time, or overload: repeat the call later.
+    /// No answer in time, or the store is overloaded. Repeat the call later.
     Unavailable,
-    /// The operating system or the remote store refused; see the message.
+    /// The operating system or the remote store refused. The message has its reason.
     Io,
 }
 
-/// An error with a full sentence that names the file and, where there is one, the offset.
+/// An error with a full sentence that names the file and, if known, the offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -36,26 +37,26 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` about `file`; `what` completes "FILE: …".
+    /// An error of `kind` about `file`. The message is "FILE: `what`".
     pub fn new(kind: ErrorKind, file: impl Into<String>, what: impl fmt::Display) -> Error {
         Error { kind, file: file.into(), offset: None, what: what.to_string() }
     }
 
-    /// Bytes that are not those that were written.
+    /// A `Corrupt` error: the bytes at `offset` are not the ones that were written.
     pub fn corrupt(file: impl Into<String>, offset: u64, what: impl fmt::Display) -> Error {
-        Error::new(ErrorKind::Corrupt, file, what).at(offset)
+        Error::new(ErrorKind::Corrupt, file, what).with_offset(offset)
     }
 
-    /// What the operating system said while `doing` something, such as "read".
+    /// An error of the operating system while `doing` something, such as "read".
     pub fn io(file: impl Into<String>, doing: &str, error: &io::Error) -> Error {
-        // A file that is elsewhere has said it in full already.
-        if let Some(told) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-            return told.clone();
+        // An error of a remote file already names the file and the reason.
+        if let Some(inner_error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            return inner_error.clone();
         }
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::AlreadyExists => ErrorKind::Exists,
-            // A limit on the size of a file is as good as a full disk.
+            // A limit on the size of a file has the same remedy as a full disk.
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => ErrorKind::Full,
@@ -65,13 +66,13 @@ impl Error {
         Error::new(kind, file, format!("cannot {doing}: {error}"))
     }
 
-    /// The same error at an offset of its file.
-    pub fn at(mut self, offset: u64) -> Error {
+    /// Adds an offset to the error.
+    pub fn with_offset(mut self, offset: u64) -> Error {
         self.offset = Some(offset);
         self
     }
 
-    /// What can be done about it.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -81,7 +82,7 @@ impl Error {
         &self.file
     }
 
-    /// Where in the file, if that is known.
+    /// Offset in the file, if known.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }

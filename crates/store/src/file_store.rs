@@ -1,10 +1,10 @@
-//! The store over a directory: files are written under a partial name, synced, then renamed.
+//! The store over a directory. It writes a file under a partial name, syncs it and renames it.
 //!
-//! 1. `create`: bytes go to `NAME.partial`. `finish` syncs the file, renames it unless `NAME` is
-//!    there, and syncs the directory.
-//! 2. `replace`: the same with a rename that replaces.
-//! 3. A sync that fails poisons the store: the kernel may have dropped what it could not write,
-//!    and a second sync would report success (measured; see docs/design/format.md).
+//! 1. `create` writes to `NAME.partial`. `finish` syncs the file, renames it unless `NAME` exists,
+//!    and syncs the directory.
+//! 2. `replace` does the same, but its rename replaces `NAME`.
+//! 3. A failed sync poisons the store. The kernel may have dropped the pages that it could not
+//!    write, and a second sync would report success (measured; see docs/design/format.md).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,32 +21,32 @@ use crate::names::{check_name, PARTIAL};
 use crate::pool::Pool;
 use crate::store::{check_range, Entry, FileWriter, Range, ReadAt, Store};
 
-/// Bytes of a streamed file that are gathered before they are written.
+/// Bytes of a streamed file that are buffered before a write.
 const WRITE_BYTES: usize = 1 << 16;
-/// Bytes of a log that are written again at a time.
+/// Bytes of a log that are rewritten at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
 
-/// Whether files must outlive a loss of power.
+/// Whether files must survive a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncing {
-    /// Files and names are forced to the disk before they count.
+    /// Syncs files and names before they are visible.
     Full,
-    /// Everything is left to the operating system: for files that are copied elsewhere at once.
+    /// Never syncs. For files that are copied to another place at once.
     Off,
 }
 
-/// Files of one directory. Clones are the same store.
+/// The files of one directory. Clones are the same store.
 #[derive(Clone)]
 pub struct FileStore {
     disk: Arc<Shared>,
 }
 
-/// What the store and its open files share.
+/// State that the store shares with its open files.
 pub(crate) struct Shared {
     pub(crate) files: Arc<dyn Files>,
     syncing: Syncing,
     poisoned: AtomicBool,
-    /// Names under which something is being written: two writers would share one partial file.
+    /// Names that are being written. Two writers of one name would share a partial file.
     writing: Mutex<BTreeSet<String>>,
 }
 
@@ -57,25 +57,27 @@ impl FileStore {
         FileStore { disk: Arc::new(Shared { files, syncing, poisoned, writing }) }
     }
 
-    /// A store over a directory of the operating system, which is made if need be. Errors: `Io`.
+    /// A store over a directory of the operating system. Creates the directory if it does not
+    /// exist. Errors: `Io`.
     pub fn create_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {
         let disk = Disk::create(path).map_err(|e| io_error(path, "create the directory", &e))?;
         Ok(FileStore::new(Arc::new(disk), syncing))
     }
 
-    /// A store over a directory of the operating system. Errors: `NotFound`, `Io`.
+    /// A store over an existing directory of the operating system. Errors: `NotFound`, `Io`.
     pub fn open_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {
         let disk = Disk::open(path).map_err(|e| io_error(path, "open the directory", &e))?;
         Ok(FileStore::new(Arc::new(disk), syncing))
     }
 
-    /// Forces the names of all files to the disk: what a process that was killed renamed, created or
-    /// removed last is seen by the next one and may not be sure. Errors: `Io`.
+    /// Syncs the directory. A killed process may have renamed, created or removed files without a
+    /// sync; the next process sees these changes, but a loss of power could undo them. Errors:
+    /// `Io`.
     pub fn sync_names(&self) -> Result<(), Error> {
         self.disk.sync_names()
     }
 
-    /// A new log, visible and durable at once though it is empty. Errors: `Exists`, `Full`, `Io`.
+    /// Creates an empty log that is visible and durable at once. Errors: `Exists`, `Full`, `Io`.
     pub fn create_log(&self, name: &str) -> Result<LogFile, Error> {
         self.disk.check(name)?;
         let listed = self.list(name)?;
@@ -88,11 +90,12 @@ impl FileStore {
         Ok(LogFile::new(self.disk.clone(), name, file, 0))
     }
 
-    /// A log that is continued after its first `bytes` bytes; what follows them is cut off.
+    /// Opens a log to append to it, and truncates it to its first `bytes` bytes.
     ///
-    /// Bytes from `sure` on, of which it is not known that they were synced, are written again and
-    /// synced: the process that wrote them may have been killed before its sync, or its sync may
-    /// have failed, and then the page cache shows what the disk does not have, and calls it clean.
+    /// Nobody knows whether the bytes from `sure` on were synced. The process that wrote them may
+    /// have been killed before its sync, or the sync may have failed. Then the page cache shows
+    /// bytes that are not on the disk and regards them as written. So this call writes them again
+    /// and syncs them.
     pub fn reopen_log(&self, name: &str, bytes: u64, sure: u64) -> Result<LogFile, Error> {
         self.disk.check(name)?;
         let reopened = self.disk.files.reopen(name);
@@ -101,8 +104,8 @@ impl FileStore {
         let mut offset = sure;
         while offset < bytes {
             let part = (bytes - offset).min(REWRITE_BYTES) as usize;
-            let again = written.read(Range { offset, bytes: part })?;
-            let done = file.overwrite(offset, &again);
+            let rewritten = written.read(Range { offset, bytes: part })?;
+            let done = file.overwrite(offset, &rewritten);
             done.map_err(|e| self.disk.error(name, "write", &e))?;
             offset += part as u64;
         }
@@ -112,7 +115,7 @@ impl FileStore {
         Ok(log)
     }
 
-    /// Removes what a crash left of files that were being written under names that are `ours`.
+    /// Removes partial files that a crash left behind, if `ours` accepts their names.
     pub fn sweep(&self, ours: &dyn Fn(&str) -> bool) -> Result<(), Error> {
         let listed = self.disk.files.list().map_err(|e| self.disk.error("", "list", &e))?;
         for (name, _) in &listed {
@@ -123,7 +126,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// True if a sync failed: nothing can be changed any more.
+    /// True if a sync failed. The store then refuses all changes.
     pub fn is_poisoned(&self) -> bool {
         self.disk.poisoned.load(Ordering::Acquire)
     }
@@ -138,13 +141,13 @@ impl Shared {
         Error::io(self.files.describe(name), doing, error)
     }
 
-    /// Refuses names that are not ours to write, and any change after a failed sync.
+    /// Refuses an invalid name, and every change after a failed sync.
     fn check(&self, name: &str) -> Result<(), Error> {
         check_name(name)?;
         self.check_poison(name)
     }
 
-    /// Keeps other writers away from a name while what is returned lives. Errors: `Exists`.
+    /// Excludes other writers of a name until the result is dropped. Errors: `Exists`.
     fn claim(self: &Arc<Shared>, name: &str) -> Result<Claim, Error> {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if !writing.insert(name.to_owned()) {
@@ -205,7 +208,7 @@ impl Shared {
         })
     }
 
-    /// Syncs a partial file and gives it its name.
+    /// Syncs a partial file and renames it to its final name.
     fn publish(&self, name: &str, file: &mut dyn OutFile, replace: bool) -> Result<(), Error> {
         self.sync(name, file)?;
         let partial = format!("{name}{PARTIAL}");
@@ -233,7 +236,7 @@ impl Store for FileStore {
         let done = self.disk.append(name, &mut *file, bytes);
         let done = done.and_then(|()| self.disk.publish(name, &mut *file, true));
         if done.is_err() {
-            // Best effort: what stays is swept when the directory is opened again.
+            // Best effort: if this fails, the next sweep removes the file.
             let _ = self.disk.files.remove(&partial);
         }
         done
@@ -279,7 +282,7 @@ enum State {
     Finished,
 }
 
-/// A name that nobody else writes to.
+/// The exclusive right to write a name.
 struct Claim {
     disk: Arc<Shared>,
     name: String,
@@ -292,7 +295,7 @@ impl Drop for Claim {
     }
 }
 
-/// A file on its way to its name.
+/// A file before it is published.
 struct Writer {
     claim: Claim,
     file: Box<dyn OutFile>,
@@ -347,7 +350,7 @@ impl FileWriter for Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.state != State::Finished {
-            // Best effort: what stays is swept when the directory is opened again.
+            // Best effort: if this fails, the next sweep removes the file.
             let _ = self.claim.disk.files.remove(&format!("{}{PARTIAL}", self.claim.name));
         }
     }
@@ -387,7 +390,9 @@ impl Read {
         loop {
             match self.file.read(offset, bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return done.map_err(|e| Error::io(&self.name, "read", &e).at(offset)),
+                done => {
+                    return done.map_err(|e| Error::io(&self.name, "read", &e).with_offset(offset))
+                }
             }
         }
     }

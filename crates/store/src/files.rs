@@ -1,5 +1,5 @@
-//! The primitives under a [`FileStore`](crate::FileStore): what a directory of files can do, no
-//! more. A crash simulator is another implementation of these two traits.
+//! The primitives of a directory of files, on which [`FileStore`](crate::FileStore) builds. A crash
+//! simulator implements these traits too.
 
 use std::io;
 use std::sync::Arc;
@@ -7,74 +7,75 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::store::Range;
 
-/// How a file will be read.
+/// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Through the page cache of the operating system.
     Cached,
-    /// Past the page cache where that is possible: for readers that have a cache of their own.
+    /// Past the page cache where possible. For readers that have a cache of their own.
     Direct,
 }
 
-/// One flat directory. Errors are those of the operating system.
+/// One flat directory. Its errors are those of the operating system.
 pub trait Files: Send + Sync {
-    /// A new, empty file in place of any of that name.
+    /// Creates an empty file and replaces any file of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>>;
 
-    /// An existing file, to be appended to.
+    /// Opens an existing file to append to it.
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>>;
 
-    /// An existing file, to be read.
+    /// Opens an existing file to read it.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>>;
 
-    /// Gives a file another name. If `replace`, in place of any of that name; otherwise
+    /// Renames a file. With `replace` it replaces any file of the new name. Otherwise the error is
     /// `AlreadyExists` if there is one.
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()>;
 
-    /// Removes a name.
+    /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Forces names that were made, changed and removed to the disk.
+    /// Syncs the directory: the names that were created, changed and removed.
     fn sync_names(&self) -> io::Result<()>;
 
     /// Names and lengths of all files.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
 
-    /// A file as messages name it.
+    /// The file as error messages name it.
     fn describe(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
-/// A file that is written at its end.
+/// A file that is being written.
 pub trait OutFile: Send {
-    /// Adds some of `bytes` at the end; returns how many, at least one unless `bytes` is empty.
+    /// Appends some of `bytes` and returns how many, at least one unless `bytes` is empty.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Writes all of `bytes` over what is there from `offset` on, within the file.
+    /// Overwrites the bytes from `offset` on with all of `bytes`, within the file.
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the file `bytes` long: not more than it is.
+    /// Truncates the file to `bytes` bytes, at most its present length.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;
 
-    /// Forces content and length to the disk.
+    /// Syncs content and length.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A file that is read.
+/// A file that is being read.
 pub trait InFile: Send + Sync {
-    /// Its length now.
+    /// Its present length.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Reads up to `bytes` bytes from `offset`; fewer only at the end of the file or when
-    /// interrupted.
+    /// Reads up to `bytes` bytes from `offset`. It reads fewer only at the end of the file or after
+    /// an interrupt.
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer>;
 
-    /// Reads ranges whole, if one call for all is better than one for each: beyond a network.
+    /// Reads whole ranges in one call. `None` where that is no better than one call for each range;
+    /// it is better over a network.
     fn read_many(&self, _ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {
         None
     }
 
-    /// True if a read may wait, so that several are better under way at once.
+    /// True if a read may wait, so that several reads should run at once.
     fn waits(&self) -> bool;
 }

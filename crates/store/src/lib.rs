@@ -1,10 +1,10 @@
-//! Bytes that outlive a process: immutable files, logs, checksummed blocks and a cache of them.
+//! Durable bytes: immutable files, logs, checksummed blocks and a block cache.
 //!
-//! [`Store`] holds write-once files and publishes them whole; [`FileStore`] is the one over a
-//! directory, real ([`Disk`]), in memory ([`Memory`]) or simulated: whatever gives the few
-//! primitives of [`Files`]. [`ReadAt`] reads ranges of a file, many at once. [`blocks`] binds a
-//! checksum to the place where a block belongs. [`codec`] makes
-//! vectors shorter without losing a bit. *Not useful for* knowing what the bytes mean.
+//! [`Store`] holds write-once files and publishes each one whole. [`FileStore`] implements it over
+//! a directory: a real one ([`Disk`]), one in memory ([`Memory`]) or a simulated one. A directory
+//! needs only the few primitives of [`Files`]. [`ReadAt`] reads ranges of a file, several at once.
+//! [`blocks`] binds the checksum of a block to the block's address. [`codec`] compresses vectors
+//! without loss. *Not useful for* interpreting the bytes.
 #![forbid(unsafe_code)]
 
 pub mod blocks;

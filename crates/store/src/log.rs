@@ -1,4 +1,4 @@
-//! A file that grows while it is read by nobody, and is synced now and then.
+//! A log file: one writer appends to it and syncs it from time to time.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::error::{Error, ErrorKind};
 use crate::file_store::Shared;
 use crate::files::OutFile;
 
-/// A log that is being written. Made by [`FileStore`](crate::FileStore).
+/// A log that is open for appends. [`FileStore`](crate::FileStore) creates it.
 pub struct LogFile {
     disk: Arc<Shared>,
     name: String,
     file: Box<dyn OutFile>,
-    /// Bytes that were appended whole.
+    /// Bytes of all complete appends.
     bytes: u64,
 }
 
@@ -25,24 +25,25 @@ impl LogFile {
         LogFile { disk, name: name.to_owned(), file, bytes }
     }
 
-    /// Its name in the store.
+    /// Name of the log in its store.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length: what was appended whole.
+    /// Length of the log: the bytes of all complete appends.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// True if nothing can be written any more: a sync failed.
+    /// True if a sync failed. The log then refuses all writes.
     pub fn is_poisoned(&self) -> bool {
         self.disk.check_poison(&self.name).is_err()
     }
 
-    /// Adds bytes at the end, all of them or, after an error, none.
+    /// Appends all of `bytes`, or nothing after an error.
     ///
-    /// Errors: `Full`: free space and call again. Any other error poisons the store.
+    /// Errors: `Full`, after which the caller may free space and call again. Any other error
+    /// poisons the store.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.disk.check_poison(&self.name)?;
         match self.disk.append(&self.name, &mut *self.file, bytes) {
@@ -59,13 +60,13 @@ impl LogFile {
         }
     }
 
-    /// Forces everything that was appended to the disk. Errors: all poison the store.
+    /// Syncs all appended bytes. Every error poisons the store.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.disk.check_poison(&self.name)?;
         self.disk.sync(&self.name, &mut *self.file)
     }
 
-    /// Cuts off what follows the last whole append.
+    /// Truncates the file to the end of the last complete append.
     pub(crate) fn cut(&mut self) -> Result<(), Error> {
         self.file.cut(self.bytes).map_err(|e| self.disk.error(&self.name, "shorten", &e))
     }

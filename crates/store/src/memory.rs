@@ -1,4 +1,4 @@
-//! A directory in memory: for tests, and for files that need not outlive the process.
+//! A directory in memory, for tests and for files that need not survive the process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,7 @@ impl Memory {
     }
 }
 
-/// No code panics while it holds these locks, so poison has no meaning.
+/// No code panics while it holds one of these locks, so a poisoned lock cannot occur.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
-//! Names of files, as every store takes them.
+//! Names of files that every store accepts.
 
 use crate::error::{Error, ErrorKind};
 
-/// What the names of files that are being written end in.
+/// Suffix of the name of a file that is being written.
 pub(crate) const PARTIAL: &str = ".partial";
 const NAME_BYTES_MAX: usize = 128;
 
-/// Errors: `Invalid` if a store does not take the name.
+/// Errors: `Invalid` if a store does not accept the name.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if !is_name(name) {
         let what = "a file name has 1 to 128 letters, digits, '.', '_' or '-', does not begin \
@@ -16,7 +16,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// True if every store takes the name: it leads nowhere but to a file of that store.
+/// True if every store accepts the name. Such a name cannot lead out of the store.
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     (1..=NAME_BYTES_MAX).contains(&name.len())

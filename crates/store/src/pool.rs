@@ -1,20 +1,20 @@
-//! A few threads that read, so that one query has several reads under way.
+//! A thread pool for reads, so that one query can have several reads in flight.
 
 use std::collections::VecDeque;
 use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Reads under way at once. Disks answer 8 to 32 reads in the time of one; more threads than that
+/// Reads in flight at once. A disk answers 8 to 32 reads in the time of one, and more threads would
 /// only wait for each other.
 const THREADS: usize = 8;
 
-/// A thread without work ends after this time, so that a process that reads no more has none.
+/// A thread without work ends after this time, so that an idle process has no threads.
 const IDLE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that run short jobs in the order in which they came.
+/// Threads that run short jobs in the order of their submission.
 pub(crate) struct Pool {
     queue: Arc<Queue>,
 }
@@ -30,12 +30,12 @@ struct State {
     jobs: VecDeque<Job>,
     /// Threads that have not ended.
     threads: usize,
-    /// Those of them that wait for a job.
+    /// Threads that wait for a job.
     idle: usize,
 }
 
 impl Pool {
-    /// The pool of the process. Its threads are started when there is work for them.
+    /// The pool of the process. It starts threads when there is work for them.
     pub(crate) fn shared() -> &'static Pool {
         static POOL: OnceLock<Pool> = OnceLock::new();
         POOL.get_or_init(|| Pool::new(IDLE))
@@ -46,8 +46,8 @@ impl Pool {
         Pool { queue: Arc::new(queue) }
     }
 
-    /// Runs `job` for each of `0..count` and returns the results in that order. The caller works
-    /// too, so a pool that is busy with others never holds it up for ever.
+    /// Runs `job` for each of `0..count` and returns the results in that order. The caller runs
+    /// jobs too, so other work in the pool cannot block it for ever.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         count: usize,
@@ -59,11 +59,11 @@ impl Pool {
         let work = {
             let next = next.clone();
             move || loop {
-                let Some(at) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else {
+                let Some(index) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else {
                     break;
                 };
-                // The receiver is gone only if the caller panicked.
-                let _ = sender.send((at, job(at)));
+                // The receiver is dropped only if the caller panicked.
+                let _ = sender.send((index, job(index)));
             }
         };
         for _ in 1..count.min(THREADS) {
@@ -72,7 +72,7 @@ impl Pool {
         work();
         drop(work);
         let mut results: Vec<(usize, T)> = results.iter().take(count).collect();
-        results.sort_unstable_by_key(|(at, _)| *at);
+        results.sort_unstable_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
     }
 }
@@ -86,7 +86,8 @@ impl Queue {
         } else if state.threads < THREADS {
             let queue = self.clone();
             let thread = thread::Builder::new().name("vstream-read".to_owned());
-            // Fewer threads are slower, not wrong; with none, `run` works on its own.
+            // If no thread can be started, the work is slower but still correct, because the caller
+            // of `run` works too.
             state.threads += usize::from(thread.spawn(move || queue.work()).is_ok());
         }
     }
@@ -98,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// The next job, or nothing if there was none for a while and the thread ends.
+    /// The next job. `None` if no job came for a while; the thread then ends.
     fn next(&self) -> Option<Job> {
         let mut state = self.state();
         loop {
@@ -122,7 +123,7 @@ impl Queue {
     }
 }
 
-/// Counts a thread out that a job's panic ends.
+/// Corrects the number of threads when a panic in a job ends a thread.
 struct Dying<'a>(&'a Queue);
 
 impl Drop for Dying<'_> {
@@ -142,8 +143,11 @@ mod tests {
     fn threads_without_work_end_and_come_back() {
         let pool = Pool::new(Duration::from_millis(1));
         for round in 0..3 {
-            let squares = pool.run(100, move |at| at * at + round);
-            assert!(squares.iter().enumerate().all(|(at, &square)| square == at * at + round));
+            let squares = pool.run(100, move |index| index * index + round);
+            assert!(squares
+                .iter()
+                .enumerate()
+                .all(|(index, &square)| square == index * index + round));
             let mut looks = 0;
             while pool.queue.state().threads > 0 {
                 looks += 1;
@@ -163,6 +167,6 @@ mod tests {
             assert!(looks < 10_000, "it is still counted");
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(pool.run(3, |at| at), [0, 1, 2]);
+        assert_eq!(pool.run(3, |index| index), [0, 1, 2]);
     }
 }

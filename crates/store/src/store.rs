@@ -1,4 +1,4 @@
-//! What every store answers to: write-once files, and readers of ranges.
+//! The interface of every store: write-once files, and readers of ranges.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::files::Access;
 
-/// A file of a store.
+/// A file in the list of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Its name.
@@ -17,34 +17,34 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// Write-once files with flat names: ASCII letters, digits, `.`, `_` and `-`, up to 128 of them,
-/// not beginning with a dot, not ending in `.partial`.
+/// Write-once files with flat names. A name has up to 128 ASCII letters, digits, `.`, `_` and `-`.
+/// It does not begin with a dot and does not end in `.partial`.
 ///
-/// A file that can be seen is whole and, if the store syncs, outlives a loss of power. Every error
-/// names the file. After a failed sync a store refuses all changes (`Poisoned`).
+/// A visible file is complete and, if the store syncs, survives a loss of power. Every error names
+/// the file. After a failed sync a store refuses all changes (`Poisoned`).
 pub trait Store: Send + Sync {
-    /// Begins a file, which nobody sees before [`FileWriter::finish`].
+    /// Begins a file. It is invisible until [`FileWriter::finish`].
     ///
     /// Errors: `Invalid` name, `Full`, `Io`.
     fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, Error>;
 
-    /// Writes a whole small file in place of one of the same name: afterwards, and after a crash
-    /// at any moment, there is either the old content or the new one. This is the commit point.
+    /// Writes a small file as a whole and replaces any file of the same name. A crash at any moment
+    /// leaves either the old content or the new one. This call is the commit point.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error>;
 
     /// Opens a file to read ranges of it. Errors: `NotFound`, `Io`.
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn ReadAt>, Error>;
 
-    /// The whole files whose names begin with `prefix`, by name.
+    /// The complete files whose names begin with `prefix`, sorted by name.
     fn list(&self, prefix: &str) -> Result<Vec<Entry>, Error>;
 
-    /// Removes a file; one that is not there is no error. It may come back after a crash.
+    /// Removes a file. It is no error if there is none. After a crash the file may exist again.
     fn delete(&self, name: &str) -> Result<(), Error>;
 
-    /// The file as messages name it: with the directory or address of the store.
+    /// The file as error messages name it, with the directory or address of the store.
     fn describe(&self, name: &str) -> String;
 
-    /// Writes a whole small file. Errors: `Exists` and those of [`Store::create`].
+    /// Writes a small file as a whole. Errors: `Exists` and those of [`Store::create`].
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let mut file = self.create(name)?;
         file.append(bytes)?;
@@ -52,18 +52,18 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// A file that is being written. Dropped before [`FileWriter::finish`], it never was.
+/// A file that is being written. Dropped before [`FileWriter::finish`], it leaves nothing behind.
 pub trait FileWriter: Send {
-    /// Adds bytes at the end. After an error the file cannot be finished.
+    /// Appends bytes. After an error the file cannot be finished.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Makes the file visible under its name, whole and durable; returns its length.
+    /// Makes the file visible under its name, complete and durable. Returns its length.
     ///
-    /// Errors: `Exists` if there is such a file already, which stays as it is.
+    /// Errors: `Exists` if there is a file of that name; that file stays unchanged.
     fn finish(self: Box<Self>) -> Result<u64, Error>;
 }
 
-/// A part of a file.
+/// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
     /// First byte.
@@ -72,26 +72,27 @@ pub struct Range {
     pub bytes: usize,
 }
 
-/// An open file of which any range can be read, from any thread.
+/// An open file. Any thread can read any range of it.
 pub trait ReadAt: Send + Sync {
-    /// The file as messages name it.
+    /// The file as error messages name it.
     fn name(&self) -> &str;
 
-    /// Its length when it was opened.
+    /// Length of the file when it was opened.
     fn bytes(&self) -> u64;
 
-    /// Reads a range whole. Errors: `Corrupt` if the file ends before the range does, `Io`.
+    /// Reads a whole range. Errors: `Corrupt` if the file ends before the range does, `Io`.
     fn read(&self, range: Range) -> Result<Buffer, Error>;
 
-    /// True if a read may wait, so that several are better under way at once.
+    /// True if a read may wait, so that several reads should run at once.
     fn waits(&self) -> bool {
         false
     }
 
-    /// Reads ranges, in the order given; they are under way at the same time where the store can.
+    /// Reads ranges and returns them in the given order. The reads run at the same time if the
+    /// store can do that.
     ///
-    /// Cost: about that of the slowest read rather than that of all of them, on a disk or beyond a
-    /// network. Errors: those of [`ReadAt::read`]; the first one stands for all.
+    /// Cost: on a disk or over a network, about that of the slowest read instead of the sum of all.
+    /// Errors: those of [`ReadAt::read`]; the first error is returned.
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         ranges.iter().map(|&range| self.read(range)).collect()
     }
@@ -107,7 +108,7 @@ pub(crate) fn check_range(range: Range, bytes: u64, file: &str) -> Result<(), Er
     Ok(())
 }
 
-/// Bytes of a file that is read from its start to its end, at a time.
+/// Bytes that are read at a time when a whole file is read.
 pub(crate) const WALK_BYTES: usize = 4 << 20;
 
 /// XXH3-128 of a whole file. Errors: those of the file.

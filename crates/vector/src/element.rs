@@ -1,4 +1,4 @@
-//! Element types: what a stored number may be.
+//! Element types of stored vectors.
 
 #[cfg(test)]
 mod tests;
@@ -8,18 +8,18 @@ use std::str::FromStr;
 
 use crate::metric::MetricError;
 
-/// How one dimension of a stored vector is held. Queries are always `f32`.
+/// The number type of a stored vector. Queries are always `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// IEEE single precision, 4 bytes.
     F32,
     /// IEEE half precision, 2 bytes: 11 significant bits, up to 65,504.
     F16,
-    /// The upper half of a single, 2 bytes: 8 significant bits, the range of `f32`.
+    /// The upper half of an `f32`, 2 bytes: 8 significant bits, the range of `f32`.
     Bf16,
-    /// Unsigned byte, 1 byte: SIFT-like integer data.
+    /// Unsigned byte, 1 byte: integer data such as SIFT.
     U8,
-    /// Signed byte, 1 byte: embeddings that were quantised by whoever made them.
+    /// Signed byte, 1 byte: embeddings that their producer quantised.
     I8,
 }
 
@@ -28,7 +28,7 @@ impl Element {
     pub const ALL: [Element; 5] =
         [Element::F32, Element::F16, Element::Bf16, Element::U8, Element::I8];
 
-    /// Name used in settings and files.
+    /// The name in settings and files.
     pub fn name(self) -> &'static str {
         match self {
             Element::F32 => "f32",
@@ -48,7 +48,7 @@ impl Element {
         }
     }
 
-    /// Persisted tag; never reused.
+    /// The stored tag, which no other element type ever gets.
     pub fn tag(self) -> u8 {
         match self {
             Element::F32 => 0,
@@ -59,24 +59,24 @@ impl Element {
         }
     }
 
-    /// The element type of a persisted tag.
+    /// The element type of a stored tag.
     pub fn from_tag(tag: u8) -> Option<Element> {
         Element::ALL.into_iter().find(|element| element.tag() == tag)
     }
 
-    /// True if only whole numbers are held.
+    /// True if the type holds whole numbers only.
     pub fn is_integer(self) -> bool {
         matches!(self, Element::U8 | Element::I8)
     }
 
-    /// True if `value` can be held: exactly by an integer element, by the others rounded to a
-    /// finite number.
+    /// True if the type can hold `value`: an integer type exactly, another type rounded to a finite
+    /// number.
     #[inline]
     pub fn accepts(self, value: f32) -> bool {
         let whole = |least: f32, most: f32| (least..=most).contains(&value) && value.fract() == 0.0;
         match self {
             Element::F32 => value.is_finite(),
-            // From the middle between the largest number and the next power of two on, the nearest
+            // From halfway between the largest number and the next power of two on, the nearest
             // number would be infinite.
             Element::F16 => value.abs() < 65_520.0,
             Element::Bf16 => value.abs() < f32::from_bits(0x7f7f_8000),
@@ -85,7 +85,7 @@ impl Element {
         }
     }
 
-    /// What [`Element::accepts`] takes, in words that follow "takes".
+    /// The accepted values, as words that complete a sentence with "takes".
     pub fn range(self) -> &'static str {
         match self {
             Element::F32 => "finite numbers",
@@ -96,8 +96,8 @@ impl Element {
         }
     }
 
-    /// Largest relative error of a number that is rounded to this element: its unit roundoff. 0
-    /// where nothing is rounded: `f32` comes as it is, integers are exact.
+    /// Unit roundoff: the largest relative error of a number that is rounded to this type. 0 for
+    /// `f32` and for integers, which are not rounded.
     pub fn roundoff(self) -> f32 {
         match self {
             Element::F32 | Element::U8 | Element::I8 => 0.0,

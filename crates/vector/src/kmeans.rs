@@ -3,7 +3,8 @@
 //! 1. Move the rows' mean to the origin, so that `|c|² − 2⟨x, c⟩` loses no precision.
 //! 2. Start from a random sample of distinct rows.
 //! 3. Assign each row to the centroid with the least `distance + λ · rows of that centroid`.
-//! 4. Move each centroid to the mean of its rows; an empty one restarts at a row of the largest.
+//! 4. Move each centroid to the mean of its rows. An empty one restarts at a row of the largest
+//!    cluster.
 //! 5. Repeat `iterations` times, or until no row changes its cluster.
 
 #[cfg(test)]
@@ -12,20 +13,20 @@ mod tests;
 use crate::kernels::{self, TILE_COLUMNS, TILE_ROWS};
 use crate::random::SplitMix;
 
-/// What a k-means run is asked to do.
+/// The settings of a k-means run.
 #[derive(Clone, Copy, Debug)]
 pub struct KMeansSettings {
-    /// Centroids wanted, ≥ 1; fewer come back if there are fewer rows.
+    /// Number of centroids, ≥ 1. The result has fewer if there are fewer rows.
     pub clusters: usize,
-    /// Lloyd rounds at most, ≥ 1.
+    /// Largest number of Lloyd rounds, ≥ 1.
     pub iterations: usize,
-    /// Seed of all chance in the run.
+    /// Seed of all random numbers in the run.
     pub seed: u64,
-    /// Weight of the balance penalty, 0 for plain k-means; 1 makes clusters nearly equal.
+    /// Weight of the balance penalty: 0 for plain k-means, 1 for clusters of nearly equal size.
     pub balance: f32,
 }
 
-/// Centroids and the assignment of the rows they were trained on.
+/// Centroids, and the assignment of the rows on which they were trained.
 #[derive(Clone, Debug)]
 pub struct KMeans {
     /// `clusters × dimension`, row-major.
@@ -78,7 +79,8 @@ impl KMeans {
     }
 }
 
-/// Mean of `rows` (`n × dimension`, row-major), summed in double precision; zeros if there is none.
+/// Mean of `rows` (`n × dimension`, row-major), summed in double precision. Zeros if there are no
+/// rows.
 pub fn mean(rows: &[f32], dimension: usize) -> Vec<f32> {
     let mut sums = vec![0.0f64; dimension];
     for row in rows.chunks_exact(dimension) {
@@ -112,7 +114,7 @@ struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// Assigns every row; says whether any changed its cluster.
+    /// Assigns every row to a cluster. True if any row changed its cluster.
     fn assign(&mut self) -> bool {
         let clusters = self.sizes.len();
         let mut choice = Choice::new(self.assignment.len(), clusters, self.balance);
@@ -122,7 +124,7 @@ impl Training<'_> {
             changed |= self.assignment[row] != best as u32;
             self.assignment[row] = best as u32;
         };
-        // Below half a tile, the lanes that hold no centroid cost more than interleaving saves.
+        // With fewer centroids than half a tile, the empty lanes cost more than interleaving saves.
         if clusters < TILE_COLUMNS / 2 {
             let mut costs = vec![0.0f32; clusters];
             for (i, row) in self.rows.chunks_exact(self.dimension).enumerate() {
@@ -166,7 +168,7 @@ impl Training<'_> {
         }
     }
 
-    /// A random row of the cluster that has most.
+    /// A random row of the largest cluster.
     fn row_of_largest(&self, random: &mut SplitMix) -> usize {
         let (largest, &size) =
             self.sizes.iter().enumerate().max_by_key(|(_, &size)| size).expect("≥ 1 cluster");
@@ -181,7 +183,7 @@ impl Training<'_> {
 /// Centroids in tiles of interleaved columns, with their squared norms.
 struct Columns {
     dimension: usize,
-    /// Tile by tile, dimension by dimension.
+    /// Tile by tile, and within a tile dimension by dimension.
     columns: Vec<[f32; TILE_COLUMNS]>,
     norms: Vec<[f32; TILE_COLUMNS]>,
 }
@@ -201,13 +203,13 @@ impl Columns {
         Columns { dimension, columns, norms }
     }
 
-    /// Lanes of one row of costs, those without a centroid included.
+    /// Lanes of one row of costs, including lanes without a centroid.
     fn width(&self) -> usize {
         self.norms.len() * TILE_COLUMNS
     }
 
-    /// Writes `|c|² − 2⟨x, c⟩` of up to `TILE_ROWS` rows and all centroids: the squared distance
-    /// less the row's own norm, which does not change which centroid is nearest.
+    /// Writes `|c|² − 2⟨x, c⟩` of up to `TILE_ROWS` rows and all centroids. This is the squared
+    /// distance without the row's own norm, which does not change the nearest centroid.
     fn costs(&self, rows: &[f32], costs: &mut [f32]) {
         let last = rows.len() / self.dimension - 1;
         let views: [&[f32]; TILE_ROWS] =
@@ -227,13 +229,14 @@ impl Columns {
     }
 }
 
-/// Picks a cluster for one row after another, fuller clusters being dearer.
+/// Chooses clusters for one row after another. A fuller cluster costs more.
 struct Choice {
     sizes: Vec<u32>,
     balance: f32,
-    /// Rows of a cluster if all were equal.
+    /// Rows of each cluster if all had the same size.
     target: f32,
-    /// Running mean of (mean − least) cost of a row, so that the penalty has a distance's unit.
+    /// Running mean of the difference between a row's mean cost and least cost. It gives the
+    /// penalty the unit of a distance.
     scale: f32,
     rows: usize,
 }
@@ -244,7 +247,7 @@ impl Choice {
         Choice { sizes: vec![0; clusters], balance, target, scale: 0.0, rows: 0 }
     }
 
-    /// The cheapest cluster; `costs` is one row's, changed on the way.
+    /// The cluster of least cost. `costs` is that of one row; the call changes it.
     fn choose(&mut self, costs: &mut [f32]) -> usize {
         if self.balance > 0.0 {
             let weight = self.balance * self.scale / self.target;
@@ -261,7 +264,7 @@ impl Choice {
     }
 }
 
-/// Index of the first least value; 0 if none compares.
+/// Index of the first least value; 0 if all values are NaN.
 fn least(costs: &[f32]) -> usize {
     let mut lanes = [f32::INFINITY; 16];
     let mut chunks = costs.chunks_exact(16);

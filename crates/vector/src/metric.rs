@@ -1,4 +1,4 @@
-//! The formula of each distance. Smaller is closer, everywhere.
+//! Distance metrics. A smaller distance is closer, for every metric.
 
 #[cfg(test)]
 mod tests;
@@ -6,19 +6,20 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-/// How far apart two vectors are.
+/// A distance metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// Squared Euclidean distance, `Σ (aᵢ − bᵢ)²` (as hnswlib, faiss and Milvus report it).
     L2,
-    /// `1 − cos(a, b)`; vectors are normalised when they are accepted, zero vectors are refused.
+    /// `1 − cos(a, b)`. Vectors are normalised when they are accepted, and zero vectors are
+    /// refused.
     Cosine,
     /// `−⟨a, b⟩`, so that the largest product is the smallest distance.
     InnerProduct,
 }
 
 impl Metric {
-    /// Name used in settings, files and metrics: `l2`, `cosine`, `inner_product`.
+    /// The name in settings, files and metrics: `l2`, `cosine`, `inner_product`.
     pub fn name(self) -> &'static str {
         match self {
             Metric::L2 => "l2",
@@ -27,7 +28,7 @@ impl Metric {
         }
     }
 
-    /// Persisted tag; never reused.
+    /// The stored tag, which no other metric ever gets.
     pub fn tag(self) -> u8 {
         match self {
             Metric::L2 => 0,
@@ -36,7 +37,7 @@ impl Metric {
         }
     }
 
-    /// The metric of a persisted tag.
+    /// The metric of a stored tag.
     pub fn from_tag(tag: u8) -> Option<Metric> {
         [Metric::L2, Metric::Cosine, Metric::InnerProduct].into_iter().find(|m| m.tag() == tag)
     }
@@ -48,7 +49,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A name that is no metric or element type.
+/// A name that is not a metric or element type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricError {
     pub(crate) what: &'static str,

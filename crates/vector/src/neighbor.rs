@@ -1,32 +1,32 @@
-//! One answer row, and the collector that keeps the nearest k of them.
+//! One row of an answer, and the collector that keeps the k nearest rows.
 
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
 
-/// A vector that was found: its distance to the query, its id and the version that was seen.
+/// A row of an answer: its distance to the query, its id and its version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbor {
     /// Distance of the *stored* vector under the collection's metric; finite.
     pub distance: f32,
     /// The user's id.
     pub id: u64,
-    /// Version of the record that was seen.
+    /// Version of the record when it was found.
     pub version: u64,
 }
 
 impl Neighbor {
-    /// Nearest first, ties by id: the order of every answer.
+    /// The order of every answer: nearest first, and by id for equal distances.
     pub fn order(&self, other: &Neighbor) -> Ordering {
         self.distance.total_cmp(&other.distance).then(self.id.cmp(&other.id))
     }
 }
 
-/// Keeps the `k` nearest neighbours offered so far: a bounded max-heap.
+/// Keeps the `k` nearest rows of all that were offered, in a bounded max-heap.
 ///
-/// Cost: `offer` is one comparison for a row that cannot enter, O(log k) otherwise. The buffer is
-/// reused by [`TopK::reset`], so a query allocates nothing after warm-up.
+/// Cost: `offer` makes one comparison for a row that is too far, O(log k) otherwise.
+/// [`TopK::reset`] keeps the buffer, so a query allocates nothing after warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct TopK {
     k: usize,
@@ -46,12 +46,12 @@ impl TopK {
         self.heap.reserve(k);
     }
 
-    /// Rows wanted.
+    /// Number of rows to keep.
     pub fn k(&self) -> usize {
         self.k
     }
 
-    /// Distance that a row must beat to enter; infinity until `k` rows are held.
+    /// A row must be nearer than this to be kept. Infinity until there are `k` rows.
     #[inline]
     pub fn bound(&self) -> f32 {
         if self.heap.len() < self.k {
@@ -61,22 +61,22 @@ impl TopK {
         }
     }
 
-    /// Rows held.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// The rows held, in no order.
+    /// The rows, unsorted.
     pub fn rows(&self) -> &[Neighbor] {
         &self.heap
     }
 
-    /// True if no row is held.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// Keeps `row` if it is among the k nearest so far; says whether it entered.
+    /// Keeps `row` if it is among the `k` nearest so far. True if it was kept.
     #[inline]
     pub fn offer(&mut self, row: Neighbor) -> bool {
         if self.heap.len() < self.k {
@@ -92,28 +92,28 @@ impl TopK {
         true
     }
 
-    /// The rows, nearest first; the collector is left empty, its buffer kept.
+    /// Moves the rows to `out`, nearest first. The collector is then empty but keeps its buffer.
     pub fn drain_sorted(&mut self, out: &mut Vec<Neighbor>) {
         self.heap.sort_unstable_by(Neighbor::order);
         out.clear();
         out.append(&mut self.heap);
     }
 
-    fn sift_up(&mut self, mut at: usize) {
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if self.heap[at].order(&self.heap[parent]) != Ordering::Greater {
+    fn sift_up(&mut self, mut index: usize) {
+        while index > 0 {
+            let parent = (index - 1) / 2;
+            if self.heap[index].order(&self.heap[parent]) != Ordering::Greater {
                 break;
             }
-            self.heap.swap(at, parent);
-            at = parent;
+            self.heap.swap(index, parent);
+            index = parent;
         }
     }
 
     fn sift_down(&mut self) {
-        let mut at = 0;
+        let mut index = 0;
         loop {
-            let left = 2 * at + 1;
+            let left = 2 * index + 1;
             if left >= self.heap.len() {
                 break;
             }
@@ -125,11 +125,11 @@ impl TopK {
             } else {
                 left
             };
-            if self.heap[far].order(&self.heap[at]) != Ordering::Greater {
+            if self.heap[far].order(&self.heap[index]) != Ordering::Greater {
                 break;
             }
-            self.heap.swap(at, far);
-            at = far;
+            self.heap.swap(index, far);
+            index = far;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Numbers of stored rows, each as narrow as its element type.
+//! The number types of stored rows.
 //!
-//! Half precision is held as its 16 bits. Rust 1.95 has no stable type for it, and all that is
-//! asked of one here are two conversions: what a crate would add are arithmetic and traits.
+//! Half precision is stored as its 16 bits. Rust 1.95 has no stable type for it, and this crate
+//! needs only two conversions. A crate for it would add arithmetic and traits that are not needed.
 
 #[cfg(test)]
 mod tests;
@@ -11,21 +11,22 @@ use std::fmt::Debug;
 use crate::element::Element;
 use crate::kernels::Kernels;
 
-/// A number of a stored row; one type per [`Element`].
+/// A number of a stored row. There is one type for each [`Element`].
 pub trait Number: Kernels + Copy + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// The element type that is held as `Self`.
+    /// The element type of this number.
     const ELEMENT: Element;
 
-    /// The same value, exactly.
+    /// Converts to `f32` exactly.
     fn widen(self) -> f32;
 
-    /// The nearest value, ties to even; `value` is one that [`Element::accepts`].
+    /// The nearest number of this type, ties to even. [`Element::accepts`] must accept `value`.
     fn narrow(value: f32) -> Self;
 
-    /// Appends the number's bytes, the least first.
+    /// Appends the number's bytes, little-endian.
     fn put(self, out: &mut Vec<u8>);
 
-    /// The number of `ELEMENT.bytes()` bytes, the least first. Panics if there are fewer.
+    /// Reads a number from its first `ELEMENT.bytes()` bytes, little-endian. Panics if there are
+    /// fewer.
     fn take(bytes: &[u8]) -> Self;
 }
 
@@ -39,7 +40,7 @@ pub struct F16(pub u16);
 #[repr(transparent)]
 pub struct Bf16(pub u16);
 
-/// Runs `$body` with `$number` standing for the [`Number`] of an element type.
+/// Runs `$body` with `$number` as the [`Number`] type of an element type.
 #[macro_export]
 macro_rules! with_number {
     ($element:expr, $number:ident => $body:expr) => {
@@ -114,12 +115,12 @@ number!(i8, I8, f32::from, |x| x as i8, i8::to_le_bytes, i8::from_le_bytes);
 /// 2^-14, the least normal half, as the bits of a single.
 const LEAST_NORMAL: u32 = 113 << 23;
 
-/// Without branches, so that loops over it are vectorised.
+/// It has no branches, so that the compiler vectorises loops over it.
 #[inline]
 fn widen_f16(half: F16) -> f32 {
     let bits = u32::from(half.0);
     let shifted = (bits & 0x7fff) << 13;
-    // A subnormal: with an exponent of its own it is 2^-14 too large.
+    // A subnormal number gets an exponent here that makes it 2^-14 too large.
     let small = f32::from_bits(shifted + LEAST_NORMAL) - f32::from_bits(LEAST_NORMAL);
     let magnitude = match bits & 0x7c00 {
         0 => small.to_bits(),
@@ -131,18 +132,19 @@ fn widen_f16(half: F16) -> f32 {
     f32::from_bits(magnitude | (bits & 0x8000) << 16)
 }
 
-/// Without branches, so that loops over it are vectorised.
+/// It has no branches, so that the compiler vectorises loops over it.
 #[inline]
 fn narrow_f16(value: f32) -> F16 {
-    /// 2^16, from which on everything is infinite.
+    /// 2^16. From this number on the result is infinite.
     const TOO_LARGE: u32 = 143 << 23;
     const INFINITE: u32 = 255 << 23;
     let bits = value.to_bits();
     let sign = bits >> 16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
-    // Subnormal halves are 2^-24 apart, as singles from 0.5 on are: the addition rounds.
+    // Subnormal halves are 2^-24 apart, and so are singles from 0.5 on. So the addition rounds.
     let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
-    // Half a step, less one if the number above the cut is even, carries upwards where it must.
+    // Adds half a step, minus one if the number above the cut is even. The carry rounds up where
+    // needed.
     let half_step = 0xfff + (magnitude >> 13 & 1);
     let normal = magnitude.wrapping_add(half_step).wrapping_sub(112 << 23) >> 13;
     let half = match magnitude {

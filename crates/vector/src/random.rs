@@ -1,4 +1,4 @@
-//! A small seeded generator: the only chance in the arithmetic crates.
+//! A small seeded generator of random numbers, the only one in the arithmetic crates.
 
 /// SplitMix64: 64 bits of state, passes the usual statistical tests, never for secrets.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 
 use vstream_index::{Coded, Effort, Probe, Reach, Refined, Scratch, SearchStats};
-use vstream_store::blocks::{read_together, Address, BlockReader};
+use vstream_store::blocks::{read_together, BlockHandle, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
 use super::heat::nearness;
@@ -354,12 +354,12 @@ impl Pinned {
         }
         let mut rows = 0;
         loop {
-            let asked: Vec<Option<Vec<Address>>> =
+            let asked: Vec<Option<Vec<BlockHandle>>> =
                 views.iter().zip(order).map(|(view, &at)| view.ask(&mut sealed[at])).collect();
             if asked.iter().all(Option::is_none) {
                 break;
             }
-            let wanted: Vec<(&BlockReader, &[Address])> = views
+            let wanted: Vec<(&BlockReader, &[BlockHandle])> = views
                 .iter()
                 .zip(&asked)
                 .map(|(view, asked)| (blocks(view), asked.as_deref().unwrap_or(&[])))
@@ -416,13 +416,13 @@ impl Pinned {
     ) -> Result<(), Error> {
         let sealed = &mut scratch.sealed;
         let views: Vec<SegmentView<'_>> = self.segments().collect();
-        let wanted: Vec<Vec<Address>> = views
+        let wanted: Vec<Vec<BlockHandle>> = views
             .iter()
             .zip(sealed.iter_mut())
             .zip(most)
             .map(|((view, visit), &most)| view.wanted(most, visit))
             .collect();
-        let asked: Vec<(&BlockReader, &[Address])> =
+        let asked: Vec<(&BlockReader, &[BlockHandle])> =
             views.iter().map(SegmentView::blocks).zip(wanted.iter().map(Vec::as_slice)).collect();
         let read = read_together(&asked)?;
         for (at, ((view, visit), read)) in views.iter().zip(sealed).zip(&read).enumerate() {

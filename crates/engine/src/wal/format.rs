@@ -15,7 +15,7 @@
 //! ```
 
 use vstream_index::{RowKey, VectorRef};
-use vstream_store::blocks::{self, Place};
+use vstream_store::blocks::{self, BlockAddress};
 use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,11 +43,11 @@ pub(crate) struct LogIdentity {
 
 impl LogIdentity {
     /// Where the group at `offset` belongs.
-    pub(crate) fn place(self, offset: u64) -> Place {
+    pub(crate) fn place(self, offset: u64) -> BlockAddress {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&self.collection.to_le_bytes());
         bytes[8..].copy_from_slice(&self.number.to_le_bytes());
-        Place { file: xxh3_64(&bytes), number: offset, version: FORMAT }
+        BlockAddress { file: xxh3_64(&bytes), number: offset, version: FORMAT }
     }
 }
 
@@ -129,7 +129,7 @@ impl Group {
     /// Adds the sealed group to `out`, where it will lie at `offset`; returns its checksum.
     pub(crate) fn seal(
         &mut self,
-        place: Place,
+        place: BlockAddress,
         synced_lsn: u64,
         previous: u64,
         out: &mut Vec<u8>,

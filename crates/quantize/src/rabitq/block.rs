@@ -1,11 +1,11 @@
-//! How the signs and factors of 32 rows lie in memory: first the codes, then the factors.
+//! The memory layout of the signs and factors of 32 rows: first the codes, then the factors.
 //!
-//! The factors are rounded to `bf16`, all `add` and then all `scale`, little-endian: their rounding
-//! errs by some hundredths of the code's own error, and a scan reads a sixth less.
+//! The factors are rounded to `bf16` and stored little-endian, all `add` before all `scale`. The
+//! rounding error is some hundredths of the code's own error, and a scan reads a sixth less.
 //!
-//! Dimensions are taken four at a time: *group* `g` holds dimensions `4g..4g + 4`, and a row's
-//! *nibble* of that group has bit `j` set if the sign of dimension `4g + j` is positive. A block is
-//! `D/4` groups of 16 bytes, in order; each byte holds the nibbles of two rows:
+//! Dimensions are grouped by four: *group* `g` holds dimensions `4g..4g + 4`. A row's *nibble* of a
+//! group has bit `j` set if the sign of dimension `4g + j` is positive. A block has `D/4` groups of
+//! 16 bytes, in order. Each byte holds the nibbles of two rows:
 //!
 //! ```text
 //! byte of a group   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
@@ -13,12 +13,12 @@
 //! high nibble: row 16  24  17  25  18  26  19  27  20  28  21  29  22  30  23  31
 //! ```
 //!
-//! A scan looks up 16 bytes per group and sums even and odd bytes apart, as 16-bit numbers; in this
-//! order the even sums are rows 0..8 (or 16..24) and the odd ones rows 8..16 (or 24..32).
+//! A scan looks up 16 bytes per group. It sums even and odd bytes separately, as 16-bit numbers. In
+//! this order the even sums are rows 0..8 (or 16..24), and the odd ones rows 8..16 (or 24..32).
 
 use super::encode::Factors;
 
-/// Rows of a block.
+/// Number of rows of a block.
 pub const BLOCK: usize = 32;
 
 /// Bytes of one group: 32 nibbles.
@@ -39,7 +39,7 @@ pub const fn block_bytes(padded: usize) -> usize {
     code_bytes(padded) + FACTOR_BYTES
 }
 
-/// Makes a block of no rows: the estimate of a lane that was not packed is infinite.
+/// Makes a block empty: the estimate of an empty lane is infinite.
 pub fn clear(block: &mut [u8]) {
     block.fill(0);
     let factors = block.len() - FACTOR_BYTES;
@@ -48,7 +48,7 @@ pub fn clear(block: &mut [u8]) {
     }
 }
 
-/// The nearest `bf16`, ties to even, for numbers that are finite or infinite.
+/// The nearest `bf16` of a finite or infinite number, ties to even.
 #[inline]
 fn bf16(x: f32) -> [u8; 2] {
     let bits = x.to_bits();
@@ -58,27 +58,27 @@ fn bf16(x: f32) -> [u8; 2] {
 /// The factor `kind` (0: `add`, 1: `scale`) of a lane.
 #[inline]
 pub(super) fn factor(factors: &[u8], kind: usize, lane: usize) -> f32 {
-    let at = 2 * (kind * BLOCK + lane);
-    f32::from_bits(u32::from(u16::from_le_bytes([factors[at], factors[at + 1]])) << 16)
+    let index = 2 * (kind * BLOCK + lane);
+    f32::from_bits(u32::from(u16::from_le_bytes([factors[index], factors[index + 1]])) << 16)
 }
 
-/// Byte within a group, and shift within that byte, of a row's nibble.
+/// The position of a row's nibble: the byte within a group and the shift within that byte.
 #[inline]
 pub(super) const fn place(lane: usize) -> (usize, u32) {
     let half = lane % 16;
     ((half % 8) * 2 + half / 8, if lane < 16 { 0 } else { 4 })
 }
 
-/// Writes a row's bits (`padded / 8` bytes, as [`super::encode`] made them) and factors into lane
-/// `lane < BLOCK` of `block`; other lanes are left as they are. Panics if a length is another.
+/// Writes a row's bits (`padded / 8` bytes from [`super::encode`]) and factors into lane
+/// `lane < BLOCK` of `block`. Other lanes stay unchanged. Panics if a length is wrong.
 pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8], row: Factors) {
     check(block, padded, lane, bits);
     let (codes, factors) = block.split_at_mut(code_bytes(padded));
-    let (at, shift) = place(lane);
+    let (index, shift) = place(lane);
     for (pair, &byte) in codes.chunks_exact_mut(2 * GROUP_BYTES).zip(bits) {
         let keep = 0xf0 >> shift;
-        pair[at] = pair[at] & keep | (byte & 15) << shift;
-        pair[at + GROUP_BYTES] = pair[at + GROUP_BYTES] & keep | (byte >> 4) << shift;
+        pair[index] = pair[index] & keep | (byte & 15) << shift;
+        pair[index + GROUP_BYTES] = pair[index + GROUP_BYTES] & keep | (byte >> 4) << shift;
     }
     factors[2 * lane..][..2].copy_from_slice(&bf16(row.add));
     factors[2 * (BLOCK + lane)..][..2].copy_from_slice(&bf16(row.scale));
@@ -87,15 +87,15 @@ pub fn pack_lane(block: &mut [u8], padded: usize, lane: usize, bits: &[u8], row:
 /// Reads back the bits that [`pack_lane`] wrote.
 pub fn unpack_lane(block: &[u8], padded: usize, lane: usize, bits: &mut [u8]) {
     check(block, padded, lane, bits);
-    let (at, shift) = place(lane);
+    let (index, shift) = place(lane);
     let codes = &block[..code_bytes(padded)];
     for (pair, byte) in codes.chunks_exact(2 * GROUP_BYTES).zip(bits) {
-        *byte = pair[at] >> shift & 15 | (pair[at + GROUP_BYTES] >> shift & 15) << 4;
+        *byte = pair[index] >> shift & 15 | (pair[index + GROUP_BYTES] >> shift & 15) << 4;
     }
 }
 
-/// Copies a row's bits and factors from a lane of one block to a lane of another, both of the same
-/// centroid; other lanes are left as they are. Panics if a length is another.
+/// Copies a row's bits and factors from a lane of one block to a lane of another block of the same
+/// centroid. Other lanes stay unchanged. Panics if a length is wrong.
 pub fn copy_lane(padded: usize, from: (&[u8], usize), to: (&mut [u8], usize)) {
     let ((from, source), (to, target)) = (from, to);
     assert!(source < BLOCK && target < BLOCK, "a block has {BLOCK} lanes");
@@ -103,10 +103,10 @@ pub fn copy_lane(padded: usize, from: (&[u8], usize), to: (&mut [u8], usize)) {
     assert_eq!(to.len(), from.len(), "block of another dimension");
     let (from, read) = from.split_at(code_bytes(padded));
     let (to, written) = to.split_at_mut(code_bytes(padded));
-    let ((at, shift), (into, by)) = (place(source), place(target));
+    let ((index, shift), (into, by)) = (place(source), place(target));
     let groups = from.chunks_exact(GROUP_BYTES).zip(to.chunks_exact_mut(GROUP_BYTES));
     for (from, to) in groups {
-        to[into] = to[into] & 0xf0 >> by | (from[at] >> shift & 15) << by;
+        to[into] = to[into] & 0xf0 >> by | (from[index] >> shift & 15) << by;
     }
     for kind in [0, BLOCK] {
         written[2 * (kind + target)..][..2].copy_from_slice(&read[2 * (kind + source)..][..2]);

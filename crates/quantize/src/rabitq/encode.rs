@@ -1,25 +1,25 @@
-//! From a rotated row to its signs and factors.
+//! Encodes a rotated row as signs and factors.
 
 use super::kernels;
 use crate::Form;
 
-/// Quantile of the standard normal distribution for [`Factors::error`]: with 1.9, an estimate is
-/// more than the bound too low for about 3 rows in 100, and as often too high.
+/// Quantile of the standard normal distribution for [`Factors::error`]. With 1.9, about 3 estimates
+/// in 100 are too low by more than the bound, and as many too high.
 const EPSILON: f32 = 1.9;
 
-/// `√(1 − 2/π)`: the estimate `f⟨s, u⟩` strays by `f·|u|` times this and a standard normal number,
-/// since `|r|₁² ≈ 2/π · D · |r|²` after the rotation.
+/// `√(1 − 2/π)`. The error of the estimate `f⟨s, u⟩` is `f·|u|` times this and a standard normal
+/// number, because `|r|₁² ≈ 2/π · D · |r|²` after the rotation.
 pub(super) const SPREAD: f32 = 0.602_810_3;
 
-/// What a row keeps beside its bits: its distance to `q` is estimated as
+/// The factors of a row, beside its bits. The estimate of its distance to `q` is
 /// `base + add + scale · ⟨s, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// The part that depends on row and centroid alone.
+    /// The part that depends only on the row and the centroid.
     pub add: f32,
-    /// Multiplies the sum of the query's coordinates under the row's signs.
+    /// Factor of the sum of the query's coordinates under the row's signs.
     pub scale: f32,
-    /// The estimate is off by at most `error · |q − c|` for about 94 rows in 100 (ε₀ = 1.9).
+    /// For about 94 rows in 100, the error of the estimate is at most `error · |q − c|` (ε₀ = 1.9).
     pub error: f32,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Sums {
     pub(super) residual_centroid: f32,
 }
 
-/// Encodes a row against its centroid.
+/// Encodes a row relative to its centroid.
 ///
 /// * `row`, `centroid`: rotated, `D` values each, `D` a multiple of 64.
 /// * `bits`: `D / 8` bytes; bit `i % 8` of byte `i / 8` is set if `rowᵢ > centroidᵢ`.
 ///
-/// Cost: five passes over row and centroid, about 40 ns at 128 dimensions with AVX-512; no allocation.
-/// Panics if a length is another.
+/// Cost: five passes over row and centroid, about 40 ns at 128 dimensions with AVX-512; no
+/// allocation. Panics if a length is wrong.
 pub fn encode(form: Form, row: &[f32], centroid: &[f32], bits: &mut [u8]) -> Factors {
     let padded = row.len();
     assert!(padded.is_multiple_of(64), "a rotated row has a multiple of 64 dimensions");
@@ -58,8 +58,8 @@ fn factors(form: Form, sums: Sums, padded: usize) -> Factors {
         return Factors { add: 0.0, scale: 0.0, error: 0.0 };
     }
     let f = squared / absolute;
-    // With t = ⟨r, s⟩ / (|r|·|s|), the estimate of ⟨r, u⟩ strays by |r|·|u|·√((1/t² − 1) / (D − 1))
-    // times a standard normal number; |r|²/t² = D · f².
+    // With t = ⟨r, s⟩ / (|r|·|s|), the error of the estimate of ⟨r, u⟩ is |r|·|u|·√((1/t² − 1) / (D
+    // − 1)) times a standard normal number; |r|²/t² = D · f².
     let spread = (padded as f32 * f * f - squared).max(0.0);
     let error = EPSILON * (spread / (padded - 1) as f32).sqrt();
     match form {

@@ -1,17 +1,18 @@
 //! RaBitQ: one bit per dimension and three numbers per row.
 //!
-//! 1. [`Rotation`]: every row, centroid and query is padded to `D` dimensions and turned by the
-//!    same random rotation, which spreads any vector evenly over its coordinates.
-//! 2. [`encode`]: a row `x` is kept as the signs `s` of its residual `r = x − c` to its centroid,
+//! 1. [`Rotation`] pads every row, centroid and query to `D` dimensions and applies the same random
+//!    rotation to all. It spreads any vector evenly over its coordinates.
+//! 2. [`encode`] stores a row `x` as the signs `s` of its residual `r = x − c` to its centroid,
 //!    with [`Factors`] that make the estimate below unbiased.
-//! 3. [`pack_lane`]: the signs of [`BLOCK`] rows are interleaved, so that one shuffle instruction
-//!    looks up four dimensions of 16 rows or more; their factors follow.
-//! 4. [`QueryTable`]: once per query, sums of every four of its dimensions under all 16 sign
-//!    patterns, as bytes; a scan adds up bytes and finishes with one multiply-add per row.
+//! 3. [`pack_lane`] interleaves the signs of [`BLOCK`] rows, so that one shuffle instruction looks
+//!    up four dimensions of 16 rows or more. The factors follow the signs.
+//! 4. [`QueryTable`] holds, once per query, the sums of every four of its dimensions under all 16
+//!    sign patterns, as bytes. A scan adds up bytes and finishes with one multiply-add per row.
 //!
-//! The estimate rests on `⟨r, u⟩ ≈ f · ⟨s, u⟩` with `f = |r|² / |r|₁`, unbiased over the rotation
-//! for every `u` independent of it. It is applied to `u = q − c`, since its error grows with `|u|`
-//! and a query is nearer to the centroids it visits than to the origin. With `S = ⟨s, q⟩`:
+//! The estimate is based on `⟨r, u⟩ ≈ f · ⟨s, u⟩` with `f = |r|² / |r|₁`. Over the random rotation
+//! it is unbiased for every `u` that is independent of the rotation. It is applied to `u = q − c`,
+//! because its error grows with `|u|` and a query is nearer to the centroids that it visits than to
+//! the origin. With `S = ⟨s, q⟩`:
 //!
 //! ```text
 //! |q − x|² = |q − c|² + |r|² − 2⟨r, q − c⟩ ≈ |q − c|² + (|r|² + 2f⟨s, c⟩)        + (−2f) · S
@@ -19,9 +20,9 @@
 //!            `base`: query and centroid      `add`: row                          `scale`: row
 //! ```
 //!
-//! Thus one table per query serves every centroid. [`extended`] does the same with four bits per
-//! dimension, row by row. Gao and Long, "RaBitQ: Quantizing
-//! High-Dimensional Vectors with a Theoretical Error Bound", SIGMOD 2024.
+//! So one table per query serves every centroid. [`extended`] does the same with four bits per
+//! dimension, row by row. Source: Gao and Long, "RaBitQ: Quantizing High-Dimensional Vectors with a
+//! Theoretical Error Bound", SIGMOD 2024.
 
 mod block;
 mod encode;

@@ -5,20 +5,20 @@ use super::encode::SPREAD;
 use super::kernels::{self, Scan};
 use crate::Form;
 
-/// Tables of four groups, 16 bytes each: what one AVX-512 shuffle looks up in.
+/// Tables of four groups, 16 bytes each, the lookup range of one AVX-512 shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(super) struct Line(pub(super) [u8; 64]);
 
-/// Dimensions that one [`Line`] covers.
+/// Number of dimensions in one [`Line`].
 const LINE_DIMENSIONS: usize = 16;
 
-/// Sums of a query's coordinates under every sign pattern, as bytes; one per query, reused.
+/// Sums of a query's coordinates under every sign pattern, as bytes. Queries reuse the table.
 ///
-/// Group `g` (dimensions `4g..4g + 4`) has 16 entries, in the order of the nibbles of a block:
-/// entry `v` is `Σⱼ ±q₄g₊ⱼ`, positive where bit `j` of `v` is set, moved up by `Σⱼ |q₄g₊ⱼ|` and
-/// rounded to a multiple of one `step` for all groups. The rounding adds a random error of about
-/// `step · √(D / 48)` to `⟨s, q⟩`, some hundredths of the error of the code itself.
+/// Group `g` (dimensions `4g..4g + 4`) has 16 entries in the order of the nibbles of a block. Entry
+/// `v` is `Σⱼ ±q₄g₊ⱼ`, positive where bit `j` of `v` is set. `Σⱼ |q₄g₊ⱼ|` is added to it, and the
+/// sum is rounded to a multiple of one `step` for all groups. The rounding adds a random error of
+/// about `step · √(D / 48)` to `⟨s, q⟩`, some hundredths of the error of the code itself.
 #[derive(Clone, Debug, Default)]
 pub struct QueryTable {
     padded: usize,
@@ -28,7 +28,7 @@ pub struct QueryTable {
 }
 
 impl QueryTable {
-    /// An empty table, to be built before it is used.
+    /// An empty table. Build it before use.
     pub fn new() -> QueryTable {
         QueryTable::default()
     }
@@ -56,7 +56,7 @@ impl QueryTable {
         self.scan_block_below(block, base, f32::INFINITY, out);
     }
 
-    /// As [`QueryTable::scan_block`]; bit `i` of the result is set if `out[i] < threshold`.
+    /// Scans like [`QueryTable::scan_block`]. Bit `i` of the result is set if `out[i] < threshold`.
     #[inline]
     pub fn scan_block_below(
         &self,
@@ -71,12 +71,13 @@ impl QueryTable {
         kernels::scan(&scan, out)
     }
 
-    /// The lanes of a block whose rows may be nearer to another centroid than to their own.
+    /// Finds the lanes of a block whose rows may be nearer to another centroid than to their own.
     ///
-    /// This table is that of `d`, the other centroid less that of the block; `gap` is `|d|²`. A row
-    /// is nearer to the other one if `|d|² < 2⟨r, d⟩`, which the code estimates by `2f⟨s, d⟩`;
-    /// `deviations` standard deviations of the estimate are given to the row. Bit `i` of the result
-    /// stands for lane `i`, and is not set for a lane without a row.
+    /// The table must be built for `d`, the other centroid minus that of the block; `gap` is
+    /// `|d|²`. A row is nearer to the other centroid if `|d|² < 2⟨r, d⟩`, and the code estimates
+    /// the right side by `2f⟨s, d⟩`. The row counts as nearer if the estimate plus `deviations`
+    /// standard deviations exceeds `|d|²`. Bit `i` of the result is lane `i`. The bit of an empty
+    /// lane is never set.
     pub fn lanes_nearer(&self, form: Form, block: &[u8], gap: f32, deviations: f32) -> u32 {
         let mut sums = [0.0; BLOCK];
         self.scan_block(block, 0.0, &mut sums);
@@ -90,7 +91,7 @@ impl QueryTable {
         let mut lanes = 0;
         for (lane, sum) in sums.iter().enumerate() {
             let (add, scale) = (factor(factors, 0, lane), factor(factors, 1, lane));
-            // Infinity less infinity, where there is no row, is below nothing.
+            // An empty lane gives infinity minus infinity, which is NaN and never below.
             let difference = gap + twice * ((sum - add) + scale * margin);
             lanes |= u32::from(difference < 0.0) << lane;
         }

@@ -1,20 +1,20 @@
-//! A random rotation in O(D log D): signs and fast Hadamard transforms.
+//! A random rotation in O(D log D) from random signs and fast Hadamard transforms.
 //!
 //! 1. Pad with zeros to `D`, the next multiple of 64.
-//! 2. A round: flip signs at random, then transform a window of `2ᵏ ≤ D` coordinates.
-//! 3. If `D` is no power of two, windows alternate between the two ends, and each round closes
+//! 2. In each round, flip signs at random, then transform a window of `2ᵏ ≤ D` coordinates.
+//! 3. If `D` is no power of two, the windows alternate between the two ends, and each round ends
 //!    with one step that mixes coordinate `i` with `i + D/2` (as `FhtKac` of the RaBitQ library).
 //!
-//! Each step is orthogonal, so norms and inner products are kept up to rounding.
+//! Each step is orthogonal, so norms and inner products change only by rounding.
 
 use super::kernels;
 use std::ops::Range;
 use vstream_vector::SplitMix;
 
-/// Codes come in whole 64-bit words.
+/// Codes have whole 64-bit words.
 const PADDING: usize = 64;
 
-/// An orthonormal map of `dimension` to `padded` coordinates, the same on every machine.
+/// An orthonormal map from `dimension` to `padded` coordinates. It is the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Rotation {
     dimension: usize,
@@ -25,16 +25,16 @@ pub struct Rotation {
 /// One round: `x ← walk(hadamard(x · factors))`.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
-    /// Random signs times the scale that makes the round orthonormal.
+    /// Random signs, multiplied by the scale that makes the round orthonormal.
     pub(super) factors: Vec<f32>,
-    /// The coordinates that are transformed, a power of two of them.
+    /// The range of the coordinates to transform, a power of two of them.
     pub(super) window: Range<usize>,
     /// Whether coordinates `i` and `i + D/2` are mixed after the transform.
     pub(super) walk: bool,
 }
 
 impl Rotation {
-    /// The rotation of `seed` for vectors of `dimension`, ≥ 1. Panics if `dimension` is 0.
+    /// The rotation of `seed` for vectors of `dimension` ≥ 1. Panics if `dimension` is 0.
     pub fn new(dimension: usize, seed: u64) -> Rotation {
         assert!(dimension > 0, "a vector has at least one dimension");
         let padded = dimension.next_multiple_of(PADDING);
@@ -57,19 +57,19 @@ impl Rotation {
         Rotation { dimension, padded, rounds }
     }
 
-    /// Dimensions of the vectors it takes.
+    /// Dimensions of the input.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Dimensions `D` of the vectors it gives: a multiple of 64, ≥ `dimension`.
+    /// Dimensions `D` of the output: a multiple of 64, ≥ `dimension`.
     pub fn padded(&self) -> usize {
         self.padded
     }
 
     /// Writes the rotated `x` (`dimension` values) to `out` (`padded` values).
     ///
-    /// Cost: O(D log D), no allocation. Panics if a length is another.
+    /// Cost: O(D log D), no allocation. Panics if a length is wrong.
     pub fn apply(&self, x: &[f32], out: &mut [f32]) {
         assert_eq!(x.len(), self.dimension, "vector of another dimension");
         assert_eq!(out.len(), self.padded, "room for another dimension");

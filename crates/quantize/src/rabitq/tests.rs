@@ -1,4 +1,5 @@
-//! What the codes promise: orthogonal rotation, exact packing, unbiased estimates, recall.
+//! The promises of the codes: an orthogonal rotation, exact packing, unbiased estimates, and
+//! recall.
 
 use super::*;
 use vstream_vector::kernels::{inner_product, l2_squared, norm_squared};
@@ -75,7 +76,8 @@ fn rotation_keeps_norms_and_inner_products() {
     }
 }
 
-/// Any one coordinate must be spread over all: else its sign alone would be a poor code.
+/// The rotation must spread a single coordinate over all. Otherwise its sign alone would be a poor
+/// code.
 #[test]
 fn rotation_spreads_a_single_coordinate() {
     for dimension in [64, 100, 128, 192, 320, 768, 960, 1024] {
@@ -85,7 +87,8 @@ fn rotation_spreads_a_single_coordinate() {
             x[hot] = 1.0;
             let out = rotated(&rotation, &x);
             let absolute: f32 = out.iter().map(|x| x.abs()).sum();
-            // √(2/π) ≈ 0.80 of √D for a random direction, 1/√D for one that was not spread.
+            // The share is √(2/π) ≈ 0.80 for a random direction and 1/√D for one that was not
+            // spread.
             let share = absolute / (rotation.padded() as f32).sqrt();
             assert!(share > 0.6, "dimension {dimension}, coordinate {hot}: {share}");
         }
@@ -150,7 +153,7 @@ fn scan_sums_the_query_under_the_signs_of_the_row() {
     }
 }
 
-/// A row that lies on its centroid is estimated exactly; a zero query gives the row's own part.
+/// A row on its centroid is estimated exactly. For a zero query the estimate is the row's own part.
 #[test]
 fn degenerate_rows_and_queries_are_exact() {
     let mut random = SplitMix(SEED);
@@ -281,14 +284,15 @@ fn a_block_of_another_dimension_is_refused() {
     table.scan_block(&vec![0; block_bytes(64)], 0.0, &mut [0.0; BLOCK]);
 }
 
-/// Nearly every row that is nearer to another centroid is among the lanes that may be, in either
-/// form, and far fewer rows are than there are; a lane without a row never is.
+/// The lanes that may be nearer to another centroid include nearly every row that is, for both
+/// distances, and far fewer rows than there are. An empty lane is never included.
 #[test]
 fn rows_that_another_centroid_serves_better_are_found_by_their_codes() {
     let mut random = SplitMix(SEED);
     for (dimension, offset) in [(64, 0.0), (100, 0.0), (128, 5.0), (768, 0.0)] {
         let rotation = Rotation::new(dimension, SEED);
-        // Rows lie alike in all directions, the hardest case; one in 28 is nearer to the other one.
+        // Rows lie equally in all directions, the hardest case. One in 28 is nearer to the other
+        // centroid.
         let centroid: Vec<f32> =
             normals(&mut random, dimension).iter().map(|x| x + offset).collect();
         let away = 3.6 / (dimension as f32).sqrt();

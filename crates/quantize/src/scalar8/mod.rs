@@ -1,10 +1,11 @@
-//! One byte per dimension for centroids: a query against 16 of them at once, no horizontal sums.
+//! One byte per dimension for centroids. A query is compared with 16 of them at once, without
+//! horizontal sums.
 //!
-//! 1. Build: subtract the centroids' mean `m`; in blocks of 16, spread the range of the block's
-//!    values over 0..=255 (`ĉᵢ ≈ middle + step · (uᵢ − 128)`) and interleave four dimensions of 16
-//!    centroids in 64 bytes, as the instruction that sums four byte products wants them.
-//! 2. Scan: spread the query's values `q̂ = q − m` over −127..=127 (`q̂ᵢ ≈ step_q · vᵢ`), add up the
-//!    integer products, and recover the distance from exact norms:
+//! 1. Build: subtract the mean `m` of the centroids. In blocks of 16, map the range of the block's
+//!    values to 0..=255 (`ĉᵢ ≈ middle + step · (uᵢ − 128)`). Interleave four dimensions of 16
+//!    centroids in 64 bytes, as the instruction needs them that sums four byte products.
+//! 2. Scan: map the query's values `q̂ = q − m` to −127..=127 (`q̂ᵢ ≈ step_q · vᵢ`), add up the
+//!    integer products, and compute the distance with exact norms:
 //!
 //! ```text
 //! ⟨q̂, ĉ⟩   ≈ middle · Σ q̂ᵢ + step · step_q · (Σ vᵢuᵢ − 128 · Σ vᵢ)
@@ -12,12 +13,13 @@
 //! −⟨q, c⟩  = −⟨q, m⟩ − ⟨m, ĉ⟩ − ⟨q̂, ĉ⟩
 //! ```
 //!
-//! The product is off by at most `(step · Σ|q̂ᵢ| + step_q · Σ|ĉᵢ − middle| + D·step·step_q/2) / 2`
-//! plus float rounding, and by about `√(step²·|q̂|² + step_q²·|ĉ|²) / √12` as a rule; an L2 distance
-//! by twice that. Rotated vectors have no outlying coordinates, hence the smallest steps.
+//! The error of the product is at most
+//! `(step · Σ|q̂ᵢ| + step_q · Σ|ĉᵢ − middle| + D·step·step_q/2) / 2` plus float rounding, and
+//! typically about `√(step²·|q̂|² + step_q²·|ĉ|²) / √12`. The error of an L2 distance is twice
+//! that. Rotated vectors have no outlying coordinates, which keeps the steps small.
 //!
-//! Rejected: seven-bit codes, which AVX2 without VNNI could sum in 16 bits, twice as fast: they
-//! double the error on every machine for the sake of old ones.
+//! Rejected: seven-bit codes. AVX2 without VNNI could sum them in 16 bits, twice as fast, but they
+//! would double the error on every machine for the sake of old ones.
 
 #[expect(unsafe_code, reason = "SIMD forms load through pointers and are called after detection")]
 mod kernels;
@@ -27,16 +29,16 @@ mod tests;
 use crate::Form;
 use vstream_vector::kernels as vector;
 
-/// Centroids of one block.
+/// Number of centroids in one block.
 const LANES: usize = 16;
 
-/// Dimensions of one group: what one 32-bit sum of byte products covers.
+/// Number of dimensions in one group, which one 32-bit sum of byte products covers.
 const GROUP: usize = 4;
 
 /// Dimensions are padded with zeros to whole steps of four groups.
 const PADDING: usize = 4 * GROUP;
 
-/// Code of `middle`.
+/// The code of `middle`.
 const ZERO: u8 = 128;
 
 /// Four dimensions of 16 centroids: byte `4 · lane + j` is dimension `4 · group + j`.
@@ -44,7 +46,7 @@ const ZERO: u8 = 128;
 #[repr(C, align(64))]
 struct Group([u8; 64]);
 
-/// What a block of 16 centroids keeps beside its codes.
+/// The values of a block of 16 centroids beside its codes.
 #[derive(Clone, Debug)]
 struct BlockFactors {
     middle: f32,
@@ -55,7 +57,8 @@ struct BlockFactors {
     mean_products: [f32; LANES],
 }
 
-/// An immutable set of centroids, coded for scans. About `dimension + 8` bytes per centroid.
+/// An immutable set of centroids, coded for scans. It takes about `dimension + 8` bytes per
+/// centroid.
 #[derive(Clone, Debug)]
 pub struct Centroids {
     len: usize,
@@ -68,7 +71,7 @@ pub struct Centroids {
     blocks: Vec<BlockFactors>,
 }
 
-/// The query as a scan sees it; reused from query to query so that nothing is allocated.
+/// The buffers of a scan. Queries reuse them, so that nothing is allocated.
 #[derive(Clone, Debug, Default)]
 pub struct ScanScratch {
     /// `q̂`, padded with zeros.
@@ -78,7 +81,7 @@ pub struct ScanScratch {
 }
 
 impl Centroids {
-    /// Codes `rows` (`n × dimension`, row-major, finite), any n.
+    /// Codes `rows` (`n × dimension`, row-major, finite), for any n.
     ///
     /// Cost: O(n · dimension). Panics if `dimension` is 0 or `rows` is not a whole number of rows.
     pub fn build(rows: &[f32], dimension: usize) -> Centroids {
@@ -112,29 +115,29 @@ impl Centroids {
         self.len == 0
     }
 
-    /// Dimensions of the centroids and of the queries they are compared with.
+    /// Dimensions of the centroids and queries.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Writes the approximate distances of `query` to all centroids, in their order; what
-    /// `out` held before is lost.
+    /// Writes the approximate distances of `query` to all centroids to `out`, in their order, and
+    /// replaces its former content.
     ///
     /// * `query`: `dimension` finite values.
     ///
-    /// Cost: about `D / 130` ns per centroid and `D / 2` ns for the query; allocates only while
-    /// the buffers grow. Panics if `query` is of another dimension.
+    /// Cost: about `D / 130` ns per centroid and `D / 2` ns for the query; allocates only while the
+    /// buffers grow. Panics if `query` has another dimension.
     pub fn scan(&self, form: Form, query: &[f32], scratch: &mut ScanScratch, out: &mut Vec<f32>) {
         assert_eq!(query.len(), self.dimension(), "query of another dimension");
         scratch.centred.resize(self.groups * GROUP, 0.0);
         scratch.words.resize(self.groups, [0; GROUP]);
-        // Lanes without a centroid are written too, then cut off.
+        // The kernel writes empty lanes too, which are then cut off.
         out.resize(self.blocks.len() * LANES, 0.0);
         kernels::scan(self, form, query, scratch, out.as_chunks_mut().0);
         out.truncate(self.len);
     }
 
-    /// Adds a block of up to 16 rows; lanes without a row code the mean.
+    /// Adds a block of up to 16 rows. Empty lanes code the mean.
     fn push_block(&mut self, rows: &[f32]) {
         let dimension = self.dimension;
         let mean = &self.mean[..dimension];

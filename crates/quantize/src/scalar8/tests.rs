@@ -1,4 +1,4 @@
-//! What the codes promise: distances within their bound, and a good order.
+//! The promises of the codes: distances within their bound, and a good order.
 
 use super::*;
 use vstream_vector::SplitMix;
@@ -15,7 +15,8 @@ fn scanned(centroids: &Centroids, form: Form, query: &[f32]) -> Vec<f32> {
     out
 }
 
-/// The bound of the module's description, for the centroid of a lane, with room for float rounding.
+/// The bound from the module's documentation for the centroid of a lane, with room for float
+/// rounding.
 fn bound(centroids: &Centroids, form: Form, query: &[f32], row: usize, centroid: &[f32]) -> f32 {
     let block = &centroids.blocks[row / LANES];
     let mean = &centroids.mean;
@@ -58,7 +59,7 @@ fn distances_are_within_their_bound() {
     }
 }
 
-/// A search probes the nearest few centroids and takes a quarter more to be sure.
+/// A search visits the nearest few centroids and takes a quarter more to be safe.
 #[test]
 fn the_nearest_are_among_a_few_more_by_estimate() {
     let mut random = SplitMix(SEED);

@@ -1,71 +1,73 @@
-//! Step 4: how much of a query's expected neighbours must be visited, from rows held out.
+//! Step 4: calibrates the threshold on held-out rows, which stand for queries.
 //!
-//! 1. Take each held-out row as a query; find its true neighbours among the other rows.
-//! 2. For each neighbour, note how much of the expectation lies in the partitions that would be
-//!    visited before its own: what the threshold must reach for it to be found.
-//! 3. The threshold is the quantile of these at the recall target: the least, and so the fewest
-//!    partitions, that finds the share asked for. One for each parallelism.
-//! 4. Of a few temperatures, take the one that visits the fewest partitions this way.
+//! 1. Take each held-out row as a query and find its true neighbours among the other rows.
+//! 2. For each neighbour, compute the sum of the shares of the partitions that would be visited
+//!    before the neighbour's own partition. The threshold must reach this sum for the neighbour to
+//!    be found.
+//! 3. The threshold is the quantile of these sums at the recall target. It is the least threshold
+//!    that finds the target, and so it visits the fewest partitions. Each parallelism has its own.
+//! 4. Of a few temperatures, keep the one that visits the fewest partitions in this way.
 //!
-//! A sample is sparser than the stream: its tenth neighbour stands where the stream has its
-//! hundredth, farther from the query and more often across a cut. So the target is exceeded.
-//! Under inner_product it is the other way round, because the stream has longer rows than the
-//! sample and they are the answers; there half of the misses that the target allows are kept back.
+//! A sample is sparser than the stream. The tenth neighbour in the sample is about as far away as
+//! the hundredth in the stream, so it lies more often across a cut, and the stream exceeds the
+//! target. Under inner_product the stream has longer rows than the sample, and these rows are the
+//! neighbours, so the stream would miss the target. There the calibration keeps back half of the
+//! misses that the target allows.
 
 use super::nearest::Distances;
-use super::neighbors::exact;
+use super::neighbors::search_exact;
 use super::train::Sample;
 use super::Cells;
 use crate::fan_out::Ranking;
 
-/// Neighbours of a query that have to be found.
+/// Neighbours of a query that must be found.
 pub(super) const NEIGHBORS: usize = 10;
-/// The unit of temperature: how much farther than the nearest cell this one is, on average.
+/// Rank of the cell whose mean distance beyond the nearest cell is the unit of temperature.
 const SCALE_CELL: usize = 32;
-/// Temperatures tried, in that unit.
+/// Temperatures that calibration tries, in that unit.
 const TEMPERATURES: [f32; 5] = [0.1, 0.15, 0.2, 0.25, 0.35];
-/// Parallelisms by which temperatures are compared.
+/// Parallelisms at which calibration compares temperatures.
 const COMPARED: [u32; 4] = [2, 4, 8, 16];
 
 /// One held-out query.
 struct Query {
     distances: Distances,
     /// Shards of its true neighbours.
-    answers: Vec<u16>,
+    neighbor_shards: Vec<u16>,
 }
 
-/// What a temperature expects of all queries.
+/// The expected shares of all queries at one temperature.
 struct Trial<'a> {
     queries: &'a [Query],
     /// `queries × shards`.
     shares: Vec<f32>,
-    /// Shards of the cells of each query's nearest stem.
-    first: &'a [Vec<u16>],
+    /// Shards of the cells of each query's nearest root cell.
+    nearest_shards: &'a [Vec<u16>],
     shards: u16,
 }
 
-/// What is known about queries and their neighbours.
-pub(super) struct Evidence<'a> {
-    /// Neighbours of a query that have to be found among these rows.
+/// Queries, the rows to be found, and their shards.
+pub(super) struct CalibrationData<'a> {
+    /// Number of neighbours of a query that must be found among these rows.
     pub(super) neighbors: usize,
-    /// Rows that took no part in training: the queries.
+    /// Rows that training did not use; they are the queries.
     pub(super) held_out: &'a Sample<'a>,
-    /// Rows to be found, and the shard of each.
+    /// The rows to be found, with the shard of each.
     pub(super) kept: &'a Sample<'a>,
     pub(super) shard_of_row: &'a [u16],
     pub(super) shard_of_cell: &'a [u16],
 }
 
 /// Sets the temperature and the thresholds of `cells`.
-pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Evidence) {
-    let queries = queries(cells, evidence);
-    let first = first(cells, &queries, evidence);
+pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, data: &CalibrationData) {
+    let queries = queries(cells, data);
+    let nearest_shards = nearest_shards(cells, &queries, data);
     let scale = scale(&queries);
-    let target = target(recall_target, evidence);
+    let target = target(recall_target, data);
     let mut best: Option<(f64, f32, Trial)> = None;
     for times in TEMPERATURES {
         let temperature = (scale * times).clamp(f32::MIN_POSITIVE, f32::MAX);
-        let trial = Trial::new(cells, &queries, &first, temperature);
+        let trial = Trial::new(cells, &queries, &nearest_shards, temperature);
         let cost: f64 = COMPARED
             .iter()
             .filter(|&&parallelism| parallelism <= u32::from(cells.shards))
@@ -85,58 +87,65 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, evidence: &Eviden
     }
 }
 
-/// Sets the threshold of `cells` at one parallelism, at the temperature that they have.
+/// Sets the threshold of `cells` at one parallelism; the temperature stays.
 ///
-/// Rows that live now are queries, and the centroids of stems are: these are what the stream was
-/// like when it was trained on, and queries may still be. The one that asks for more is heeded.
-pub(super) fn adjust(cells: &mut Cells, recall_target: f32, parallelism: u32, evidence: &Evidence) {
-    let held_out = queries(cells, evidence);
-    let centroids = cells.stems.chunks_exact(cells.dimension);
-    let stems: Vec<Query> = centroids.filter_map(|form| query(cells, form, evidence)).collect();
-    let target = target(recall_target, evidence);
+/// Two sets of queries decide: held-out live rows, and the centroids of the root cells. The
+/// centroids represent the stream at the time of the training, and queries may still look like it.
+/// The higher of the two thresholds is set.
+pub(super) fn calibrate_threshold(
+    cells: &mut Cells,
+    recall_target: f32,
+    parallelism: u32,
+    data: &CalibrationData,
+) {
+    let held_out = queries(cells, data);
+    let centroids = cells.roots.chunks_exact(cells.dimension);
+    let roots: Vec<Query> = centroids.filter_map(|form| query(cells, form, data)).collect();
+    let target = target(recall_target, data);
     let mut threshold = 0.0f32;
-    for queries in [held_out, stems] {
-        let first = first(cells, &queries, evidence);
-        let trial = Trial::new(cells, &queries, &first, cells.temperature);
+    for queries in [held_out, roots] {
+        let nearest_shards = nearest_shards(cells, &queries, data);
+        let trial = Trial::new(cells, &queries, &nearest_shards, cells.temperature);
         threshold = threshold.max(trial.threshold(parallelism, target));
     }
     cells.thresholds[parallelism as usize - 1] = threshold;
 }
 
-/// Shards of the nearest stem of each query.
-fn first(cells: &Cells, queries: &[Query], evidence: &Evidence) -> Vec<Vec<u16>> {
-    let first =
-        |query: &Query| evidence.shard_of_cell[cells.cells_of(query.distances.stem)].to_vec();
-    queries.iter().map(first).collect()
+/// For each query, the shards of its nearest root cell.
+fn nearest_shards(cells: &Cells, queries: &[Query], data: &CalibrationData) -> Vec<Vec<u16>> {
+    let nearest_shards =
+        |query: &Query| data.shard_of_cell[cells.cells_of(query.distances.root)].to_vec();
+    queries.iter().map(nearest_shards).collect()
 }
 
-/// Share of the neighbours among known rows that have to be found for `recall_target` of all.
-fn target(recall_target: f32, evidence: &Evidence) -> f32 {
-    let kept_back = if evidence.kept.space.is_symmetric() { 0.0 } else { 0.5 };
+/// Share of the neighbours among the sample that must be found, so that `recall_target` of all is.
+fn target(recall_target: f32, data: &CalibrationData) -> f32 {
+    let kept_back = if data.kept.space.is_symmetric() { 0.0 } else { 0.5 };
     recall_target + (1.0 - recall_target) * kept_back
 }
 
-fn queries(cells: &Cells, evidence: &Evidence) -> Vec<Query> {
-    let forms = evidence.held_out.queries();
-    let rows = 0..evidence.held_out.rows().len() as u32;
-    rows.filter_map(|at| query(cells, forms.row(at), evidence)).collect()
+fn queries(cells: &Cells, data: &CalibrationData) -> Vec<Query> {
+    let forms = data.held_out.queries();
+    let rows = 0..data.held_out.rows().len() as u32;
+    rows.filter_map(|at| query(cells, forms.row(at), data)).collect()
 }
 
-/// A query with what it should find; `None` where distances overflow, as then every partition is
-/// visited and there is nothing to learn.
-fn query(cells: &Cells, form: &[f32], evidence: &Evidence) -> Option<Query> {
-    let Evidence { kept, shard_of_row, neighbors, .. } = evidence;
+/// Prepares one query. `None` if distances overflow: such a query visits every partition, so the
+/// threshold does not matter.
+fn query(cells: &Cells, form: &[f32], data: &CalibrationData) -> Option<Query> {
+    let CalibrationData { kept, shard_of_row, neighbors, .. } = data;
     let mut distances = Distances::default();
     cells.measure(form, &mut distances);
     if !distances.least.is_finite() {
         return None;
     }
-    let answers = exact(kept.space, kept.rows(), form, *neighbors);
-    let answers = answers.iter().map(|&row| shard_of_row[row as usize]).collect();
-    Some(Query { distances, answers })
+    let neighbor_shards = search_exact(kept.space, kept.rows(), form, *neighbors);
+    let neighbor_shards = neighbor_shards.iter().map(|&row| shard_of_row[row as usize]).collect();
+    Some(Query { distances, neighbor_shards })
 }
 
-/// Mean distance from the nearest cell to the 33rd, or to the last; 0 if there is no other.
+/// Mean distance between the nearest cell and the 33rd nearest one, or the last one. 0 if there is
+/// only one cell.
 fn scale(queries: &[Query]) -> f32 {
     let mut sum = 0.0f64;
     for query in queries {
@@ -152,16 +161,16 @@ impl<'a> Trial<'a> {
     fn new(
         cells: &Cells,
         queries: &'a [Query],
-        first: &'a [Vec<u16>],
+        nearest_shards: &'a [Vec<u16>],
         temperature: f32,
     ) -> Trial<'a> {
         let mut shares = Vec::with_capacity(queries.len() * usize::from(cells.shards));
-        let mut of_one = Vec::new();
+        let mut query_shares = Vec::new();
         for query in queries {
-            cells.weigh(&query.distances, temperature, &mut of_one);
-            shares.extend_from_slice(&of_one);
+            cells.weigh(&query.distances, temperature, &mut query_shares);
+            shares.extend_from_slice(&query_shares);
         }
-        Trial { queries, shares, first, shards: cells.shards }
+        Trial { queries, shares, nearest_shards, shards: cells.shards }
     }
 
     fn each(&self, parallelism: u32, mut visit: impl FnMut(&Query, &Ranking)) {
@@ -169,7 +178,7 @@ impl<'a> Trial<'a> {
         let mut ranking = Ranking::default();
         for (at, query) in self.queries.iter().enumerate() {
             let shares = &self.shares[at * shards..][..shards];
-            ranking.rank(shares, &self.first[at], parallelism);
+            ranking.rank(shares, &self.nearest_shards[at], parallelism);
             visit(query, &ranking);
         }
     }
@@ -178,9 +187,10 @@ impl<'a> Trial<'a> {
     fn threshold(&self, parallelism: u32, target: f32) -> f32 {
         let mut needed = Vec::with_capacity(self.queries.len() * NEIGHBORS);
         self.each(parallelism, |query, ranking| {
-            needed.extend(query.answers.iter().map(|&shard| ranking.before(shard)));
+            needed.extend(query.neighbor_shards.iter().map(|&shard| ranking.before(shard)));
         });
-        // One more than there are, as if a worse one had been seen: an honest quantile of few.
+        // Counts one neighbour more than there are, with a worse sum, so that a quantile of few
+        // values is not too low.
         let rank = (f64::from(target) * (needed.len() + 1) as f64).ceil() as usize;
         if target >= 1.0 || rank > needed.len() {
             return 1.0;
@@ -189,7 +199,7 @@ impl<'a> Trial<'a> {
         needed.select_nth_unstable_by(at, f32::total_cmp).1.min(1.0)
     }
 
-    /// Mean number of partitions visited.
+    /// Mean number of visited partitions.
     fn fan_out(&self, parallelism: u32, threshold: f32) -> f64 {
         let mut visited = 0;
         self.each(parallelism, |_, ranking| visited += ranking.visited(threshold).len());

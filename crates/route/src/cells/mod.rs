@@ -1,25 +1,27 @@
-//! The encoder `cells`: balanced clusters of a sample, numbered along the cut of their own graph.
+//! The encoder `cells`: balanced clusters of a sample, in an order that keeps cells with shared
+//! neighbours together.
 //!
-//! Training, each step in its file:
+//! Training has four steps, each in its own file:
 //!
-//! 1. `tree`: halve the sample again and again into leaves of equal size; a few rounds of k-means
-//!    round them off. The means are the stems, each a cell at first.
-//! 2. `neighbors`: find the nearest rows of every row, and count how often two cells share them.
-//! 3. `order`: cut that graph of cells into halves of equal load with few shared neighbours across
-//!    the cut, again and again. The cells are numbered in the order of this tree; shards are its
-//!    subtrees, so that every power-of-two parallelism cuts where the tree was cut.
-//! 4. `calibrate`: with rows held out from steps 1 to 3, find how much of a query's expected
-//!    neighbours the visited partitions must hold, for each parallelism.
+//! 1. `tree` halves the sample recursively into leaves of equal size, and a few rounds of k-means
+//!    refine the leaves. The means are the centroids of the root cells.
+//! 2. `neighbors` finds the nearest rows of every row and counts how many neighbours each two cells
+//!    share.
+//! 3. `order` cuts this graph of cells recursively into halves of equal load that share few
+//!    neighbours. The cells are numbered in the order of the resulting tree, and shards are its
+//!    subtrees. So every parallelism that is a power of two cuts where the tree was cut.
+//! 4. `calibrate` takes rows that steps 1 to 3 did not use. It computes, for each parallelism, the
+//!    share of a query's expected neighbours that the visited partitions must hold.
 //!
-//! While the job runs, `learn` divides the cells that have grown too large and finds out anew where
-//! neighbours are, from rows that live now.
+//! While the job runs, `retrain` splits the cells that have grown too large (`split`) and learns
+//! from live rows where neighbours are now (`affinity`).
 
 mod affinity;
 mod calibrate;
-mod learn;
 mod nearest;
 mod neighbors;
 mod order;
+mod retrain;
 mod split;
 mod train;
 mod tree;
@@ -27,45 +29,47 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use affinity::Answers;
-pub use learn::Live;
-pub(crate) use learn::{Goal, Lesson};
+pub(crate) use affinity::NeighborCounts;
 pub(crate) use nearest::Scratch;
+pub use retrain::LiveSample;
+pub(crate) use retrain::{Retraining, Target};
 pub(crate) use train::{ranges, train, CellsSettings};
 
 use std::ops::Range;
 
 /// Trained cells.
 ///
-/// Training makes *stems*, which stay for ever: the stem of a vector is the one nearest to it. A stem
-/// is one cell until it is split; then its parts are cells, and the vector belongs to the nearest of
-/// them. So the code of a vector may change, but it always lies in the interval of its stem.
+/// Training makes *root cells*, which never change. The root cell of a vector is the one with the
+/// nearest centroid. A root cell is one cell until it is split. After that its *subcells* are the
+/// cells, and a vector belongs to the nearest subcell of its nearest root cell. So a later template
+/// may give a vector another code, but the code always lies in the interval of the same root cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cells {
-    /// `stems × form dimension`, row-major, in the order of the line.
-    pub(crate) stems: Vec<f32>,
-    /// First code of each cell: ascending, those of all stems among them.
+    /// `root cells × form dimension`, row-major: the centroids in the order of the line.
+    pub(crate) roots: Vec<f32>,
+    /// First code of each cell, ascending. The first code of every root cell is among them.
     pub(crate) starts: Vec<u64>,
-    /// Which cells are those of which stem; follows from `starts`.
-    pub(crate) families: Families,
-    /// Centroids of the cells of those stems that have more than one, row-major, in order.
-    pub(crate) parts: Vec<f32>,
-    /// Dimensions of a form.
+    /// Assigns cells to root cells; computed from `starts`.
+    pub(crate) children: Children,
+    /// Centroids of the subcells of the split root cells, row-major, in the order of the line.
+    pub(crate) subcells: Vec<f32>,
+    /// Dimensions of a row form or query form.
     pub(crate) dimension: usize,
-    /// Shards of the template.
+    /// Number of shards of the template.
     pub(crate) shards: u16,
-    /// What a cell weighs when it is as near as can be: its share of the load, finite, ≥ 0, over
-    /// the sum of its row of `affinity`.
+    /// Weight of each cell for a query at distance 0 of its centroid: the cell's share of the load,
+    /// divided by the sum of its row of `affinity`. Finite, ≥ 0.
     pub(crate) weights: Vec<f32>,
     /// `cells × shards`: where the neighbours of a query in this cell were found, and where the
-    /// rows near to its centroid are; each row's largest entry is 255.
+    /// rows near its centroid are. The largest entry of each row is 255.
     pub(crate) affinity: Vec<u8>,
-    /// What `affinity` is made of, cell by cell; empty in templates that older versions wrote,
-    /// whose ranges therefore stay as they are.
-    pub(crate) answers: Answers,
-    /// Squared distance beyond the nearest cell at which a cell weighs 1/e; finite, > 0.
+    /// The counts from which `affinity` is computed. Empty in a template that version 1 wrote,
+    /// whose ranges therefore cannot change.
+    pub(crate) neighbor_counts: NeighborCounts,
+    /// Squared distance beyond that of the nearest cell at which a cell weighs 1/e; finite, > 0.
     pub(crate) temperature: f32,
-    /// Share of the expected neighbours to visit at parallelism `1..=shards`, each in `[0, 1]`.
+    /// For each parallelism `1..=shards`, the share of the expected neighbours to visit, in
+    /// `[0, 1]`.
     pub(crate) thresholds: Vec<f32>,
 }
 
@@ -75,47 +79,49 @@ impl Cells {
         self.starts.len()
     }
 
-    /// The cell that a code of this template names: the last that does not begin behind it.
+    /// The cell that holds `code`: the last one whose first code is not above it.
     pub(crate) fn cell_of(&self, code: u64) -> usize {
         self.starts.partition_point(|&start| start <= code).max(1) - 1
     }
 
-    /// The cells of a stem.
-    pub(crate) fn cells_of(&self, stem: usize) -> Range<usize> {
-        self.families.cells[stem] as usize..self.families.cells[stem + 1] as usize
+    /// The cells of a root cell.
+    pub(crate) fn cells_of(&self, root: usize) -> Range<usize> {
+        self.children.cells[root] as usize..self.children.cells[root + 1] as usize
     }
 
-    /// The centroids of the parts of a stem; none if it is one cell.
-    fn parts_of(&self, stem: usize) -> &[f32] {
-        let parts = self.families.parts[stem] as usize..self.families.parts[stem + 1] as usize;
-        &self.parts[parts.start * self.dimension..parts.end * self.dimension]
+    /// The centroids of the subcells of a root cell; empty if it is not split.
+    fn subcells_of(&self, root: usize) -> &[f32] {
+        let subcells =
+            self.children.subcells[root] as usize..self.children.subcells[root + 1] as usize;
+        &self.subcells[subcells.start * self.dimension..subcells.end * self.dimension]
     }
 
-    /// For each cell, whether its stem has several.
-    pub(crate) fn parted(&self) -> impl Iterator<Item = bool> + '_ {
-        (0..self.stem_count()).flat_map(|stem| {
-            let cells = self.cells_of(stem).len();
+    /// For each cell, whether its root cell is split.
+    pub(crate) fn in_split_root(&self) -> impl Iterator<Item = bool> + '_ {
+        (0..self.root_count()).flat_map(|root| {
+            let cells = self.cells_of(root).len();
             std::iter::repeat_n(cells > 1, cells)
         })
     }
 
-    /// Number of stems.
-    pub(crate) fn stem_count(&self) -> usize {
-        self.families.cells.len() - 1
+    /// Number of root cells.
+    pub(crate) fn root_count(&self) -> usize {
+        self.children.cells.len() - 1
     }
 
-    /// The same cells cut into shards in another way.
+    /// The same cells with another assignment to shards.
     ///
-    /// * `shard_of_cell`: one per cell.
-    /// * `rows`: rows that each cell holds by now, any unit; they replace what was known of them.
-    ///   Among the parts of a stem the old shares stay, as its older rows are all in one of them.
-    pub(crate) fn recut(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
+    /// * `shard_of_cell`: one shard for each cell.
+    /// * `rows`: present number of rows of each cell, in any unit. They replace the former loads of
+    ///   the root cells. Inside a split root cell the former shares stay, because its older rows
+    ///   all lie in its first subcell.
+    pub(crate) fn with_shards(&self, shard_of_cell: &[u16], rows: &[f64]) -> Cells {
         let shares = self.shares();
-        // Half a row for every cell: an empty one may still be hit.
+        // Adds half a row to every cell, since a query may be near an empty cell too.
         let total: f64 = rows.iter().map(|rows| rows + 0.5).sum();
         let mut loads = Vec::with_capacity(self.len());
-        for stem in 0..self.stem_count() {
-            let cells = self.cells_of(stem);
+        for root in 0..self.root_count() {
+            let cells = self.cells_of(root);
             let held: f64 = rows[cells.clone()].iter().map(|rows| rows + 0.5).sum();
             let known: f64 = shares[cells.clone()].iter().sum();
             let even = 1.0 / cells.len() as f64;
@@ -124,18 +130,18 @@ impl Cells {
                 held / total * share
             }));
         }
-        self.cut(shard_of_cell, rows, &loads)
+        self.with_shards_and_loads(shard_of_cell, rows, &loads)
     }
 
-    /// The same cells cut into shards in another way, with these shares of the load.
-    fn cut(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
+    /// The same cells with another assignment to shards and these shares of the load.
+    fn with_shards_and_loads(&self, shard_of_cell: &[u16], rows: &[f64], loads: &[f64]) -> Cells {
         let mut cut = self.clone();
-        cut.affinity = cut.affinity(&cut.spread(shard_of_cell, rows), rows);
+        cut.affinity = cut.affinity(&cut.shard_shares(shard_of_cell, rows), rows);
         cut.weights = loads.iter().zip(cut.sums()).map(|(l, sum)| *l as f32 / sum).collect();
         cut
     }
 
-    /// Share of the load that each cell is expected to have.
+    /// The expected share of the load of each cell.
     fn shares(&self) -> Vec<f64> {
         let loads = self.weights.iter().zip(self.sums());
         loads.map(|(&weight, sum)| f64::from(weight * sum)).collect()
@@ -147,54 +153,54 @@ impl Cells {
         rows.map(|row| row.iter().map(|&a| f32::from(a)).sum())
     }
 
-    /// The first code of a cell, which its rows get: the common prefix of all codes in it.
+    /// The first code of a cell. Rows of the cell get it as their code.
     pub(crate) fn code(&self, cell: usize) -> u64 {
         self.starts[cell]
     }
 }
 
-/// Which cells, and which part centroids, are those of which stem: for each stem the number of its
-/// first one, and last how many there are.
+/// The cells and the subcell centroids of each root cell. Entry `i` is the number of the first one
+/// of root cell `i`; one more entry at the end is the total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Families {
+pub(crate) struct Children {
     pub(crate) cells: Vec<u32>,
-    pub(crate) parts: Vec<u32>,
+    pub(crate) subcells: Vec<u32>,
 }
 
-impl Families {
-    /// Families of `stems` stems whose cells begin at `starts`; `None` unless these ascend and the
-    /// start of every stem is among them.
-    pub(crate) fn of(starts: &[u64], stems: usize) -> Option<Families> {
+impl Children {
+    /// Assigns cells to `roots` root cells. `None` unless `starts` ascend and the first code of
+    /// every root cell is among them.
+    pub(crate) fn from_starts(starts: &[u64], roots: usize) -> Option<Children> {
         if !starts.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;
         }
-        let mut families = Families { cells: Vec::with_capacity(stems + 1), parts: vec![0] };
-        for stem in 0..stems {
-            families.cells.push(starts.binary_search(&code(stem, stems)).ok()? as u32);
+        let mut children = Children { cells: Vec::with_capacity(roots + 1), subcells: vec![0] };
+        for root in 0..roots {
+            children.cells.push(starts.binary_search(&code(root, roots)).ok()? as u32);
         }
-        families.cells.push(starts.len() as u32);
-        let mut parts = 0;
-        for pair in families.cells.windows(2) {
-            parts += if pair[1] - pair[0] > 1 { pair[1] - pair[0] } else { 0 };
-            families.parts.push(parts);
+        children.cells.push(starts.len() as u32);
+        let mut subcells = 0;
+        for pair in children.cells.windows(2) {
+            subcells += if pair[1] - pair[0] > 1 { pair[1] - pair[0] } else { 0 };
+            children.subcells.push(subcells);
         }
-        Some(families)
+        Some(children)
     }
 
-    /// Every stem one cell.
-    pub(crate) fn whole(stems: usize) -> Families {
-        Families { cells: (0..=stems as u32).collect(), parts: vec![0; stems + 1] }
+    /// Root cells of which none is split.
+    pub(crate) fn unsplit(roots: usize) -> Children {
+        Children { cells: (0..=roots as u32).collect(), subcells: vec![0; roots + 1] }
     }
 
-    /// Number of part centroids.
-    pub(crate) fn part_count(&self) -> usize {
-        self.parts.last().map_or(0, |&parts| parts as usize)
+    /// Number of subcell centroids.
+    pub(crate) fn subcell_count(&self) -> usize {
+        self.subcells.last().map_or(0, |&subcells| subcells as usize)
     }
 }
 
-/// Code of stem number `stem` among `stems`: its number in the top bits.
-pub(crate) fn code(stem: usize, stems: usize) -> u64 {
-    let bits = stems.next_power_of_two().trailing_zeros();
-    // One stem needs no bits, and a shift by 64 is none.
-    (stem as u64).checked_shl(64 - bits).unwrap_or(0)
+/// First code of root cell `root` of `roots`: its number in the top bits.
+pub(crate) fn code(root: usize, roots: usize) -> u64 {
+    let bits = roots.next_power_of_two().trailing_zeros();
+    // A single root cell needs no bits, and a shift by 64 must give 0.
+    (root as u64).checked_shl(64 - bits).unwrap_or(0)
 }

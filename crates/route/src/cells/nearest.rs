@@ -1,52 +1,53 @@
-//! Near cells of a form, and what they say about where its neighbours are.
+//! Finds the cells near a vector and computes in which shards its neighbours are expected.
 
 use super::Cells;
 use vstream_vector::kernels;
 
-/// A cell this many temperatures beyond the nearest weighs less than 1/100 of it: left out.
+/// Cells beyond this many temperatures are left out; they weigh less than 1/100 of the nearest.
 const REACH: f32 = 5.0;
-/// Share of the expectation that is spread over all shards evenly, whatever the sample said.
+/// Share of the expectation that is spread evenly over all shards.
 const FLOOR: f32 = 0.002;
 
-/// Buffers of a query, reused.
+/// Buffers that calls reuse.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
-    /// The vector in the template's space.
+    /// The vector in row form or query form.
     pub(crate) form: Vec<f32>,
     distances: Distances,
-    /// Expected share of the neighbours in each shard, after [`Cells::expect`]; sums to 1.
+    /// Expected share of the neighbours in each shard; sums to 1. [`Cells::expected_shares`] sets
+    /// it.
     pub(crate) shares: Vec<f32>,
 }
 
-/// How far all cells are from one form.
+/// The squared distances from one vector to all cells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distances {
-    /// Of each cell.
+    /// Distance to each cell.
     pub(super) cells: Vec<f32>,
-    /// The least of them.
+    /// Distance to the nearest cell.
     pub(super) least: f32,
-    /// The nearest stem, the lowest of equals.
-    pub(super) stem: usize,
-    stems: Vec<f32>,
-    parts: Vec<f32>,
+    /// The nearest root cell; of equally near ones the one with the lowest number.
+    pub(super) root: usize,
+    roots: Vec<f32>,
+    subcells: Vec<f32>,
 }
 
 impl Cells {
-    /// The cell of the row form in `scratch.form`: of the nearest stem the nearest part, the lowest
-    /// of equals.
+    /// The cell of the row form in `scratch.form`: the nearest subcell of the nearest root cell. Of
+    /// equally near ones the one with the lowest number.
     ///
-    /// Cost: stems × dimension. No allocation after the first row.
+    /// Cost: root cells × dimension. It allocates only for the first row.
     pub(crate) fn nearest(&self, scratch: &mut Scratch) -> usize {
         let Scratch { form, distances, .. } = scratch;
-        let (stem, _) = measure(&self.stems, form, &mut distances.stems);
-        self.nearest_of(stem, form)
+        let (root, _) = measure(&self.roots, form, &mut distances.roots);
+        self.nearest_of(root, form)
     }
 
-    /// The nearest cell of a stem.
-    pub(super) fn nearest_of(&self, stem: usize, form: &[f32]) -> usize {
-        let cells = self.cells_of(stem);
+    /// The nearest cell of one root cell.
+    pub(super) fn nearest_of(&self, root: usize, form: &[f32]) -> usize {
+        let cells = self.cells_of(root);
         let (mut best, mut least) = (cells.start, f32::INFINITY);
-        for (cell, centroid) in cells.zip(self.parts_of(stem).chunks_exact(form.len())) {
+        for (cell, centroid) in cells.zip(self.subcells_of(root).chunks_exact(form.len())) {
             let distance = kernels::l2_squared(form, centroid);
             if distance < least {
                 (best, least) = (cell, distance);
@@ -55,44 +56,46 @@ impl Cells {
         best
     }
 
-    /// Fills `scratch.shares` for the query form in `scratch.form` and returns the nearest stem;
-    /// `None` if distances overflow, when nothing can be said.
+    /// Computes the expected share of the neighbours of a query in each shard. It reads the query
+    /// form in `scratch.form`, sets `scratch.shares` and returns the nearest root cell. `None` if
+    /// distances overflow; the caller then visits every partition.
     ///
-    /// Each cell says where the neighbours of queries in it were found; cells speak with a weight
-    /// that falls off exponentially with their distance.
+    /// Each cell knows in which shards the neighbours of its queries were found. The result is the
+    /// weighted sum over the cells, with weights that fall exponentially with the distance.
     ///
-    /// Cost: (stems + parts) × dimension + near cells × shards. No allocation after the first query.
-    pub(crate) fn expect(&self, scratch: &mut Scratch) -> Option<usize> {
+    /// Cost: (root cells + subcells) × dimension + near cells × shards. It allocates only for the
+    /// first query.
+    pub(crate) fn expected_shares(&self, scratch: &mut Scratch) -> Option<usize> {
         let Scratch { form, distances, shares } = scratch;
         self.measure(form, distances);
         if !distances.least.is_finite() {
             return None;
         }
         self.weigh(distances, self.temperature, shares);
-        Some(distances.stem)
+        Some(distances.root)
     }
 
-    /// How far every cell is from `form`.
+    /// Measures the distance of every cell to `form`.
     pub(super) fn measure(&self, form: &[f32], out: &mut Distances) {
-        let (stem, least) = measure(&self.stems, form, &mut out.stems);
-        (out.stem, out.least) = (stem, least);
+        let (root, least) = measure(&self.roots, form, &mut out.roots);
+        (out.root, out.least) = (root, least);
         out.cells.clear();
-        if self.parts.is_empty() {
-            out.cells.extend_from_slice(&out.stems);
+        if self.subcells.is_empty() {
+            out.cells.extend_from_slice(&out.roots);
             return;
         }
-        measure(&self.parts, form, &mut out.parts);
-        let mut parts = out.parts.iter();
-        for (stem, &distance) in out.stems.iter().enumerate() {
-            match self.cells_of(stem).len() {
+        measure(&self.subcells, form, &mut out.subcells);
+        let mut subcells = out.subcells.iter();
+        for (root, &distance) in out.roots.iter().enumerate() {
+            match self.cells_of(root).len() {
                 1 => out.cells.push(distance),
-                count => out.cells.extend(parts.by_ref().take(count)),
+                count => out.cells.extend(subcells.by_ref().take(count)),
             }
         }
         out.least = out.cells.iter().copied().fold(f32::INFINITY, f32::min);
     }
 
-    /// The second half of [`Cells::expect`], at a given temperature.
+    /// Computes the shares from distances at one temperature.
     pub(super) fn weigh(&self, distances: &Distances, temperature: f32, shares: &mut Vec<f32>) {
         let shards = usize::from(self.shards);
         shares.clear();
@@ -116,7 +119,8 @@ impl Cells {
     }
 }
 
-/// Squared distances to row-major `centroids`; the nearest, the lowest of equals, and its distance.
+/// Fills `out` with the squared distances to the row-major `centroids`. Returns the nearest
+/// centroid, the lowest number of equally near ones, and its distance.
 pub(super) fn measure(centroids: &[f32], form: &[f32], out: &mut Vec<f32>) -> (usize, f32) {
     out.clear();
     out.resize(centroids.len() / form.len(), 0.0);

@@ -1,46 +1,47 @@
-//! Splits of cells that have grown too large.
+//! Splits cells that have grown too large.
 //!
-//! 1. A cell is split if it has many times the rows of the mean cell, or too many to level partitions
-//!    by moving it, the sample has enough of them to tell where to cut, and its interval of codes can
-//!    be halved.
-//! 2. Balanced 2-means of the sample's rows that are nearest to it gives the two centroids.
-//! 3. The left part begins where the cell began, the right part in the middle of its interval. Rows
-//!    that were there before keep their code, which is that of the left part from now on; so they
-//!    stay where they are, and only what knows of the right part looks for new rows there.
+//! 1. A cell is split if it has many times the rows of the mean cell, or too many to balance
+//!    partitions by moving it. The sample must have enough of its rows to show where to cut, and
+//!    its interval of codes must be long enough to be halved.
+//! 2. Balanced 2-means of the sample's rows in the cell gives the two centroids.
+//! 3. The left subcell begins where the cell began, the right one in the middle of its interval.
+//!    Older rows keep their code, which now names the left subcell. So they stay where they are,
+//!    and only new rows enter the right subcell.
 
-use super::learn::Lesson;
-use super::tree::grow;
-use super::{Cells, Families};
+use super::retrain::Retraining;
+use super::tree::cluster;
+use super::{Cells, Children};
 use crate::settings::{CELLS_MAX, ROWS_PER_CELL};
 use vstream_vector::SplitMix;
 
-/// A cell is split if it has this many times the rows of the mean cell.
+/// Split a cell if it has this many times the rows of the mean cell.
 const TIMES_MEAN: usize = 4;
-/// A cell is split if it has more than one in so many of the rows of a partition.
-const OF_PARTITION: usize = 8;
-/// Rows of the sample that it takes to split a cell.
+/// Split a cell if it has more than one in this many of the rows of a partition.
+const PARTITION_FRACTION: usize = 8;
+/// Rows of the sample that a split needs.
 const ROWS_MIN: usize = 4 * ROWS_PER_CELL;
-/// Codes that a cell has at least: a load is counted for so many codes together.
+/// Least number of codes in a cell. Loads are counted for this many codes together.
 const CODES_MIN: u64 = 1 << (64 - CELLS_MAX.trailing_zeros());
 
 impl Cells {
-    /// The same cells, those that hold many of the lesson's rows split in two; weights, affinity and
-    /// answers still speak of the old ones and must be learned anew. `None` if no cell is split.
+    /// Splits the cells that hold many rows of the sample in two. `None` if no cell is split. The
+    /// weights, affinity and counts of the result are those of the old cells; the caller must
+    /// compute them anew.
     ///
-    /// * `parallelism`: partitions of the job, at least 1.
+    /// * `parallelism`: number of partitions of the job, at least 1.
     pub(super) fn split(
         &self,
-        lesson: &Lesson,
+        retraining: &Retraining,
         parallelism: u32,
         random: &mut SplitMix,
     ) -> Option<Cells> {
         let mut members = vec![Vec::new(); self.len()];
-        for (row, &cell) in lesson.nearest.iter().enumerate() {
+        for (row, &cell) in retraining.nearest.iter().enumerate() {
             members[cell as usize].push(row as u32);
         }
-        let rows = lesson.nearest.len();
-        let of_partition = rows / (OF_PARTITION * parallelism as usize);
-        let large = ROWS_MIN.max(of_partition.min(TIMES_MEAN * rows / self.len()));
+        let rows = retraining.nearest.len();
+        let partition_rows = rows / (PARTITION_FRACTION * parallelism as usize);
+        let large = ROWS_MIN.max(partition_rows.min(TIMES_MEAN * rows / self.len()));
         let room = CELLS_MAX - self.len();
         let mut chosen: Vec<usize> = (0..self.len())
             .filter(|&cell| members[cell].len() >= large && self.middle(cell).is_some())
@@ -52,12 +53,12 @@ impl Cells {
         }
         chosen.sort_unstable();
         Some(self.divided(&chosen, |cell| {
-            let rows = lesson.forms_of(&members[cell]);
-            grow(rows.rows(), 2, random).0
+            let rows = retraining.forms_of(&members[cell]);
+            cluster(rows.rows(), 2, random).0
         }))
     }
 
-    /// Where the right half of a cell's interval begins, if it can be halved.
+    /// First code of the right half of a cell's interval; `None` if the interval is too short.
     fn middle(&self, cell: usize) -> Option<u64> {
         let start = self.starts[cell];
         // The last interval ends at 2^64.
@@ -66,26 +67,26 @@ impl Cells {
         (half >= CODES_MIN).then(|| start + half)
     }
 
-    /// Splits the `chosen` cells, ascending; `centroids` gives the two of each.
+    /// Splits the `chosen` cells, ascending. `centroids` returns the two centroids of each.
     fn divided(&self, chosen: &[usize], mut centroids: impl FnMut(usize) -> Vec<f32>) -> Cells {
         let mut chosen = chosen.iter().copied().peekable();
-        let (mut starts, mut parts) = (Vec::new(), Vec::new());
-        for stem in 0..self.stem_count() {
-            let cells = self.cells_of(stem);
-            let mut old = self.parts_of(stem).chunks_exact(self.dimension);
+        let (mut starts, mut subcells) = (Vec::new(), Vec::new());
+        for root in 0..self.root_count() {
+            let cells = self.cells_of(root);
+            let mut old = self.subcells_of(root).chunks_exact(self.dimension);
             for cell in cells {
                 starts.push(self.starts[cell]);
                 let own = old.next();
                 if chosen.peek() == Some(&cell) {
                     chosen.next();
                     starts.extend(self.middle(cell));
-                    parts.extend(centroids(cell));
+                    subcells.extend(centroids(cell));
                 } else {
-                    parts.extend(own.into_iter().flatten());
+                    subcells.extend(own.into_iter().flatten());
                 }
             }
         }
-        let families = Families::of(&starts, self.stem_count()).unwrap_or_default();
-        Cells { starts, families, parts, ..self.clone() }
+        let children = Children::from_starts(&starts, self.root_count()).unwrap_or_default();
+        Cells { starts, children, subcells, ..self.clone() }
     }
 }

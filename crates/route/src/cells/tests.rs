@@ -1,5 +1,4 @@
-use super::neighbors::Graph;
-use super::order::{order, Terrain};
+use super::order::{order, CellGraph};
 use super::*;
 use crate::random::seeded;
 
@@ -30,13 +29,12 @@ fn the_order_follows_the_graph_and_deals_shards_by_load() {
         edges[a as usize].push((next, 1.0));
         edges[next as usize].push((a, 1.0));
     }
-    let graph = Graph { edges };
     let loads = vec![1.0 / cells as f32; cells as usize];
     for seed in 0..20 {
         let mut random = seeded(seed, 0);
         let centroids: Vec<f32> = (0..cells * 2).map(|_| random.normal()).collect();
-        let terrain = Terrain { centroids: &centroids, dimension: 2, loads: &loads, graph: &graph };
-        let ordered = order(&terrain, 4, &mut random);
+        let graph = CellGraph { centroids: &centroids, dimension: 2, loads: &loads, edges: &edges };
+        let ordered = order(&graph, 4, &mut random);
         let mut seen = ordered.cells.clone();
         seen.sort_unstable();
         assert_eq!(seen, (0..cells).collect::<Vec<_>>(), "each cell once, seed {seed}");
@@ -49,14 +47,14 @@ fn the_order_follows_the_graph_and_deals_shards_by_load() {
 
 #[test]
 fn fewer_cells_than_shards_spread_over_them() {
-    let graph = Graph { edges: vec![Vec::new(); 3] };
-    let terrain = Terrain {
+    let edges = vec![Vec::new(); 3];
+    let graph = CellGraph {
         centroids: &[0.0, 1.0, 2.0],
         dimension: 1,
         loads: &[0.3, 0.3, 0.4],
-        graph: &graph,
+        edges: &edges,
     };
-    let ordered = order(&terrain, 128, &mut seeded(1, 0));
+    let ordered = order(&graph, 128, &mut seeded(1, 0));
     assert!(ordered.shards.windows(2).all(|w| w[0] < w[1]), "{:?}", ordered.shards);
     assert!(ordered.shards[0] < 64 && ordered.shards[2] >= 64);
 }
@@ -64,11 +62,11 @@ fn fewer_cells_than_shards_spread_over_them() {
 #[test]
 fn cells_without_edges_are_dealt_evenly_along_a_line() {
     let cells = 64;
-    let graph = Graph { edges: vec![Vec::new(); cells] };
+    let edges = vec![Vec::new(); cells];
     let centroids: Vec<f32> = (0..cells).map(|c| (c * 37 % cells) as f32).collect();
     let loads = vec![1.0 / cells as f32; cells];
-    let terrain = Terrain { centroids: &centroids, dimension: 1, loads: &loads, graph: &graph };
-    let ordered = order(&terrain, 16, &mut seeded(1, 0));
+    let graph = CellGraph { centroids: &centroids, dimension: 1, loads: &loads, edges: &edges };
+    let ordered = order(&graph, 16, &mut seeded(1, 0));
     for shard in 0..16 {
         assert_eq!(ordered.shards.iter().filter(|&&s| s == shard).count(), 4);
     }
@@ -85,12 +83,11 @@ fn halves_are_turned_towards_their_neighbours() {
     let cells = 64u32;
     let link = |c: u32| [c.wrapping_sub(1), c + 1].into_iter().filter(|&o| o < cells);
     let edges = (0..cells).map(|c| link(c).map(|other| (other, 1.0)).collect()).collect();
-    let graph = Graph { edges };
     let centroids: Vec<f32> = (0..cells).map(|c| c as f32).collect();
     let loads = vec![1.0 / cells as f32; cells as usize];
-    let terrain = Terrain { centroids: &centroids, dimension: 1, loads: &loads, graph: &graph };
+    let graph = CellGraph { centroids: &centroids, dimension: 1, loads: &loads, edges: &edges };
     for seed in 0..20 {
-        let ordered = order(&terrain, 64, &mut seeded(seed, 0));
+        let ordered = order(&graph, 64, &mut seeded(seed, 0));
         let steps: Vec<u32> = ordered.cells.windows(2).map(|w| w[0].abs_diff(w[1])).collect();
         assert!(steps.iter().all(|&s| s == 1), "seed {seed}: {:?}", ordered.cells);
     }

@@ -1,12 +1,12 @@
-//! The four steps of training, put together.
+//! Runs the four steps of training.
 
-use super::affinity::Answers;
-use super::calibrate::{calibrate, Evidence, NEIGHBORS};
+use super::affinity::NeighborCounts;
+use super::calibrate::{calibrate, CalibrationData, NEIGHBORS};
 use super::nearest::measure;
-use super::neighbors::{self, Crowd, Graph};
-use super::order::{order, Terrain};
-use super::tree::{grow, Rows};
-use super::{code, Cells, Families};
+use super::neighbors::{self, ClusteredRows};
+use super::order::{order, CellGraph};
+use super::tree::{cluster, Rows};
+use super::{code, Cells, Children};
 use crate::error::RouteError;
 use crate::random::{permutation, seeded};
 use crate::ranges::Ranges;
@@ -16,12 +16,12 @@ use vstream_vector::SplitMix;
 
 /// Purpose of the random numbers of this training.
 const PURPOSE: u64 = 0x6365_6c6c;
-/// One of this many sample rows is held out for calibration …
+/// One of this many sample rows is held out for calibration.
 const HOLD_OUT_ONE_IN: usize = 10;
-/// … but no more than this.
+/// Largest number of rows that are held out.
 const HELD_OUT_MAX: usize = 2000;
 
-/// What the user chose.
+/// The settings of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CellsSettings {
     pub(crate) cells: usize,
@@ -30,11 +30,11 @@ pub(crate) struct CellsSettings {
     pub(crate) seed: u64,
 }
 
-/// A checked sample in both forms.
+/// Checked rows in row form and query form.
 pub(super) struct Sample<'a> {
     pub(super) space: &'a Space,
     pub(super) rows: Vec<f32>,
-    /// Empty if queries have the same form as rows.
+    /// Empty if rows and queries have the same form.
     queries: Vec<f32>,
 }
 
@@ -49,11 +49,11 @@ impl Sample<'_> {
     }
 }
 
-/// Trains cells on a checked sample (`rows × dimension`) and cuts the line for them.
+/// Trains cells on a checked sample (`rows × dimension`) and assigns them to shards.
 ///
 /// Cost: about `rows × dimension × (7 · cells + 1,024) + held out × rows × dimension`
-/// multiplications; some seconds for 20,000 rows of 100 dimensions and 1,024 cells.
-/// Errors: `Invalid` if the sample is too small.
+/// multiplications, some seconds for 20,000 rows of 100 dimensions and 1,024 cells. Errors:
+/// `Invalid` if the sample is too small.
 pub(crate) fn train(
     settings: CellsSettings,
     space: &Space,
@@ -70,17 +70,17 @@ pub(crate) fn train(
         )));
     }
     let mut random = seeded(seed, PURPOSE);
-    let (held_out, kept, _) = divide(space, sample, &mut random);
+    let (held_out, kept, _) = hold_out(space, sample, &mut random);
 
-    let (centroids, cell_of) = grow(kept.rows(), cells, &mut random);
+    let (centroids, cell_of) = cluster(kept.rows(), cells, &mut random);
     let (rows, queries) = (kept.rows(), kept.queries());
-    let crowd = Crowd { rows, queries, centroids: &centroids, cell_of: &cell_of };
-    let seen = neighbors::of_rows(space, &crowd, 0..rows.len() as u32);
+    let clustered = ClusteredRows { rows, queries, centroids: &centroids, cell_of: &cell_of };
+    let lists = neighbors::search_clusters(space, &clustered, 0..rows.len() as u32);
     let loads = loads(&centroids, &cell_of, &kept, &held_out);
-    let graph = Graph::of(&seen, &cell_of, cells);
+    let edges = neighbors::edges(&lists, &cell_of, cells);
     let dimension = space.form_dimension();
-    let terrain = Terrain { centroids: &centroids, dimension, loads: &loads, graph: &graph };
-    let ordered = order(&terrain, shards, &mut random);
+    let graph = CellGraph { centroids: &centroids, dimension, loads: &loads, edges: &edges };
+    let ordered = order(&graph, shards, &mut random);
 
     let mut number = vec![0u32; cells];
     for (new, &old) in ordered.cells.iter().enumerate() {
@@ -88,42 +88,43 @@ pub(crate) fn train(
     }
     let shard_of_row: Vec<u16> =
         cell_of.iter().map(|&cell| ordered.shards[number[cell as usize] as usize]).collect();
-    let answers = Answers::of(&seen, &number, |row| number[cell_of[row as usize] as usize] as u16);
+    let counts =
+        NeighborCounts::new(&lists, &number, |row| number[cell_of[row as usize] as usize] as u16);
     let mut trained = Cells {
-        stems: permuted(&centroids, dimension, &ordered.cells),
+        roots: permuted(&centroids, dimension, &ordered.cells),
         starts: (0..cells).map(|cell| code(cell, cells)).collect(),
-        families: Families::whole(cells),
-        parts: Vec::new(),
+        children: Children::unsplit(cells),
+        subcells: Vec::new(),
         dimension,
         shards,
         weights: permuted(&loads, 1, &ordered.cells),
         affinity: Vec::new(),
-        answers,
+        neighbor_counts: counts,
         temperature: 1.0,
         thresholds: vec![1.0; usize::from(shards)],
     };
-    // No stem has parts yet, so that it does not matter what they hold.
+    // No root cell is split yet, so the number of rows does not matter.
     let even = vec![1.0; cells];
-    trained.affinity = trained.affinity(&trained.spread(&ordered.shards, &even), &even);
+    trained.affinity = trained.affinity(&trained.shard_shares(&ordered.shards, &even), &even);
     let per_row = trained.affinity.chunks_exact(usize::from(shards));
     for (weight, row) in trained.weights.iter_mut().zip(per_row) {
         *weight /= row.iter().map(|&a| f32::from(a)).sum::<f32>();
     }
-    let evidence = Evidence {
+    let data = CalibrationData {
         neighbors: NEIGHBORS,
         held_out: &held_out,
         kept: &kept,
         shard_of_row: &shard_of_row,
         shard_of_cell: &ordered.shards,
     };
-    calibrate(&mut trained, settings.recall_target, &evidence);
+    calibrate(&mut trained, settings.recall_target, &data);
     let ranges = ranges(&trained.starts, &ordered.shards, shards)?;
     Ok((trained, ranges))
 }
 
-/// Divides the sample at random into rows held out for calibration and rows to train on, and says
-/// which rows the latter are.
-pub(super) fn divide<'a>(
+/// Divides the sample at random into held-out rows and kept rows. Also returns the sample's number
+/// of each kept row.
+pub(super) fn hold_out<'a>(
     space: &'a Space,
     sample: &[f32],
     random: &mut SplitMix,
@@ -145,17 +146,17 @@ pub(super) fn divide<'a>(
     (forms(&order[..held_out]), forms(&order[held_out..]), order[held_out..].to_vec())
 }
 
-/// Share of the stream that each cell will get, > 0, summing to 1.
+/// Expected share of the stream in each cell, > 0, summing to 1.
 ///
-/// A row that made a centroid is nearer to it than a fresh one would be, the more so the fewer
-/// rows the cell has, so that small cells look fuller than they will be. A row of a cell of n is
-/// therefore measured against the mean of the other n − 1: its distance grows by (n / (n − 1))².
+/// A row that contributed to a centroid is nearer to it than a new row would be, especially in a
+/// small cell. So small cells look fuller than they will be. A row of a cell of n rows is therefore
+/// measured against the mean of the other n − 1: its distance grows by (n / (n − 1))².
 fn loads(centroids: &[f32], cell_of: &[u32], kept: &Sample, held_out: &Sample) -> Vec<f32> {
     let rows = kept.rows();
     let cells = centroids.len() / rows.dimension;
     let mut sizes = vec![0u32; cells];
     cell_of.iter().for_each(|&cell| sizes[cell as usize] += 1);
-    // Half a row for every cell: an empty one may still be hit.
+    // Adds half a row to every cell, since a query may be near an empty cell too.
     let mut counts = vec![0.5f32; cells];
     let mut distances = Vec::new();
     for (at, &own) in cell_of.iter().enumerate() {
@@ -178,7 +179,7 @@ fn permuted(values: &[f32], width: usize, order: &[u32]) -> Vec<f32> {
     order.iter().flat_map(|&old| &values[old as usize * width..][..width]).copied().collect()
 }
 
-/// The line cut where the shard of the cells changes.
+/// Builds the table of ranges: one range for each run of cells in the same shard.
 ///
 /// * `starts`: first code of each cell.
 pub(crate) fn ranges(

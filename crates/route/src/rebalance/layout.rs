@@ -1,23 +1,23 @@
-//! Where cells are and what they weigh.
+//! The assignment of cells to shards, with the resulting loads.
 
 use crate::cells;
 use crate::partition::{partition_of_shard, shards_of_partition};
 use crate::template::Template;
 
-/// Where the cells are, and what that means.
+/// An assignment of cells to shards, with the load of each shard and partition.
 #[derive(Clone, Debug)]
 pub(super) struct Layout<'a> {
     pub(super) loads: &'a [f64],
     pub(super) shards: u16,
     pub(super) parallelism: u32,
     pub(super) shard_of_cell: Vec<u16>,
-    /// Load of each partition and of each shard.
+    /// Load of each partition.
     pub(super) partitions: Vec<f64>,
     shard_loads: Vec<f64>,
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn of(
+    pub(super) fn of_template(
         template: &Template,
         cells: &cells::Cells,
         loads: &'a [f64],
@@ -25,10 +25,10 @@ impl<'a> Layout<'a> {
     ) -> Layout<'a> {
         let shards = template.shards();
         let shard_of_cell = (0..cells.len()).map(|cell| template.shard_of(cells.code(cell)));
-        Layout::with(loads, shards, parallelism, shard_of_cell.collect())
+        Layout::new(loads, shards, parallelism, shard_of_cell.collect())
     }
 
-    pub(super) fn with(
+    pub(super) fn new(
         loads: &'a [f64],
         shards: u16,
         parallelism: u32,
@@ -47,13 +47,14 @@ impl<'a> Layout<'a> {
         self.partitions.iter().sum::<f64>() / self.partitions.len() as f64
     }
 
-    /// Load of the fullest partition over the mean.
+    /// Load of the fullest partition divided by the mean.
     pub(super) fn ratio(&self) -> f64 {
         self.partitions.iter().copied().fold(0.0, f64::max) / self.mean()
     }
 
-    /// How far the loads are from the mean: the root of the sum of the squares, over the mean. Every
-    /// move from a fuller partition to an emptier one makes it smaller, so plans come to an end.
+    /// Distance of the loads from the mean: the root of the sum of the squared differences, divided
+    /// by the mean. Every move from a fuller partition to an emptier one makes it smaller, so
+    /// planning ends.
     pub(super) fn deviation(&self) -> f64 {
         let mean = self.mean();
         self.partitions.iter().map(|load| (load / mean - 1.0).powi(2)).sum::<f64>().sqrt()
@@ -67,8 +68,8 @@ impl<'a> Layout<'a> {
         shards_of_partition(partition as u32, self.shards, self.parallelism)
     }
 
-    /// Gives a cell to the least loaded shard of a partition.
-    pub(super) fn give(&mut self, cell: usize, partition: usize) {
+    /// Moves a cell to the least loaded shard of a partition.
+    pub(super) fn move_cell(&mut self, cell: usize, partition: usize) {
         let from = self.partition(cell);
         let load = self.loads[cell];
         let least = self
@@ -82,7 +83,7 @@ impl<'a> Layout<'a> {
         self.shard_of_cell[cell] = to as u16;
     }
 
-    /// Share of the load that is in another partition than in `before`.
+    /// Share of the load that changed its partition since `before`.
     pub(super) fn moved_since(&self, before: &Layout) -> f64 {
         let moved = (0..self.loads.len()).filter(|&c| self.partition(c) != before.partition(c));
         moved.map(|cell| self.loads[cell]).sum::<f64>() / self.loads.iter().sum::<f64>()

@@ -1,43 +1,44 @@
-//! Policy `cells`, and what every plan must keep to.
+//! Policy `cells`, and the checks of every plan.
 
 use super::boundary;
 use super::layout::Layout;
-use crate::cells::{self, Goal, Lesson, Live};
+use crate::cells::{self, LiveSample, Retraining, Target};
 use crate::error::RouteError;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
 
-/// A plan must take this off the deviation of the loads, in units of the mean, or it is none.
+/// A plan must reduce the deviation of the loads by at least this much, in units of the mean.
 const GAIN_MIN: f64 = 0.02;
-/// A cell without load weighs this share of the mean cell, so that it stays where it is.
-const IDLE: f64 = 1e-6;
+/// A cell without load counts with this share of the mean cell, so that it does not move.
+const LEAST_LOAD: f64 = 1e-6;
 
-/// How boundaries are chosen.
+/// How a plan chooses what moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Single cells from the fullest partitions to the emptiest.
+    /// Moves single cells from the fullest partitions to the emptiest.
     Cells,
-    /// Right boundaries between neighbouring partitions, as in the VStream paper.
+    /// Shifts right boundaries between neighbouring partitions, as in the VStream paper.
     Boundary,
 }
 
-/// What a plan must keep to.
+/// The limits of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rebalance {
     /// Number of partitions, `1..=shards`.
     pub parallelism: u32,
-    /// How boundaries are chosen.
+    /// How the plan chooses what moves.
     pub policy: Policy,
-    /// Load of the fullest partition over the mean at which something is done, above `target`.
+    /// A plan is made if the fullest partition has more than this many times the mean load; above
+    /// `target`.
     pub trigger: f64,
-    /// Ratio that is good enough, at least 1.
+    /// Planning stops at this many times the mean load, at least 1.
     pub target: f64,
-    /// Share of the whole load that one plan may move, above 0; one cell may always move.
+    /// Share of the whole load that one plan may move, above 0. A single cell may always move.
     pub moved_max: f64,
 }
 
 impl Rebalance {
-    /// Acts above 1.15 times the mean, stops at 1.05, moves at most half of all load at once.
+    /// Plans above 1.15 times the mean load, stops at 1.05 and moves at most half of all load.
     pub fn new(parallelism: u32) -> Rebalance {
         Rebalance {
             parallelism,
@@ -65,39 +66,40 @@ impl Rebalance {
     }
 }
 
-/// What a renewal keeps to, beside the limits of a plan.
+/// The settings of a retraining.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Renewal {
-    /// When and how cells move.
+pub struct RetrainSettings {
+    /// When cells move, and how many.
     pub limits: Rebalance,
     /// Share of the true neighbours that the visited partitions must hold, in `(0, 1]`.
     pub recall_target: f32,
-    /// Seed of all chance.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// A new template and what it is worth.
+/// A new template with the loads before and after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The template, one epoch later.
+    /// The template, with the next epoch.
     pub template: Template,
-    /// Load of the fullest partition over the mean, as it is.
+    /// Load of the fullest partition divided by the mean, before the move.
     pub before: f64,
-    /// The same once the rows have moved.
+    /// The same after the move.
     pub after: f64,
-    /// Share of the whole load that changes partition.
+    /// Share of the whole load that changes its partition.
     pub moved: f64,
 }
 
 impl Template {
-    /// Plans the next template for these loads; `None` if the present one is good enough or no other
-    /// is better by much.
+    /// Plans the next template for these loads. `None` if the present template is balanced well
+    /// enough or no other one is much better.
     ///
-    /// * `loads`: what each of [`Template::cells`] costs, in any unit, finite and not negative.
-    /// * `rows`: rows that each cell holds, likewise: queries expect their answers accordingly.
+    /// * `loads`: load of each of [`Template::cells`], in any unit, finite and not negative.
+    /// * `rows`: rows of each cell, finite and not negative. Queries expect their neighbours in
+    ///   proportion to them.
     ///
-    /// Cost: O(cells · moved cells + cells · shards). Errors: `Invalid` for numbers that cannot be, or
-    /// a template that cannot be changed: it has no cells, or an older version wrote it.
+    /// Cost: O(cells · moved cells + cells · shards). Errors: `Invalid` for wrong numbers, for a
+    /// template without cells, and for a template that version 1 wrote, which cannot change.
     pub fn rebalance(
         &self,
         loads: &[f64],
@@ -105,62 +107,64 @@ impl Template {
         limits: &Rebalance,
     ) -> Result<Option<Plan>, RouteError> {
         let cells = self.cells_to_plan(loads, rows, limits)?;
-        if cells.answers.of_cells.is_empty() {
+        if cells.neighbor_counts.by_cell.is_empty() {
             return Err(RouteError::invalid(
                 "An older version wrote this template: its ranges stay as they are.",
             ));
         }
-        let loads = awake(loads);
-        let before = Layout::of(self, cells, &loads, limits.parallelism);
-        let Some(after) = level(cells, &before, limits) else { return Ok(None) };
-        let recut = cells.recut(&after.shard_of_cell, rows);
-        self.plan(recut, &before, &after).map(Some)
+        let loads = with_least_load(loads);
+        let before = Layout::of_template(self, cells, &loads, limits.parallelism);
+        let Some(after) = better_layout(cells, &before, limits) else { return Ok(None) };
+        let with_shards = cells.with_shards(&after.shard_of_cell, rows);
+        self.plan(with_shards, &before, &after).map(Some)
     }
 
-    /// Plans the next template from what lives now: cells that have grown too large are split, where
-    /// neighbours are is learned anew, and cells move if the load asks for it. Nothing may have to
-    /// move; the plan is the next epoch all the same.
+    /// Plans the next template from the rows that are stored now. The plan splits cells that have
+    /// grown too large, learns where neighbours are now, and moves cells if the loads call for it.
+    /// The plan has a new epoch even if nothing moves.
     ///
-    /// Codes of rows stay what they are. Of a cell that is split its older rows stay together.
+    /// Stored rows keep their codes. The older rows of a split cell stay together.
     ///
-    /// * `live`: an even sample of the rows, two for each cell at least.
-    /// * `loads`, `rows`: as in [`Template::rebalance`], rows as they are counted.
-    /// * `recall_target`: as that of the encoder, in `(0, 1]`.
-    /// * `seed`: of all chance in it.
+    /// * `live`: an even sample of the stored rows, at least two for each cell.
+    /// * `loads`, `rows`: as in [`Template::rebalance`].
+    /// * `settings`: the recall target is that of the encoder, in `(0, 1]`.
     ///
-    /// Cost: O(rows · stems · dimension), held-out rows times rows, and for the rows of split cells
-    /// what training costs: some tenths of a second for 8,000 rows of 100 dimensions and 1,024 cells.
-    /// Errors: `Invalid` for numbers or rows that cannot be, or a template without cells.
-    pub fn renew(
+    /// Cost: O(rows · root cells · dimension), held-out rows times rows, and the cost of training
+    /// for the rows of split cells. For 8,000 rows of 100 dimensions and 1,024 cells that is some
+    /// tenths of a second. Errors: `Invalid` for wrong numbers or rows, and for a template without
+    /// cells.
+    pub fn retrain(
         &self,
-        live: &Live<'_>,
+        live: &LiveSample<'_>,
         loads: &[f64],
         rows: &[f64],
-        renewal: &Renewal,
+        settings: &RetrainSettings,
     ) -> Result<Plan, RouteError> {
         let inner = &*self.inner;
-        let Renewal { limits, recall_target, seed } = *renewal;
+        let RetrainSettings { limits, recall_target, seed } = *settings;
         let cells = self.cells_to_plan(loads, rows, &limits)?;
         if !(recall_target > 0.0 && recall_target <= 1.0) {
             return Err(RouteError::invalid(format!(
                 "The encoder's recall target is {recall_target}: set it above 0 and at most 1."
             )));
         }
-        let mut lesson = Lesson::of(cells, &inner.space, live, seed)?;
+        let mut retraining = Retraining::new(cells, &inner.space, live, seed)?;
         let shard_of = |code| self.shard_of(code);
-        let learned = lesson.learn(cells, shard_of, rows, limits.parallelism);
-        // What a cell had stays with its first part: the rows do, and of the work nothing is known.
-        let starts = learned.cells.starts.iter();
-        let loads: Vec<f64> = starts.map(|start| cells.of_first(*start, loads)).collect();
-        let loads = awake(&loads);
-        let before = Layout::of(self, &learned.cells, &loads, limits.parallelism);
-        let after = level(&learned.cells, &before, &limits).unwrap_or_else(|| before.clone());
-        let goal = Goal { recall_target, parallelism: limits.parallelism };
-        let cut = lesson.cut(&learned, &after.shard_of_cell, goal);
+        let retrained = retraining.run(cells, shard_of, rows, limits.parallelism);
+        // A split cell passes its whole load on to its first subcell: the rows are there, and the
+        // load of the second one is not known yet.
+        let starts = retrained.cells.starts.iter();
+        let loads: Vec<f64> = starts.map(|start| cells.value_at_start(*start, loads)).collect();
+        let loads = with_least_load(&loads);
+        let before = Layout::of_template(self, &retrained.cells, &loads, limits.parallelism);
+        let after =
+            better_layout(&retrained.cells, &before, &limits).unwrap_or_else(|| before.clone());
+        let target = Target { recall_target, parallelism: limits.parallelism };
+        let cut = retraining.calibrate(&retrained, &after.shard_of_cell, target);
         self.plan(cut, &before, &after)
     }
 
-    /// The cells of this template, if it and the numbers allow for a plan.
+    /// The cells of this template, after the limits and the numbers are checked.
     fn cells_to_plan(
         &self,
         loads: &[f64],
@@ -184,7 +188,7 @@ impl Template {
         Ok(cells)
     }
 
-    /// The next epoch, with these cells in this layout.
+    /// Builds the template of the next epoch from these cells and this layout.
     fn plan(
         &self,
         cells: cells::Cells,
@@ -207,15 +211,19 @@ impl Template {
     }
 }
 
-/// Loads without zeros: a cell without load stays where it is.
-fn awake(loads: &[f64]) -> Vec<f64> {
+/// Replaces zero loads by a very small one, so that cells without load do not move.
+fn with_least_load(loads: &[f64]) -> Vec<f64> {
     let total: f64 = loads.iter().sum();
-    let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * IDLE;
+    let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * LEAST_LOAD;
     loads.iter().map(|load| load.max(idle)).collect()
 }
 
-/// A better layout, if the present one is not good enough and another is better by much.
-fn level<'a>(cells: &cells::Cells, before: &Layout<'a>, limits: &Rebalance) -> Option<Layout<'a>> {
+/// Finds a better layout. `None` if the present one is good enough or no other is much better.
+fn better_layout<'a>(
+    cells: &cells::Cells,
+    before: &Layout<'a>,
+    limits: &Rebalance,
+) -> Option<Layout<'a>> {
     if before.ratio() <= limits.trigger {
         return None;
     }
@@ -231,7 +239,7 @@ fn level<'a>(cells: &cells::Cells, before: &Layout<'a>, limits: &Rebalance) -> O
 fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalance) -> Layout<'a> {
     let mean = layout.mean();
     let budget = limits.moved_max * mean * layout.partitions.len() as f64;
-    // The first cell may be larger than the budget: else one hot cell would block every plan.
+    // The first cell may exceed the budget. Otherwise one hot cell would block every plan.
     let mut left = f64::INFINITY;
     let mut moved = vec![false; layout.loads.len()];
     loop {
@@ -253,9 +261,11 @@ fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalan
             if load >= halves {
                 continue;
             }
-            // What is too large for both may still help; then the smallest of them does least harm.
+            // A cell that is too large for both partitions may still help. Of such cells the
+            // smallest one moves.
             let (good, size) = (load <= fits, if load <= fits { load } else { -load });
-            let share = if good { answers_in(cells, cell, layout.shards_of(empty)) } else { 0.0 };
+            let share =
+                if good { neighbor_share(cells, cell, layout.shards_of(empty)) } else { 0.0 };
             let better = best.is_none_or(|(was, near, large, _)| {
                 (good, share, size).partial_cmp(&(was, near, large))
                     == Some(std::cmp::Ordering::Greater)
@@ -267,12 +277,12 @@ fn move_cells<'a>(cells: &cells::Cells, mut layout: Layout<'a>, limits: &Rebalan
         let Some((_, _, _, cell)) = best else { return layout };
         moved[cell] = true;
         left = left.min(budget) - layout.loads[cell];
-        layout.give(cell, empty);
+        layout.move_cell(cell, empty);
     }
 }
 
-/// Share of the answers to a cell's queries in these shards, by the present cut.
-fn answers_in(cells: &cells::Cells, cell: usize, shards: std::ops::Range<usize>) -> f32 {
+/// Share of the neighbours of a cell's queries that these shards hold now.
+fn neighbor_share(cells: &cells::Cells, cell: usize, shards: std::ops::Range<usize>) -> f32 {
     let row = &cells.affinity[cell * usize::from(cells.shards)..][..usize::from(cells.shards)];
     let sum = |row: &[u8]| row.iter().map(|&a| f32::from(a)).sum::<f32>();
     sum(&row[shards]) / sum(row)

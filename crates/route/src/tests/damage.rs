@@ -1,4 +1,4 @@
-//! Serialised templates: what was written comes back, and nothing else is accepted.
+//! Serialised templates: a template is read back as it was written, and damaged bytes are refused.
 
 use super::templates;
 use crate::template::Encoder;
@@ -54,7 +54,7 @@ fn bytes_missing_or_added_at_either_end_are_an_error() {
     }
 }
 
-/// The checksum guards against accidents; this is about a writer that computes it over nonsense.
+/// A checksum protects against accidents. Here the writer computes it over damaged bytes.
 #[test]
 fn a_change_under_a_right_checksum_never_makes_a_template_that_panics() {
     for (name, template) in templates() {
@@ -93,8 +93,8 @@ fn a_newer_version_is_called_by_its_name() {
     assert!(error.message().contains("version 4"), "{error}");
 }
 
-/// Version 1 did not say of what the affinities were made: such a template routes as it did, and
-/// only its ranges cannot change. Version 2 did not say where cells begin.
+/// Version 1 does not store the neighbour counts. Such a template routes as before, but its ranges
+/// cannot change. Version 2 does not store where cells begin.
 #[test]
 fn templates_of_older_versions_are_read() {
     for (name, template) in templates().into_iter().filter(|(name, _)| !name.contains("split")) {
@@ -118,7 +118,7 @@ fn templates_of_older_versions_are_read() {
     }
 }
 
-/// The bytes that an older version wrote of a template without splits.
+/// The bytes that an older version wrote for a template without splits.
 fn of_version(version: u8, template: &Template) -> Vec<u8> {
     let mut old = template.to_bytes();
     if let Encoder::Cells(cells) = &template.inner.encoder {
@@ -126,9 +126,9 @@ fn of_version(version: u8, template: &Template) -> Vec<u8> {
         let header = 32 + 4 + 10 * template.inner.ranges.len();
         let starts = header + 4 + 4 + 4 * cells.len() * dimension;
         old.drain(starts..starts + 4 + 8 * cells.len());
-        let answers = cells.answers.of_cells.iter().map(|answers| 2 + 4 * answers.len());
+        let counts = cells.neighbor_counts.by_cell.iter().map(|counts| 2 + 4 * counts.len());
         if version == 1 {
-            old.truncate(old.len() - 4 - answers.sum::<usize>());
+            old.truncate(old.len() - 4 - counts.sum::<usize>());
             old.extend([0; 4]);
         }
     }
@@ -137,7 +137,7 @@ fn of_version(version: u8, template: &Template) -> Vec<u8> {
     old
 }
 
-/// Counts are believed only as far as there are bytes: no allocation of what is claimed.
+/// The decoder does not allocate memory for more items than the bytes can hold.
 #[test]
 fn a_huge_count_under_a_right_checksum_is_an_error() {
     for (name, template) in templates() {
@@ -146,7 +146,7 @@ fn a_huge_count_under_a_right_checksum_is_an_error() {
             let mut bytes = good.clone();
             bytes[at..at + 4].fill(0xff);
             reseal(&mut bytes);
-            // Any outcome but a panic or a dead process.
+            // Any result is fine, except a panic or the end of the process.
             if let Ok(template) = Template::from_bytes(&bytes) {
                 assert!(template.to_bytes().len() <= bytes.len(), "{name}, byte {at}");
             }

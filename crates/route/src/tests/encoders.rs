@@ -1,4 +1,4 @@
-//! What every template promises, and what each encoder does.
+//! The promises that every template keeps, and the behaviour of each encoder.
 
 use super::{cells, clustered, lsh, settings, templates, METRICS};
 use crate::{partition_of_shard, Curve, EncoderSpec, Template};
@@ -107,14 +107,14 @@ fn every_curve_routes_and_balances() {
                 template.place(1, vector, &mut places).expect("the vector is good");
                 counts[usize::from(places[0].shard)] += 1;
             }
-            // 125 expected; the grid is coarse enough for ties, so leave room.
+            // 125 rows are expected. The grid is coarse and has ties, so the limit is higher.
             assert!(counts.iter().all(|&c| c < 250), "{curve} {metric}: {counts:?}");
         }
     }
 }
 
-/// In the paper's artifact each axis ran from the least to the largest value of the sample, so one
-/// far row squeezed all others into one cell and one partition.
+/// In the paper's artifact each axis ran from the least to the largest value of the sample. One far
+/// row squeezed all others into one cell and one partition.
 #[test]
 fn one_far_row_does_not_rescale_an_axis() {
     let mut sample = clustered(1000, 4, 5, 7);

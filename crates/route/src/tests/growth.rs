@@ -1,8 +1,8 @@
-//! Cells that are split and learned anew while a stream drifts.
+//! Cells that are split and retrained while a stream drifts.
 
 use super::{cells, clustered, settings, templates, METRICS};
 use crate::template::Encoder;
-use crate::{partition_of_shard, Live, Rebalance, Renewal, RouteErrorKind, Template};
+use crate::{partition_of_shard, LiveSample, Rebalance, RetrainSettings, RouteErrorKind, Template};
 use proptest::prelude::*;
 use vstream_vector::{kernels, Metric, SplitMix};
 
@@ -11,7 +11,7 @@ const CELLS: usize = 8;
 const SHARDS: u16 = 32;
 const PARALLELISM: u32 = 4;
 
-/// Rows as a job stores them: each under the code of the template of its time.
+/// Rows as a job stores them: each with the code that the template of its time gave it.
 struct Stored {
     vectors: Vec<f32>,
     codes: Vec<u64>,
@@ -46,16 +46,19 @@ impl Stored {
         largest * f64::from(PARALLELISM) / self.codes.len() as f64
     }
 
-    fn renew(&self, template: &Template, seed: u64) -> Template {
+    fn retrain(&self, template: &Template, seed: u64) -> Template {
         let loads = self.loads(template);
-        let live = Live { vectors: &self.vectors, codes: &self.codes };
-        template.renew(&live, &loads, &loads, &renewal(seed)).expect("good rows").template
+        let live = LiveSample { vectors: &self.vectors, codes: &self.codes };
+        template
+            .retrain(&live, &loads, &loads, &retrain_settings(seed))
+            .expect("good rows")
+            .template
     }
 }
 
-fn renewal(seed: u64) -> Renewal {
+fn retrain_settings(seed: u64) -> RetrainSettings {
     let limits = Rebalance { moved_max: 1.0, ..Rebalance::new(PARALLELISM) };
-    Renewal { limits, recall_target: 0.95, seed }
+    RetrainSettings { limits, recall_target: 0.95, seed }
 }
 
 fn first(metric: Metric, seed: u64) -> (Template, Stored) {
@@ -68,16 +71,16 @@ fn first(metric: Metric, seed: u64) -> (Template, Stored) {
     (template, stored)
 }
 
-/// Rows of one narrow cluster, as a stream brings them that drifts there.
+/// Rows of one narrow cluster, to which the stream drifts.
 fn narrow(rows: usize, at: &[f32], random: &mut SplitMix) -> Vec<f32> {
     (0..rows)
         .flat_map(|_| at.iter().map(|x| x + 0.4 * random.normal()).collect::<Vec<_>>())
         .collect()
 }
 
-fn stems(template: &Template) -> usize {
+fn roots(template: &Template) -> usize {
     match &template.inner.encoder {
-        Encoder::Cells(cells) => cells.stem_count(),
+        Encoder::Cells(cells) => cells.root_count(),
         _ => 0,
     }
 }
@@ -86,22 +89,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_of_every_epoch_stay_in_their_stem_and_are_found_by_themselves(
+    fn rows_of_every_epoch_stay_in_their_root_cell_and_are_found_by_themselves(
         seed in any::<u64>(),
         metric in 0usize..2,
         hot in 0usize..400,
     ) {
         let (mut template, mut stored) = first(METRICS[metric], seed);
         let mut random = SplitMix(seed);
-        let trained = stems(&template);
+        let trained = roots(&template);
         for round in 0..3 {
             let at = stored.vectors[hot * DIMENSION..][..DIMENSION].to_vec();
             stored.push(&template, &narrow(500, &at, &mut random));
             let older = template.clone();
-            template = stored.renew(&older, round);
+            template = stored.retrain(&older, round);
             prop_assert_eq!(template.epoch(), older.epoch() + 1);
             prop_assert!(template.cells() >= older.cells());
-            prop_assert_eq!(stems(&template), trained);
+            prop_assert_eq!(roots(&template), trained);
             let bytes = template.to_bytes();
             prop_assert_eq!(&Template::from_bytes(&bytes).expect("its own bytes"), &template);
             let moves = template.moves_since(&older);
@@ -110,7 +113,7 @@ proptest! {
             for (row, vector) in stored.vectors.chunks_exact(DIMENSION).enumerate() {
                 let code = stored.codes[row];
                 template.place(0, vector, &mut places).expect("a good row");
-                prop_assert_eq!(places[0].code >> step, code >> step, "another stem");
+                prop_assert_eq!(places[0].code >> step, code >> step, "another root cell");
                 prop_assert_eq!(places[0].shard, template.shard_of(places[0].code));
                 let hit = moves.iter().find(|m| m.first <= code && code <= m.last);
                 prop_assert_eq!(
@@ -138,9 +141,9 @@ fn a_drift_into_one_cell_is_spread_and_its_neighbours_are_found() {
             stored.push(&template, &narrow(300, &at, &mut random));
             let loads = stored.loads(&template);
             still = loads.iter().copied().fold(0.0, f64::max) / loads.iter().sum::<f64>();
-            template = stored.renew(&template, round);
+            template = stored.retrain(&template, round);
         }
-        // One stem has most of the rows: as one cell it would overfill any partition.
+        // One root cell has most of the rows. As a single cell it would overfill any partition.
         assert!(template.cells() > CELLS + 3, "{metric}: {} cells", template.cells());
         assert!(still < 0.35, "{metric}: a cell has {still} of all rows");
         assert!(stored.uneven(&template) < 1.35, "{metric}: {}", stored.uneven(&template));
@@ -176,7 +179,7 @@ fn the_same_rows_and_seed_make_the_same_template() {
     let (template, mut stored) = first(Metric::L2, 5);
     let at = stored.vectors[..DIMENSION].to_vec();
     stored.push(&template, &narrow(900, &at, &mut SplitMix(2)));
-    assert_eq!(stored.renew(&template, 4).to_bytes(), stored.renew(&template, 4).to_bytes());
+    assert_eq!(stored.retrain(&template, 4).to_bytes(), stored.retrain(&template, 4).to_bytes());
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn an_interval_is_halved_until_its_load_could_not_be_told_any_more() {
     let at = stored.vectors[..DIMENSION].to_vec();
     for round in 0..14 {
         stored.push(&template, &narrow(200, &at, &mut random));
-        template = stored.renew(&template, round);
+        template = stored.retrain(&template, round);
     }
     let Encoder::Cells(cells) = &template.inner.encoder else { panic!("cells") };
     let codes = 1u64 << 52;
@@ -199,14 +202,16 @@ fn what_cannot_be_learned_from_is_refused_and_changes_nothing() {
     let (template, stored) = first(Metric::Cosine, 2);
     let before = template.to_bytes();
     let loads = stored.loads(&template);
-    let refused = |template: &Template, vectors: &[f32], codes: &[u64], renewal: &Renewal| {
-        let loads = vec![1.0; template.cells()];
-        let live = Live { vectors, codes };
-        let error = template.renew(&live, &loads, &loads, renewal).expect_err("it cannot be");
-        assert_eq!(error.kind(), RouteErrorKind::Invalid, "{error}");
-    };
+    let refused =
+        |template: &Template, vectors: &[f32], codes: &[u64], settings: &RetrainSettings| {
+            let loads = vec![1.0; template.cells()];
+            let live = LiveSample { vectors, codes };
+            let error =
+                template.retrain(&live, &loads, &loads, settings).expect_err("it cannot be");
+            assert_eq!(error.kind(), RouteErrorKind::Invalid, "{error}");
+        };
     let Stored { vectors, codes } = &stored;
-    let good = renewal(1);
+    let good = retrain_settings(1);
     refused(&template, &vectors[1..], codes, &good);
     refused(&template, &[], &[], &good);
     let few = 2 * CELLS - 1;
@@ -220,16 +225,16 @@ fn what_cannot_be_learned_from_is_refused_and_changes_nothing() {
     zero[..DIMENSION].fill(0.0);
     refused(&template, &zero, codes, &good);
     for recall_target in [0.0, -1.0, 1.5, f32::NAN] {
-        refused(&template, vectors, codes, &Renewal { recall_target, ..good });
+        refused(&template, vectors, codes, &RetrainSettings { recall_target, ..good });
     }
-    let nowhere = Renewal { limits: Rebalance::new(0), ..good };
+    let nowhere = RetrainSettings { limits: Rebalance::new(0), ..good };
     refused(&template, vectors, codes, &nowhere);
-    let live = Live { vectors, codes };
-    assert!(template.renew(&live, &loads[1..], &loads, &good).is_err());
+    let live = LiveSample { vectors, codes };
+    assert!(template.retrain(&live, &loads[1..], &loads, &good).is_err());
     assert_eq!(template.to_bytes(), before);
     for (name, other) in templates().iter().filter(|(_, t)| t.cells() == 0) {
         let vectors = vec![0.5; 3 * 100];
-        let live = Live { vectors: &vectors, codes: &[0; 100] };
-        assert!(other.renew(&live, &[], &[], &good).is_err(), "{name}");
+        let live = LiveSample { vectors: &vectors, codes: &[0; 100] };
+        assert!(other.retrain(&live, &[], &[], &good).is_err(), "{name}");
     }
 }

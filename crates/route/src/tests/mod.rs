@@ -1,4 +1,4 @@
-//! Tests of templates of every kind, on small made data.
+//! Tests of templates of every kind, on small generated data.
 
 mod damage;
 mod encoders;
@@ -6,21 +6,21 @@ mod growth;
 mod refusal;
 mod training;
 
-use crate::{Curve, EncoderSpec, Live, Rebalance, Renewal, RouteSettings, Template};
+use crate::{Curve, EncoderSpec, LiveSample, Rebalance, RetrainSettings, RouteSettings, Template};
 use vstream_vector::{Metric, SplitMix};
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Cosine, Metric::InnerProduct];
 
 /// `rows` vectors around `clusters` centres, seeded.
 ///
-/// Centres come from seed 1 whatever the seed is, so that two calls draw from one distribution.
+/// The centres come from seed 1 for every `seed`, so that two calls draw from one distribution.
 fn clustered(rows: usize, dimension: usize, clusters: usize, seed: u64) -> Vec<f32> {
     let mut random = SplitMix(1);
     let centres: Vec<f32> = (0..clusters * dimension).map(|_| random.normal() * 2.0).collect();
     let mut random = SplitMix(seed);
     let mut out = Vec::with_capacity(rows * dimension);
     for _ in 0..rows {
-        // Squared, so that some clusters are much larger than others.
+        // The product makes some clusters much larger than others.
         let pick = random.unit() * random.unit() * clusters as f32;
         let centre = &centres[pick as usize * dimension..][..dimension];
         out.extend(centre.iter().map(|x| x + random.normal()));
@@ -62,7 +62,7 @@ fn templates() -> Vec<(String, Template)> {
     all
 }
 
-/// The template after many rows like the first one.
+/// The template after many rows near the first one.
 fn split(template: &Template, sample: &[f32]) -> Template {
     let mut random = SplitMix(4);
     let mut vectors = sample.to_vec();
@@ -77,9 +77,9 @@ fn split(template: &Template, sample: &[f32]) -> Template {
     });
     let codes: Vec<u64> = codes.collect();
     let loads = vec![1.0; template.cells()];
-    let renewal = Renewal { limits: Rebalance::new(2), recall_target: 0.9, seed: 1 };
-    let live = Live { vectors: &vectors, codes: &codes };
-    let plan = template.renew(&live, &loads, &loads, &renewal).expect("good rows");
+    let settings = RetrainSettings { limits: Rebalance::new(2), recall_target: 0.9, seed: 1 };
+    let live = LiveSample { vectors: &vectors, codes: &codes };
+    let plan = template.retrain(&live, &loads, &loads, &settings).expect("good rows");
     assert!(plan.template.cells() > template.cells(), "nothing was split");
     plan.template
 }

@@ -1,4 +1,4 @@
-//! Bad input is refused by a sentence, before anything changes.
+//! Every call refuses bad input with a sentence and changes nothing.
 
 use super::{cells, clustered, lsh, settings, templates, METRICS};
 use crate::{Curve, EncoderSpec, Placement, RouteErrorKind, RouteSettings, Template};
@@ -96,7 +96,7 @@ fn settings_that_cannot_be_are_refused_with_the_range_that_can() {
         let error = settings.validate().expect_err(word);
         assert!(error.message().contains(word), "{error}");
         assert_eq!(train_error(&settings, &sample), error.message());
-        // The template that needs no training cannot fail; it must not break either.
+        // The template before training accepts any settings and must not panic.
         let unplaced = Template::unplaced(&settings);
         assert!((1..=256).contains(&unplaced.shards()));
     }

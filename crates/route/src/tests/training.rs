@@ -1,4 +1,4 @@
-//! What training is worth, and the samples that have no structure to learn.
+//! The quality of training, and samples without any structure.
 
 use super::{cells, clustered, settings, METRICS};
 use crate::{partition_of_shard, RouteSettings, Template};

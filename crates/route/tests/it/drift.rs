@@ -1,21 +1,22 @@
-//! What drift does to routing, and what learning anew mends, without a job around it. Ignored unless
-//! asked for, because it needs files:
+//! The effect of drift on routing, and of retraining, without a job. Ignored by default, because it
+//! needs files:
 //!
 //! ```text
 //! VSTREAM_ROUTE_DRIFT=drift.fbin VSTREAM_ROUTE_QUERIES=query.fbin \
-//!     cargo test --release -p vstream-route --test it drift -- --ignored --nocapture
+//! cargo test --release -p vstream-route --test it drift -- --ignored --nocapture
 //! ```
 //!
-//! The first file is what `make data/drift` makes: 30,000 rows at random, then cluster by cluster. A
-//! second of the stream is 1,800 inserts and 600 deletes of any rows. Rows move at once; so what is
-//! lost here is lost to knowledge, not to hand-overs.
+//! `make data/drift` makes the first file: 30,000 rows at random, then rows cluster by cluster. A
+//! second of the stream has 1,800 inserts and 600 deletes of random rows. Rows move at once, so
+//! every miss is due to the template and none to a hand-over.
 
 use super::quality::{read_fbin, NEIGHBORS};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vstream_route::{
-    partition_of_shard, EncoderSpec, Live, Rebalance, Renewal, RouteSettings, Template,
+    partition_of_shard, EncoderSpec, LiveSample, Rebalance, RetrainSettings, RouteSettings,
+    Template,
 };
 use vstream_vector::{kernels, Metric, Neighbor, SplitMix, TopK};
 
@@ -27,27 +28,27 @@ const DELETES: usize = 600;
 const QUERIES: usize = 200;
 const SHARDS: u16 = 128;
 const PARALLELISM: u32 = 4;
-/// Live rows that are learned from.
+/// Live rows in the sample of a retraining.
 const LIVE: usize = 8_192;
-/// Seconds between two lessons.
-const LESSON: usize = 4;
+/// Seconds between two retrainings.
+const RETRAIN_SECONDS: usize = 4;
 
-/// What is done about the drift.
+/// How the template follows the drift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Policy {
     Nothing,
     Cells,
-    Renew,
+    Retrain,
 }
 
 /// A second of the stream.
 struct Second {
     deletes: Vec<u32>,
-    /// Rows that are the neighbours of each query at its end.
+    /// The neighbours of each query at the end of the second.
     truth: Vec<u32>,
 }
 
-/// The stream, the same whatever is done about it.
+/// The stream, which is the same for every policy.
 struct Stream {
     dimension: usize,
     values: Vec<f32>,
@@ -95,11 +96,11 @@ impl Stream {
     }
 }
 
-/// What is stored of the stream, and under which codes.
+/// The stored rows of the stream and their codes.
 struct Rows<'a> {
     stream: &'a Stream,
     live: Vec<u32>,
-    /// By row.
+    /// Code of each row.
     codes: Vec<u64>,
 }
 
@@ -121,7 +122,7 @@ impl Rows<'_> {
         partition_of_shard(template.shard_of(self.codes[row as usize]), SHARDS, PARALLELISM)
     }
 
-    /// Largest number of rows in a partition over the mean.
+    /// Largest number of rows in a partition, divided by the mean.
     fn uneven(&self, template: &Template) -> f64 {
         let mut held = [0usize; PARALLELISM as usize];
         self.live.iter().for_each(|&row| held[self.partition(template, row) as usize] += 1);
@@ -129,7 +130,8 @@ impl Rows<'_> {
         largest as f64 * f64::from(PARALLELISM) / self.live.len() as f64
     }
 
-    /// Share of the neighbours of some queries in the visited partitions, and how many these are.
+    /// Share of the neighbours that the visited partitions hold, and the mean number of these
+    /// partitions.
     fn found(&self, template: &Template, second: usize) -> (f64, f64) {
         let (mut found, mut visited, mut out) = (0, 0, Vec::new());
         let truth = self.stream.seconds[second].truth.chunks_exact(NEIGHBORS);
@@ -142,7 +144,7 @@ impl Rows<'_> {
         (found as f64 / (QUERIES * NEIGHBORS) as f64, visited as f64 / QUERIES as f64)
     }
 
-    fn renewed(&self, template: &Template, recall_target: f32) -> Template {
+    fn retrained(&self, template: &Template, recall_target: f32) -> Template {
         let share = LIVE as f64 / self.live.len() as f64;
         let drawn = |row: &&u32| (SplitMix(u64::from(**row)).unit() as f64) < share;
         let drawn: Vec<u32> = self.live.iter().filter(drawn).copied().collect();
@@ -150,9 +152,9 @@ impl Rows<'_> {
             drawn.iter().flat_map(|&row| self.stream.row(row)).copied().collect();
         let codes: Vec<u64> = drawn.iter().map(|&row| self.codes[row as usize]).collect();
         let rows = self.by_cell(template);
-        let renewal = Renewal { limits: limits(), recall_target, seed: 42 };
-        let live = Live { vectors: &vectors, codes: &codes };
-        template.renew(&live, &rows, &rows, &renewal).expect("a good sample").template
+        let settings = RetrainSettings { limits: limits(), recall_target, seed: 42 };
+        let live = LiveSample { vectors: &vectors, codes: &codes };
+        template.retrain(&live, &rows, &rows, &settings).expect("a good sample").template
     }
 }
 
@@ -166,7 +168,7 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
     let mut template = first.clone();
     (0..PRELOAD as u32).for_each(|row| rows.insert(row, &template));
     let (mut worst, mut sum, mut visits, mut even) = (1.0f64, 0.0, 0.0, 1.0f64);
-    let (mut lessons, mut learning) = (0, Duration::ZERO);
+    let (mut retrainings, mut learning) = (0, Duration::ZERO);
     for second in 0..SECONDS {
         stream.inserts(second).for_each(|row| rows.insert(row, &template));
         let deletes: HashSet<u32> = stream.seconds[second].deletes.iter().copied().collect();
@@ -177,10 +179,10 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
             even = even.max(rows.uneven(&template));
         }
         let held = rows.by_cell(&template);
-        if policy == Policy::Renew && second % LESSON == LESSON - 1 {
+        if policy == Policy::Retrain && second % RETRAIN_SECONDS == RETRAIN_SECONDS - 1 {
             let began = Instant::now();
-            template = rows.renewed(&template, recall_target);
-            (lessons, learning) = (lessons + 1, learning + began.elapsed());
+            template = rows.retrained(&template, recall_target);
+            (retrainings, learning) = (retrainings + 1, learning + began.elapsed());
         } else if policy != Policy::Nothing {
             let plan = template.rebalance(&held, &held, &limits()).expect("good loads");
             template = plan.map_or(template, |plan| plan.template);
@@ -188,7 +190,7 @@ fn run(stream: &Stream, first: &Template, policy: Policy, recall_target: f32) {
     }
     println!(
         "{policy:?}, target {recall_target}: found {:.4}, worst second {worst:.4}, fan-out {:.2}, \
-         rows after 30 s at most {even:.2}, {} cells, {lessons} lessons in {learning:.1?}",
+         rows after 30 s at most {even:.2}, {} cells, {retrainings} retrainings in {learning:.1?}",
         sum / SECONDS as f64,
         visits / SECONDS as f64,
         template.cells()
@@ -214,7 +216,7 @@ fn recall_of_fan_out_under_drift() {
         };
         let sample = &stream.values[..SAMPLE * dimension];
         let first = Template::train(&settings, sample, 1).expect("a sample");
-        for policy in [Policy::Nothing, Policy::Cells, Policy::Renew] {
+        for policy in [Policy::Nothing, Policy::Cells, Policy::Retrain] {
             run(&stream, &first, policy, recall_target);
         }
     }

@@ -1,4 +1,4 @@
-//! What routing costs and finds on real vectors. Ignored unless asked for, because it needs a file:
+//! The cost and recall of routing on real vectors. Ignored by default, because it needs a file:
 //!
 //! ```text
 //! VSTREAM_ROUTE_BASE=base.fbin VSTREAM_ROUTE_QUERIES=query.fbin \
@@ -26,7 +26,7 @@ pub(super) struct Data {
     truth: Vec<Vec<u64>>,
 }
 
-/// What was seen at one parallelism.
+/// The measurement at one parallelism.
 pub(super) struct Seen {
     pub(super) found: f64,
     pub(super) fan_out: f64,

@@ -1,7 +1,8 @@
-//! What routing finds on real word vectors, small enough to be kept here.
+//! The recall of routing on real word vectors, a set that is small enough for the repository.
 //!
-//! `fixtures/words100.i8`: 500 queries, then 9,000 rows of GloVe 6B (public domain, PDDL 1.0) with
-//! 100 numbers, each row scaled to 127 at most and rounded. `quality.rs` has the whole data set.
+//! `fixtures/words100.i8` holds 500 queries, then 9,000 rows of GloVe 6B (public domain, PDDL 1.0)
+//! with 100 numbers. Each row is scaled to 127 at most and rounded. `quality.rs` uses the whole
+//! data set.
 
 use vstream_route::{EncoderSpec, RouteSettings, Template};
 use vstream_vector::Metric;

@@ -124,7 +124,8 @@ fn resealed_damage_never_panics() {
                 } else {
                     identity
                 };
-                let place = vstream_store::blocks::Place { file: identity, number, version: 1 };
+                let place =
+                    vstream_store::blocks::BlockAddress { file: identity, number, version: 1 };
                 let checksum = vstream_store::blocks::checksum(place, &changed[payload.clone()]);
                 changed[payload.end..range.end].copy_from_slice(&checksum.to_le_bytes());
                 let _ = use_all(&changed, Codes::Resident);

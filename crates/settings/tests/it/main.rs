@@ -1,4 +1,4 @@
-//! Settings from the outside: what is accepted, what is normalised, and every sentence of refusal.
+//! The public interface of settings: accepted files, their normalised form, and every message.
 
 mod normalised;
 mod refused;
@@ -6,7 +6,7 @@ mod refused;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A job that names files inside `folder`, with the keys that a job needs at least.
+/// A job with only the required keys. Its files are inside `folder`.
 fn smallest_job(folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -176,7 +176,7 @@ fn rows_of_a_topic_may_live_for_a_time() {
     let json: Value = serde_json::from_str(&job.to_json()).expect("JSON");
     assert_eq!(json["vectors"]["time-to-live"], json!(7_200_000));
     assert_eq!(JobSettings::from_json(&job.to_json()).as_ref(), Ok(&job));
-    // So they end in the order in which they came, unless the file says otherwise.
+    // Without the key, rows with a time to live are deleted oldest first.
     assert_eq!(job.collection.engine().deletes, DeleteOrder::OldestFirst);
     let otherwise = text.replace("metric: l2,", "metric: l2, deletes: any,");
     let otherwise = JobSettings::from_yaml(&otherwise).expect("accepted");

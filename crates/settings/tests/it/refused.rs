@@ -1,4 +1,4 @@
-//! Each refusal, word for word: the key, the value, and what to change.
+//! Every message about invalid settings, word for word: the key, the value and the remedy.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use vstream_settings::{CollectionSettings, Document, JobSettings};
 
 use crate::{folder_with_data, smallest_job, write_matrix};
 
-/// The problems of the smallest job after `assignment`, files included, with the folder's path
-/// written as `DIR`.
+/// The problems of the smallest job after the `assignments`, including those of files. The path of
+/// the folder is replaced by `DIR`.
 fn problems_after(assignments: &[&str]) -> Vec<String> {
     let (_keep, folder) = folder_with_data();
     let shown = folder.display().to_string();

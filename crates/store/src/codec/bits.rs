@@ -1,8 +1,8 @@
-//! Numbers of any width from 0 to 32 bits, one after another, lowest bit first.
+//! Streams of numbers of 0 to 32 bits each, lowest bit first.
 
 use super::CodecError;
 
-/// Widest number of a stream.
+/// Largest width of a number.
 pub(super) const WIDTH_MAX: u32 = 32;
 
 /// Appends numbers to a byte vector.
@@ -17,7 +17,7 @@ impl<'a> BitWriter<'a> {
         BitWriter { out, held: 0, bits: 0 }
     }
 
-    /// Appends the low `width` bits of `value`, whose other bits are zero.
+    /// Appends the low `width` bits of `value`. All other bits of `value` must be zero.
     #[inline]
     pub(super) fn put(&mut self, value: u32, width: u32) {
         debug_assert!(width <= WIDTH_MAX && u64::from(value) >> width == 0);
@@ -30,32 +30,33 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Fills the last byte with zeros.
+    /// Pads the last byte with zeros.
     pub(super) fn finish(self) {
         let bytes = self.bits.div_ceil(8) as usize;
         self.out.extend_from_slice(&self.held.to_le_bytes()[..bytes]);
     }
 }
 
-/// Reads numbers at any bit of a byte slice.
+/// Reads numbers from any bit position of a byte slice.
 #[derive(Clone, Copy)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    bit: usize,
 }
 
 impl<'a> BitReader<'a> {
-    /// A reader from bit `at` on.
-    pub(super) fn new(bytes: &'a [u8], at: usize) -> BitReader<'a> {
-        BitReader { bytes, at }
+    /// A reader that starts at bit `bit`.
+    pub(super) fn new(bytes: &'a [u8], bit: usize) -> BitReader<'a> {
+        BitReader { bytes, bit }
     }
 
-    /// The next `width` bits; zeros beyond the end, which callers have ruled out or ask for.
+    /// Reads the next `width` bits. Bits beyond the end are zeros; callers check the length before
+    /// or after.
     #[inline]
     pub(super) fn take(&mut self, width: u32) -> u32 {
         debug_assert!(width <= WIDTH_MAX);
-        let (byte, shift) = (self.at / 8, self.at % 8);
-        self.at += width as usize;
+        let (byte, shift) = (self.bit / 8, self.bit % 8);
+        self.bit += width as usize;
         let word = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
             Some(word) => u64::from_le_bytes(*word),
             None => self.tail(byte),
@@ -71,27 +72,16 @@ impl<'a> BitReader<'a> {
         u64::from_le_bytes(word)
     }
 
-    /// Errors if more was taken than there is.
+    /// Errors: more bits were read than there are.
     pub(super) fn check(&self) -> Result<(), CodecError> {
-        if self.at > self.bytes.len() * 8 {
+        if self.bit > self.bytes.len() * 8 {
             return Err(CodecError("a stream of bits ends too early"));
         }
         Ok(())
     }
 
-    /// Bytes that were begun.
+    /// Number of bytes from which at least one bit was read.
     pub(super) fn bytes_taken(&self) -> usize {
-        self.at.div_ceil(8)
+        self.bit.div_ceil(8)
     }
-}
-
-/// Splits off the first `n` bytes.
-pub(super) fn split(bytes: &[u8], n: usize) -> Result<(&[u8], &[u8]), CodecError> {
-    bytes.split_at_checked(n).ok_or(CodecError("the block is shorter than its counts say"))
-}
-
-/// Splits off the first `N` bytes as an array.
-pub(super) fn chunk<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), CodecError> {
-    let (head, rest) = split(bytes, N)?;
-    Ok((head.try_into().expect("N bytes were split off"), rest))
 }

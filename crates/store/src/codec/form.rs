@@ -1,40 +1,42 @@
-//! What a block's numbers are turned into before they are coded, and back, to the bit.
+//! Forms: exact, reversible conversions of a block's numbers to words that code well.
 
-use super::bits::{chunk, split};
+use vstream_vector::cursor::ByteReader;
+
 use super::{Bits, CodecError, Kind};
 
-/// Bytes of an exception: row, dimension, bits.
+/// Bytes of an exception: row, dimension and bits.
 const EXCEPTION: usize = 1 + 2 + 4;
-/// One number in so many may be an exception.
+/// At most one number in this many may be an exception.
 const EXCEPTIONS_SHARE: usize = 16;
-/// Most decimals that are tried.
+/// Largest number of decimals that the encoder tries.
 const DECIMALS_MAX: u8 = 8;
-/// Numbers that decide how many decimals are tried.
+/// Size of the sample from which the encoder chooses the number of decimals.
 const SAMPLE: usize = 64;
-/// Integers are below this in size, so that a difference of two fits 31 bits.
+/// Integers are smaller than this in magnitude, so that the difference of two fits 31 bits.
 const INTEGER_MAX: f64 = (1u32 << 30) as f64;
 
 /// How a stored number becomes a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its bits.
+    /// The bits of the number.
     Word,
-    /// Of `f32`: a whole number of `10^-decimals`, less the block's smallest.
+    /// For `f32`: the number as a multiple of `10^-decimals`, minus the smallest one of the block.
     Integer,
-    /// Of `f32`: the half-precision number that equals it, sign last.
+    /// For `f32`: the half-precision number of equal value, with the sign as the lowest bit.
     F16,
-    /// Of `f32`: its upper 16 bits, the lower being zero, sign last.
+    /// For `f32` whose lower 16 bits are zero: the upper 16 bits, with the sign as the lowest bit.
     Bf16,
-    /// Its bits, sign last: the exponent is the upper byte of an `f32`.
+    /// The bits with the sign as the lowest bit. The upper byte of an `f32` is then its exponent.
     Rotated,
-    /// Its bits, sign bit flipped: signed bytes in order.
+    /// The bits with the sign bit flipped. Words of signed bytes then have the order of the
+    /// numbers.
     Ordered,
 }
 
 pub(super) const FORMS: [Form; 6] =
     [Form::Word, Form::Integer, Form::F16, Form::Bf16, Form::Rotated, Form::Ordered];
 
-/// A number that its form cannot express.
+/// A number that the form cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exception {
     row: u8,
@@ -42,7 +44,7 @@ struct Exception {
     bits: u32,
 }
 
-/// A block in one form, ready to be coded.
+/// The words of a block in one form.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     pub(super) form: Form,
@@ -50,7 +52,7 @@ pub(super) struct Words {
     base: i32,
     exceptions: Vec<Exception>,
     pub(super) words: Vec<u32>,
-    /// Bits of a word that may be set.
+    /// Largest number of bits that a word uses.
     pub(super) bits: u32,
 }
 
@@ -59,7 +61,7 @@ impl Form {
         FORMS.iter().position(|&form| form == self).expect("a listed form") as u8
     }
 
-    /// Bits of a word.
+    /// Largest number of bits that a word uses.
     pub(super) fn bits(self, kind: Kind) -> u32 {
         match self {
             Form::F16 | Form::Bf16 => 16,
@@ -68,7 +70,7 @@ impl Form {
         }
     }
 
-    /// True if numbers of this kind can be in this form.
+    /// True if numbers of this kind can have this form.
     fn fits(self, kind: Kind) -> bool {
         match self {
             Form::Word => true,
@@ -79,7 +81,8 @@ impl Form {
     }
 }
 
-/// The block in `form`, if every number has it (or nearly, for integers).
+/// Converts a block to `form`. `None` if the form cannot express every number; whole numbers may
+/// have a few exceptions.
 pub(super) fn apply<B: Bits>(
     form: Form,
     kind: Kind,
@@ -110,7 +113,7 @@ fn mask(bits: u32) -> u32 {
     ((1u64 << bits) - 1) as u32
 }
 
-/// What undoes a form: one word at a time, then the exceptions.
+/// Reverses a form: first for each word, then for the exceptions.
 #[derive(Clone, Copy)]
 pub(super) struct Inverse<'a> {
     form: Form,
@@ -121,7 +124,7 @@ pub(super) struct Inverse<'a> {
 }
 
 impl Words {
-    /// Appends what [`Inverse::read`] needs.
+    /// Appends the data that [`Inverse::read`] needs.
     pub(super) fn write_head(&self, out: &mut Vec<u8>) {
         if self.form != Form::Integer {
             return;
@@ -137,15 +140,15 @@ impl Words {
 }
 
 impl<'a> Inverse<'a> {
-    /// Reads what [`Words::write_head`] wrote, and gives back the bytes after it.
+    /// Reads the data that [`Words::write_head`] wrote and advances `input` past it.
     pub(super) fn read(
         form: Form,
         kind: Kind,
         decimals: u8,
         rows: usize,
         dimension: usize,
-        bytes: &'a [u8],
-    ) -> Result<(Inverse<'a>, &'a [u8]), CodecError> {
+        input: &mut ByteReader<'a>,
+    ) -> Result<Inverse<'a>, CodecError> {
         if !form.fits(kind) {
             return Err(CodecError("the form of a block is not one of its element type"));
         }
@@ -153,17 +156,15 @@ impl<'a> Inverse<'a> {
         let mut inverse = Inverse { form, bits, base: 0, power: 1.0, exceptions: &[] };
         if form != Form::Integer {
             return match decimals {
-                0 => Ok((inverse, bytes)),
+                0 => Ok(inverse),
                 _ => Err(CodecError("decimals in a form that has none")),
             };
         }
         if decimals > DECIMALS_MAX {
             return Err(CodecError("more decimals than are ever written"));
         }
-        let (base, rest) = chunk::<4>(bytes)?;
-        let (count, rest) = chunk::<4>(rest)?;
-        let count = u32::from_le_bytes(count) as usize;
-        let (exceptions, rest) = split(rest, count.saturating_mul(EXCEPTION))?;
+        let (base, count) = (input.i32()?, input.u32()? as usize);
+        let exceptions = input.bytes(count.saturating_mul(EXCEPTION))?;
         let mut last = None;
         for exception in exceptions.chunks_exact(EXCEPTION).map(exception) {
             let place = (exception.row, exception.dimension);
@@ -173,18 +174,18 @@ impl<'a> Inverse<'a> {
             }
             last = Some(place);
         }
-        inverse.base = i32::from_le_bytes(base);
+        inverse.base = base;
         inverse.power = 10f64.powi(i32::from(decimals));
         inverse.exceptions = exceptions;
-        Ok((inverse, rest))
+        Ok(inverse)
     }
 
-    /// Bits of a word that may be set.
+    /// Largest number of bits that a word uses.
     pub(super) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Turns the words of a row back; `decoded` is given them in order and keeps the result.
+    /// Converts the words of a row back to numbers in `out`.
     #[inline]
     pub(super) fn row<B: Bits>(&self, row: usize, words: impl Iterator<Item = u32>, out: &mut [B]) {
         let out_words = out.iter_mut().zip(words);
@@ -229,10 +230,10 @@ fn exception(bytes: &[u8]) -> Exception {
     }
 }
 
-/// The whole number of `10^-decimals` that is exactly `bits`, if there is one.
+/// The integer multiple of `10^-decimals` that equals `bits` exactly, if there is one.
 fn whole(bits: u32, power: f64) -> Option<i32> {
     let nearest = (f64::from(f32::from_bits(bits)) * power).round_ties_even();
-    // Over the integer, so that a zero with a sign is not taken for one without.
+    // Goes through the integer, so that negative zero does not pass for zero.
     let whole = nearest as i32;
     let back = (f64::from(whole) / power) as f32;
     (nearest.abs() < INTEGER_MAX && back.to_bits() == bits).then_some(whole)
@@ -243,10 +244,10 @@ fn integers<B: Bits>(rows: &[B], dimension: usize) -> Option<Words> {
     let power = 10f64.powi(i32::from(decimals));
     let mut wholes = Vec::with_capacity(rows.len());
     let mut exceptions = Vec::new();
-    for (at, x) in rows.iter().enumerate() {
+    for (index, x) in rows.iter().enumerate() {
         let whole = whole(x.to_word(), power);
         if whole.is_none() {
-            let (row, dimension) = ((at / dimension) as u8, (at % dimension) as u16);
+            let (row, dimension) = ((index / dimension) as u8, (index % dimension) as u16);
             exceptions.push(Exception { row, dimension, bits: x.to_word() });
             if exceptions.len() > rows.len() / EXCEPTIONS_SHARE {
                 return None;
@@ -255,7 +256,7 @@ fn integers<B: Bits>(rows: &[B], dimension: usize) -> Option<Words> {
         wholes.push(whole);
     }
     let base = wholes.iter().flatten().copied().min()?;
-    // An exception's word is never looked at: the smallest costs the least.
+    // The word of an exception is never used, and the smallest word costs the least.
     let words: Vec<u32> = wholes
         .iter()
         .map(|whole| whole.map_or(0, |whole| whole.wrapping_sub(base) as u32))
@@ -263,10 +264,10 @@ fn integers<B: Bits>(rows: &[B], dimension: usize) -> Option<Words> {
     Some(Words { form: Form::Integer, decimals, base, exceptions, words, bits: 31 })
 }
 
-/// The number of decimals with which a sample of the numbers seems to take the fewest bits.
+/// Estimates from a sample which number of decimals needs the fewest bits.
 fn likely_decimals<B: Bits>(rows: &[B]) -> Option<u8> {
     let step = (rows.len() / SAMPLE).max(1);
-    // An odd step visits every dimension.
+    // An odd step reaches every dimension.
     let sample: Vec<u32> = rows.iter().step_by(step | 1).map(|x| x.to_word()).collect();
     let cost = |decimals: u8| {
         let power = 10f64.powi(i32::from(decimals));
@@ -282,7 +283,7 @@ fn likely_decimals<B: Bits>(rows: &[B]) -> Option<u8> {
         .map(|(_, decimals)| decimals)
 }
 
-/// The half-precision number that equals `bits`, if there is one; payloads of NaN are kept.
+/// The half-precision number that equals `bits`, if there is one. The payload of a NaN is kept.
 pub(super) fn narrow_f16(bits: u32) -> Option<u16> {
     let sign = (bits >> 16 & 0x8000) as u16;
     let (exponent, fraction) = ((bits >> 23 & 0xff) as i32, bits & 0x7f_ffff);
@@ -292,7 +293,7 @@ pub(super) fn narrow_f16(bits: u32) -> Option<u16> {
         0xff => whole(13, fraction).map(|half| half | 0x7c00),
         0 => (fraction == 0).then_some(sign),
         113..=142 => whole(13, ((exponent - 112) as u32) << 23 | fraction),
-        // Below 2^-14 halves are denormal: the leading one becomes a bit of the fraction.
+        // Below 2^-14 halves are subnormal: the leading one becomes a bit of the fraction.
         103..=112 => whole((126 - exponent) as u32, fraction | 0x80_0000),
         _ => None,
     }

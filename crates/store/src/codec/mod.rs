@@ -1,25 +1,26 @@
-//! Lossless codecs for blocks of up to 32 vectors: every bit comes back, whatever the numbers are.
+//! Lossless codecs for blocks of up to 32 vectors. Decoding returns every number with exactly its
+//! original bits.
 //!
 //! 1. A *form* turns the numbers of a block into words that are easier to code (`form.rs`): whole
-//!    numbers or decimals, an exact half-precision number, a float with its sign last.
-//! 2. A *coder* writes the words: fields of a fixed width (`packed.rs`), short codes for exponents
-//!    (`split.rs`), entropy-coded byte planes (`planes.rs`), the paper's xor (`xor.rs`), or as they
-//!    are.
-//! 3. The encoder tries what its [`Policy`] allows and keeps the shortest; a block is never longer
-//!    than its numbers and [`HEAD`] bytes.
+//!    numbers or decimals, exact half-precision numbers, or floats with the sign as the lowest bit.
+//! 2. A *coder* writes the words: as fields of a fixed width (`packed.rs`), with short codes for
+//!    exponents (`split.rs`), as entropy-coded byte planes (`planes.rs`), with the paper's xor
+//!    (`xor.rs`), or unchanged.
+//! 3. The encoder tries every combination that its [`Policy`] allows and keeps the shortest. A
+//!    block is never longer than its numbers and [`HEAD`] bytes.
 //!
-//! A block stands alone: a row is read without any byte outside its block. With the coders of
-//! [`Tier::Hot`] it is read without its neighbours, too.
+//! A block is self-contained: no row needs a byte outside its block. With the coders of
+//! [`Tier::Hot`] a row is decoded without the other rows.
 //!
 //! ```text
-//! u8 form | u8 coder | u8 rows, 1..=32 | u8 decimals | of the form integer: i32 least, u32
+//! u8 form | u8 coder | u8 rows, 1..=32 | u8 decimals | form integer only: i32 least, u32
 //! exceptions, each u8 row, u16 dimension, u32 bits | the coder's part
 //! ```
 //!
-//! Bytes are not trusted: any of them may be anything, and the answer is an error or some numbers,
-//! never a panic, nor memory beyond the rows asked for. That they are the right ones is for a
-//! checksum to say. Sources: frame of reference and decimals as in ALP (Afroozeh and others,
-//! SIGMOD 2024), xor as in Gorilla; measured in docs/benchmarks.md.
+//! The decoder does not trust its input. Any bytes give an error or some numbers. They never cause
+//! a panic or take memory beyond the requested rows. A checksum has to show that the numbers are
+//! the right ones. Sources: frame of reference and decimals as in ALP (Afroozeh and others, SIGMOD
+//! 2024), xor as in Gorilla. docs/benchmarks.md has measurements.
 
 mod bits;
 mod form;
@@ -33,6 +34,7 @@ mod xor;
 use std::fmt;
 use std::ops::Range;
 
+use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Bf16, Element, F16};
 
 use self::form::{Form, Inverse, Words, FORMS};
@@ -40,14 +42,14 @@ use self::packed::Packed;
 use self::planes::{PlaneReader, Planes};
 use self::split::Split;
 
-/// Rows of a block at most.
+/// Largest number of rows in a block.
 pub const BLOCK_ROWS: usize = 32;
-/// Bytes of a block beside its coded rows: what a block may be longer than its numbers.
+/// Bytes of a block's head. A block is at most this much longer than its numbers.
 pub const HEAD: usize = 4;
-/// Dimensions of a row at most.
+/// Largest number of dimensions of a row.
 pub const DIMENSION_MAX: usize = 4096;
 
-/// Bytes that are no block of the shape they are said to have.
+/// The bytes are no block of the given shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodecError(&'static str);
 
@@ -59,7 +61,13 @@ impl fmt::Display for CodecError {
 
 impl std::error::Error for CodecError {}
 
-/// What the bits of a number mean.
+impl From<Truncated> for CodecError {
+    fn from(_: Truncated) -> CodecError {
+        CodecError("the block is shorter than its counts say")
+    }
+}
+
+/// The number format of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Single precision, as `u32`.
@@ -94,14 +102,14 @@ impl Kind {
     }
 }
 
-/// A number of an element type, or its bits as `u32` for [`Kind::F32`], `u16` for [`Kind::Half`],
+/// A number of an element type, or its bits: `u32` for [`Kind::F32`], `u16` for [`Kind::Half`],
 /// `u8` for the others.
 pub trait Bits: Copy + Default + private::Sealed {
     /// Bytes of a number.
     const BYTES: usize;
-    /// As the low bits of a word.
+    /// The bits of the number, as the low bits of a word.
     fn to_word(self) -> u32;
-    /// The low bits of a word.
+    /// The number whose bits are the low bits of `word`.
     fn from_word(word: u32) -> Self;
 }
 
@@ -127,7 +135,7 @@ macro_rules! bits {
 }
 bits!(u8, u16, u32);
 
-/// As `bits`, for numbers that are not their own bits.
+/// Implements `Bits` for number types that are not integers of bits themselves.
 macro_rules! number_bits {
     ($($number:ty: $to_word:expr, $from_word:expr;)*) => {$(
         impl private::Sealed for $number {}
@@ -151,7 +159,7 @@ number_bits! {
     i8: |x: i8| u32::from(x as u8), |word| word as u8 as i8;
 }
 
-/// What the rows of a block are.
+/// The number format and the dimension of a block's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Element type.
@@ -160,23 +168,23 @@ pub struct Shape {
     pub dimension: usize,
 }
 
-/// How often a block is read.
+/// How often blocks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// Often: fixed widths, so that a row is decoded alone.
+    /// Often. Only coders with fixed widths, so that each row is decoded alone.
     Hot,
-    /// Seldom: also entropy coding; a row costs the decoding of its block.
+    /// Rarely. Entropy coding too, so that reading a row decodes its whole block.
     Cold,
 }
 
-/// What an encoder may choose from.
+/// The codecs that an encoder may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The shortest of a tier.
+    /// The shortest codec of a tier.
     Best(Tier),
-    /// Nothing: numbers as they are.
+    /// No coding.
     Raw,
-    /// The paper's xor, or raw where that is shorter.
+    /// The paper's xor, or no coding where that is shorter.
     Xor,
 }
 
@@ -192,7 +200,7 @@ enum Coder {
 
 const CODERS: [Coder; 5] = [Coder::Raw, Coder::Packed, Coder::Split, Coder::Planes, Coder::Xor];
 
-/// How a block is coded.
+/// The form and the coder of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codec {
     form: Form,
@@ -201,7 +209,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// True if a row is decoded without its neighbours.
+    /// True if each row is decoded without the others.
     pub fn is_random_access(self) -> bool {
         matches!(self.coder, Coder::Raw | Coder::Packed | Coder::Split)
     }
@@ -228,7 +236,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Encodes blocks; holds buffers.
+/// Encodes blocks. It keeps buffers between calls.
 pub struct Encoder {
     planes: Planes,
     best: Vec<u8>,
@@ -247,12 +255,12 @@ impl Encoder {
         Encoder { planes: Planes::new(), best: Vec::new(), trial: Vec::new() }
     }
 
-    /// Appends a block to `out`: at most [`HEAD`] bytes and the numbers' own.
+    /// Appends a block to `out`: at most [`HEAD`] bytes more than the numbers have.
     ///
     /// * `rows`: 1 to [`BLOCK_ROWS`] whole rows.
     ///
-    /// Cost: a few passes per candidate, see docs/benchmarks.md. Panics if `rows` is not of the
-    /// shape.
+    /// Cost: a few passes for each candidate, see docs/benchmarks.md. Panics if `rows` does not
+    /// have this shape.
     pub fn encode<B: Bits>(
         &mut self,
         shape: Shape,
@@ -292,7 +300,7 @@ impl Encoder {
         codec
     }
 
-    /// Writes a block to `trial`; false if the coder cannot take the words, or knows before that
+    /// Writes a block to `trial`. False if the coder cannot write these words, or finds early that
     /// it needs more than `longest` bytes.
     fn write(
         &mut self,
@@ -344,7 +352,7 @@ impl Coder {
     }
 }
 
-/// The first bytes of a block.
+/// The head of a block.
 struct Head {
     form: Form,
     coder: Coder,
@@ -352,24 +360,24 @@ struct Head {
     decimals: u8,
 }
 
-fn head(bytes: &[u8]) -> Result<(Head, &[u8]), CodecError> {
-    let ([form, coder, rows, decimals], rest) = bits::chunk::<HEAD>(bytes)?;
+fn head(input: &mut ByteReader) -> Result<Head, CodecError> {
+    let [form, coder, rows, decimals] = input.array::<HEAD>()?;
     let form = FORMS.get(usize::from(form)).copied().ok_or(CodecError("an unknown form"))?;
     let coder = CODERS.get(usize::from(coder)).copied().ok_or(CodecError("an unknown coder"))?;
     let rows = usize::from(rows);
     if !(1..=BLOCK_ROWS).contains(&rows) {
         return Err(CodecError("a block of no or too many rows"));
     }
-    Ok((Head { form, coder, rows, decimals }, rest))
+    Ok(Head { form, coder, rows, decimals })
 }
 
-/// How a block is coded, and its rows. Errors: the head of the block is damaged.
+/// Reads the codec and the number of rows from the head of a block. Errors: the head is damaged.
 pub fn describe(bytes: &[u8]) -> Result<(Codec, usize), CodecError> {
-    let (Head { form, coder, rows, decimals }, _) = head(bytes)?;
+    let Head { form, coder, rows, decimals } = head(&mut ByteReader::new(bytes))?;
     Ok((Codec { form, coder, decimals }, rows))
 }
 
-/// Decodes blocks; holds buffers.
+/// Decodes blocks. It keeps buffers between calls.
 pub struct Decoder {
     planes: PlaneReader,
     words: Vec<u32>,
@@ -387,14 +395,14 @@ impl Decoder {
         Decoder { planes: PlaneReader::new(), words: Vec::new() }
     }
 
-    /// Writes rows of a block to `out`.
+    /// Decodes rows of a block into `out`.
     ///
-    /// * `bytes`: one whole block, trusted in nothing.
-    /// * `range`: rows of the block; `out` has room for exactly these.
+    /// * `bytes`: one whole block. It may be damaged.
+    /// * `range`: the rows to decode. `out` has exactly their length.
     ///
-    /// Cost: the rows asked for with a coder of random access, the block otherwise. Errors: the
-    /// bytes are no block of this shape or have fewer rows; `out` is undefined then. Panics if
-    /// `out` is of another length or element type.
+    /// Cost: the requested rows with a coder of random access, otherwise the whole block. Errors:
+    /// the bytes are no block of this shape, or the block has fewer rows; `out` then has undefined
+    /// content. Panics if `out` has another length or element type.
     pub fn decode<B: Bits>(
         &mut self,
         shape: Shape,
@@ -406,23 +414,24 @@ impl Decoder {
         assert_eq!(kind.bytes(), B::BYTES, "numbers of another element type");
         assert!((1..=DIMENSION_MAX).contains(&dimension), "dimension out of range");
         assert_eq!(out.len(), range.len() * dimension, "room for another number of rows");
-        let (head, rest) = head(bytes)?;
+        let mut input = ByteReader::new(bytes);
+        let head = head(&mut input)?;
         if range.end > head.rows {
             return Err(CodecError("a block has fewer rows than were asked for"));
         }
         let Head { form, coder, rows, decimals } = head;
-        let (inverse, body) = Inverse::read(form, kind, decimals, rows, dimension, rest)?;
+        let inverse = Inverse::read(form, kind, decimals, rows, dimension, &mut input)?;
         let bits = inverse.bits();
         let targets = range.clone().zip(out.chunks_exact_mut(dimension));
         match coder {
-            Coder::Raw => return raw(body, rows * dimension, range.start * dimension, out),
+            Coder::Raw => return raw(input.rest(), rows * dimension, range.start * dimension, out),
             Coder::Packed => {
-                let packed = Packed::read(body, rows, dimension, bits)?;
+                let packed = Packed::read(input, rows, dimension, bits)?;
                 targets.for_each(|(row, out)| inverse.row(row, packed.row(row), out));
                 return Ok(());
             }
             Coder::Split => {
-                let split = Split::read(body, rows, dimension, bits)?;
+                let split = Split::read(input, rows, dimension, bits)?;
                 targets.for_each(|(row, out)| inverse.row(row, split.row(row), out));
                 return Ok(());
             }
@@ -430,9 +439,9 @@ impl Decoder {
         }
         self.words.resize(rows * dimension, 0);
         if coder == Coder::Planes {
-            self.planes.decode(body, bits, &mut self.words)?;
+            self.planes.decode(input, bits, &mut self.words)?;
         } else {
-            xor::decode(body, dimension, bits, &mut self.words)?;
+            xor::decode(input.rest(), dimension, bits, &mut self.words)?;
         }
         for (row, out) in targets {
             let words = &self.words[row * dimension..][..dimension];
@@ -442,7 +451,7 @@ impl Decoder {
     }
 }
 
-/// Numbers as they are.
+/// Decodes numbers that were not coded.
 fn raw<B: Bits>(body: &[u8], n: usize, from: usize, out: &mut [B]) -> Result<(), CodecError> {
     if body.len() != n * B::BYTES {
         return Err(CodecError("a raw block of another length"));

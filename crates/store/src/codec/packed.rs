@@ -1,4 +1,5 @@
-//! Words as bit fields of a fixed width, less the smallest: of the block, or of each dimension.
+//! Packs words as bit fields of a fixed width after subtracting the smallest word, either of the
+//! block or of each dimension.
 //!
 //! ```text
 //! u8 0 | u32 least | u8 width                                  every word: width bits
@@ -7,14 +8,16 @@
 //! then the rows' fields one after another; each of the two streams fills its last byte with zeros
 //! ```
 
-use super::bits::{chunk, split, BitReader, BitWriter, WIDTH_MAX};
+use vstream_vector::cursor::ByteReader;
+
+use super::bits::{BitReader, BitWriter, WIDTH_MAX};
 use super::CodecError;
 
 const UNIFORM: u8 = 0;
 const PER_DIMENSION: u8 = 1;
-/// Bits that hold a width from 0 to 32.
+/// Bits of a field that holds a width from 0 to 32.
 const WIDTH_BITS: u32 = 6;
-/// Layout, least word and a width.
+/// Bytes of layout, least word and width.
 const BODY_HEAD: usize = 1 + 4 + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +42,8 @@ fn fields(words: &[u32], dimension: usize) -> Vec<Field> {
     extremes.into_iter().map(field).collect()
 }
 
-/// Appends the words of whole rows, in the shorter of the two layouts; false, and nothing appended,
-/// if they take `limit` bytes or more.
+/// Appends the words of whole rows in the shorter of the two layouts. If they would take `limit`
+/// bytes or more, it returns false and appends nothing.
 pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Vec<u8>) -> bool {
     let rows = words.len() / dimension;
     let (least, most) =
@@ -82,10 +85,10 @@ pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Ve
     true
 }
 
-/// A packed body, checked.
+/// A packed body whose lengths are checked.
 pub(super) struct Packed<'a> {
     least: u32,
-    /// Fields of a row, if they differ.
+    /// The field of each dimension, if they differ.
     fields: Vec<Field>,
     width: u32,
     row_bits: usize,
@@ -93,27 +96,23 @@ pub(super) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// * `bits`: no word is wider.
+    /// * `bits`: largest number of bits that a word may use.
     pub(super) fn read(
-        bytes: &'a [u8],
+        mut input: ByteReader<'a>,
         rows: usize,
         dimension: usize,
         bits: u32,
     ) -> Result<Packed<'a>, CodecError> {
-        let ([tag], rest) = chunk::<1>(bytes)?;
-        let (least, rest) = chunk::<4>(rest)?;
-        let ([width], rest) = chunk::<1>(rest)?;
-        let (least, width) = (u32::from_le_bytes(least), u32::from(width));
+        let (tag, least, width) = (input.u8()?, input.u32()?, u32::from(input.u8()?));
         if width > WIDTH_MAX.min(bits) {
             return Err(CodecError("a field is wider than its element"));
         }
-        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: rest };
+        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: &[] };
         match tag {
             UNIFORM => packed.row_bits = dimension * width as usize,
             PER_DIMENSION => {
                 let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
-                let (head, rest) = split(rest, head)?;
-                let mut reader = BitReader::new(head, 0);
+                let mut reader = BitReader::new(input.bytes(head)?, 0);
                 for _ in 0..dimension {
                     let least = least.wrapping_add(reader.take(width));
                     let width = reader.take(WIDTH_BITS);
@@ -123,28 +122,28 @@ impl<'a> Packed<'a> {
                     packed.fields.push(Field { least, width });
                     packed.row_bits += width as usize;
                 }
-                packed.stream = rest;
             }
             _ => return Err(CodecError("an unknown layout of packed fields")),
         }
+        packed.stream = input.rest();
         if packed.stream.len() != (rows * packed.row_bits).div_ceil(8) {
             return Err(CodecError("the fields of a block do not fill it"));
         }
         Ok(packed)
     }
 
-    /// The words of a row, to be taken one after another.
+    /// An iterator over the words of a row.
     pub(super) fn row<'b>(&'b self, row: usize) -> PackedRow<'b> {
         let reader = BitReader::new(self.stream, row * self.row_bits);
-        PackedRow { packed: self, reader, at: 0 }
+        PackedRow { packed: self, reader, dimension: 0 }
     }
 }
 
-/// The words of one row; endless, for a zip with what they become.
+/// The words of one row. The iterator never ends; its user stops after one row.
 pub(super) struct PackedRow<'a> {
     packed: &'a Packed<'a>,
     reader: BitReader<'a>,
-    at: usize,
+    dimension: usize,
 }
 
 impl Iterator for PackedRow<'_> {
@@ -155,10 +154,10 @@ impl Iterator for PackedRow<'_> {
         let packed = self.packed;
         let field = packed
             .fields
-            .get(self.at)
+            .get(self.dimension)
             .copied()
             .unwrap_or(Field { least: packed.least, width: packed.width });
-        self.at += 1;
+        self.dimension += 1;
         Some(field.least.wrapping_add(self.reader.take(field.width)))
     }
 }

@@ -1,30 +1,33 @@
-//! Byte planes: all lowest bytes of the words, then all second bytes, ...; each plane entropy-coded
-//! by zstd where that is shorter, as it is otherwise.
+//! Byte planes: the lowest bytes of all words, then the second bytes, and so on. zstd compresses
+//! each plane unless that makes it longer.
 //!
 //! ```text
 //! per plane, lowest byte first: u32 length of its bytes; the plane is as it is if that is the number of words
 //! then the planes' bytes one after another
 //! ```
 //!
-//! A plane ends with the highest byte that is not zero everywhere; the number of planes is the first byte.
+//! The highest plane is the last one with a byte that is not zero. The first byte of the body is
+//! the number of planes.
 
-use super::bits::{chunk, split};
+use vstream_vector::cursor::ByteReader;
+
 use super::CodecError;
 
-/// Between speed and size: on planes of a few thousand bytes higher levels gain nothing measurable.
+/// A compromise of speed and size: on planes of a few thousand bytes higher levels gain nothing
+/// measurable.
 const LEVEL: i32 = 1;
-/// Exponents repeat by chance, and coding a short chance match costs more than coding its bytes:
-/// only long ones are looked for.
+/// Shortest match that zstd looks for. Exponents repeat by chance, and coding a short chance match
+/// costs more than coding its bytes.
 const MATCH_MIN: u32 = 7;
 
-/// Compression state that is reused from block to block.
+/// Compression state that all blocks share.
 pub(super) struct Planes {
     compressor: zstd::bulk::Compressor<'static>,
     plane: Vec<u8>,
     coded: Vec<u8>,
 }
 
-/// Decompression state that is reused from block to block.
+/// Decompression state that all blocks share.
 pub(super) struct PlaneReader {
     decompressor: zstd::bulk::Decompressor<'static>,
     plane: Vec<u8>,
@@ -55,8 +58,8 @@ impl Planes {
                 Ok(n) if n < words.len() => &self.coded[..n],
                 _ => &self.plane[..],
             };
-            let at = head + 4 * plane as usize;
-            out[at..at + 4].copy_from_slice(&(coded.len() as u32).to_le_bytes());
+            let offset = head + 4 * plane as usize;
+            out[offset..offset + 4].copy_from_slice(&(coded.len() as u32).to_le_bytes());
             out.extend_from_slice(coded);
         }
     }
@@ -68,25 +71,23 @@ impl PlaneReader {
         PlaneReader { decompressor, plane: Vec::new() }
     }
 
-    /// Fills `words` with what [`Planes::encode`] was given.
+    /// Decodes what [`Planes::encode`] appended into `words`.
     ///
-    /// * `bits`: no word is wider.
+    /// * `bits`: largest number of bits that a word may use.
     pub(super) fn decode(
         &mut self,
-        bytes: &[u8],
+        mut input: ByteReader<'_>,
         bits: u32,
         words: &mut [u32],
     ) -> Result<(), CodecError> {
-        let ([planes], rest) = chunk::<1>(bytes)?;
-        if u32::from(planes) > bits.div_ceil(8) {
+        let planes = u32::from(input.u8()?);
+        if planes > bits.div_ceil(8) {
             return Err(CodecError("more byte planes than an element has bytes"));
         }
-        let (mut lengths, mut rest) = split(rest, 4 * usize::from(planes))?;
+        let mut lengths = input.split(4 * planes as usize)?;
         words.fill(0);
-        for plane in 0..u32::from(planes) {
-            let (length, more) = chunk::<4>(lengths)?;
-            let (coded, after) = split(rest, u32::from_le_bytes(length) as usize)?;
-            (lengths, rest) = (more, after);
+        for plane in 0..planes {
+            let coded = input.bytes(lengths.u32()? as usize)?;
             let plane_bytes = if coded.len() == words.len() {
                 coded
             } else {
@@ -100,7 +101,7 @@ impl PlaneReader {
             let shift = 8 * plane;
             words.iter_mut().zip(plane_bytes).for_each(|(w, &byte)| *w |= u32::from(byte) << shift);
         }
-        if !rest.is_empty() {
+        if !input.is_empty() {
             return Err(CodecError("bytes are left over after the byte planes"));
         }
         Ok(())

@@ -1,20 +1,24 @@
-//! Floats as a fixed-width code for the exponent and the other bits as they are.
+//! Splits floats into exponents, which get codes of a fixed width, and the other bits, which stay
+//! unchanged.
 //!
-//! The upper byte of a word (the exponent, in the rotated form) takes few values. The commonest
-//! have a code; the others are *rare*: all ones as the code, and the byte itself further down.
+//! The upper byte of a word (the exponent, in the rotated form) takes few values. The most common
+//! values have a code. The other ones are *rare*: their code is all ones, and the byte itself
+//! follows at the end.
 //!
 //! ```text
 //! u8 code bits c, 1..=4 | 2^c - 1 bytes: the common upper bytes | rows x u8: rare words of each row
 //! | rows x dimension x (c + lower bits): code above, lower bits below | rare upper bytes, in order
 //! ```
 
-use super::bits::{chunk, split, BitReader, BitWriter};
+use vstream_vector::cursor::ByteReader;
+
+use super::bits::{BitReader, BitWriter};
 use super::CodecError;
 
 const CODE_BITS_MAX: u32 = 4;
 
-/// Appends the words of whole rows, `bits` wide; false, and nothing useful appended, if they take
-/// `limit` bytes or more or a row has more than 255 rare words.
+/// Appends the words of whole rows, `bits` wide. False if they take `limit` bytes or more, or if a
+/// row has more than 255 rare words; the content of `out` is then useless.
 pub(super) fn encode(
     words: &[u32],
     dimension: usize,
@@ -61,7 +65,7 @@ pub(super) fn encode(
     true
 }
 
-/// A split body, checked.
+/// A split body whose lengths are checked.
 pub(super) struct Split<'a> {
     code_bits: u32,
     lower: u32,
@@ -74,28 +78,29 @@ pub(super) struct Split<'a> {
 
 impl<'a> Split<'a> {
     pub(super) fn read(
-        bytes: &'a [u8],
+        mut input: ByteReader<'a>,
         rows: usize,
         dimension: usize,
         bits: u32,
     ) -> Result<Split<'a>, CodecError> {
-        let ([code_bits], rest) = chunk::<1>(bytes)?;
-        let code_bits = u32::from(code_bits);
+        let code_bits = u32::from(input.u8()?);
         if !(1..=CODE_BITS_MAX).contains(&code_bits) || !matches!(bits, 16 | 32) {
             return Err(CodecError("the width of exponent codes is out of range"));
         }
         let lower = bits - 8;
-        let (common, rest) = split(rest, (1 << code_bits) - 1)?;
-        let (rare_counts, rest) = split(rest, rows)?;
+        let common = input.bytes((1 << code_bits) - 1)?;
+        let rare_counts = input.bytes(rows)?;
         let stream_bytes = (rows * dimension * (code_bits + lower) as usize).div_ceil(8);
-        let (stream, rare) = split(rest, stream_bytes)?;
+        let stream = input.bytes(stream_bytes)?;
+        let rare = input.rest();
         if rare.len() != rare_counts.iter().map(|&n| usize::from(n)).sum::<usize>() {
             return Err(CodecError("the rare exponents of a block do not add up"));
         }
         Ok(Split { code_bits, lower, dimension, common, rare_counts, stream, rare })
     }
 
-    /// The words of a row. More rare ones than its count says read as zero: only damage does that.
+    /// An iterator over the words of a row. Only damaged bytes contain more rare words than the
+    /// row's count; these decode to zero.
     pub(super) fn row(&self, row: usize) -> SplitRow<'_> {
         let width = self.code_bits + self.lower;
         let before = |n: usize| self.rare_counts[..n].iter().map(|&n| usize::from(n)).sum();
@@ -105,7 +110,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// The words of one row; endless, for a zip with what they become.
+/// The words of one row. The iterator never ends; its user stops after one row.
 pub(super) struct SplitRow<'a> {
     split: &'a Split<'a>,
     reader: BitReader<'a>,

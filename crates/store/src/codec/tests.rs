@@ -1,4 +1,4 @@
-//! Round trips to the bit, damage, and how long blocks are.
+//! Exact round trips, damaged blocks, and the lengths of blocks.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 const POLICIES: [Policy; 4] =
     [Policy::Best(Tier::Hot), Policy::Best(Tier::Cold), Policy::Raw, Policy::Xor];
 
-/// Encodes, checks the length, decodes whole and row by row.
+/// Encodes rows, checks the length of the block, and decodes it as a whole and row by row.
 fn round_trip<B: Bits + PartialEq + fmt::Debug>(
     kind: Kind,
     rows: &[B],
@@ -34,7 +34,7 @@ fn round_trip<B: Bits + PartialEq + fmt::Debug>(
     (codec, bytes.len())
 }
 
-/// A small generator, so that the tests need no crate of ours.
+/// A small generator of random numbers.
 struct Random(u64);
 
 impl Random {
@@ -220,8 +220,8 @@ fn a_block_of_another_shape_is_refused() {
     }
 }
 
-/// Every byte of blocks of every codec is set to several values: no panic, and the same or other
-/// numbers or an error.
+/// Sets every byte of blocks of every codec to several values. Decoding must not panic: it returns
+/// the same numbers, other numbers or an error.
 #[test]
 fn damage_never_panics() {
     let mut random = Random(17);

@@ -1,6 +1,8 @@
-//! The paper's codec: the exclusive or of a number with that of the row before it (Gorilla).
+//! The paper's codec: each number is coded as its exclusive or with the same dimension of the row
+//! before (Gorilla).
 //!
-//! A stream of bits, dimension by dimension within a row; the first row is as it is. Per number:
+//! The body is a stream of bits, row by row and within a row dimension by dimension. The first row
+//! is not coded. For each other number:
 //!
 //! ```text
 //! 0                                     the same as in the row before
@@ -8,17 +10,18 @@
 //! 1 1 | 5 bits trailing zeros | 5 bits length - 1 | that many bits      a new window
 //! ```
 //!
-//! Pelkonen and others, "Gorilla", VLDB 2015; per dimension as in VStream (PVLDB 18(6), 2025), whose
-//! byte layout with bitmaps per row is not reproduced. A row needs the rows before it.
+//! Pelkonen and others, "Gorilla", VLDB 2015. VStream (PVLDB 18(6), 2025) applies it to each
+//! dimension; its byte layout with bitmaps per row is not reproduced here. To decode a row, all
+//! earlier rows are needed.
 
 use super::bits::{BitReader, BitWriter};
 use super::CodecError;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// Meaningful bits; 0 if there was none yet.
+    /// Number of meaningful bits; 0 before the first window.
     length: u32,
-    /// Zeros below them.
+    /// Number of zeros below the meaningful bits.
     trailing: u32,
 }
 
@@ -54,7 +57,7 @@ pub(super) fn encode(words: &[u32], dimension: usize, bits: u32, out: &mut Vec<u
     stream.finish();
 }
 
-/// Fills `words`, whole rows, with what [`encode`] was given.
+/// Decodes what [`encode`] appended into `words`, which are whole rows.
 pub(super) fn decode(
     bytes: &[u8],
     dimension: usize,
@@ -63,13 +66,13 @@ pub(super) fn decode(
 ) -> Result<(), CodecError> {
     let mut stream = BitReader::new(bytes, 0);
     let mut windows = vec![Window::default(); dimension];
-    for at in 0..words.len() {
-        if at < dimension {
-            words[at] = stream.take(bits);
+    for index in 0..words.len() {
+        if index < dimension {
+            words[index] = stream.take(bits);
             continue;
         }
-        let (last, window) = (words[at - dimension], &mut windows[at % dimension]);
-        words[at] = last;
+        let (last, window) = (words[index - dimension], &mut windows[index % dimension]);
+        words[index] = last;
         if stream.take(1) == 0 {
             continue;
         }
@@ -80,7 +83,7 @@ pub(super) fn decode(
         if window.length == 0 || window.trailing + window.length > bits {
             return Err(CodecError("a window of the xor codec is out of range"));
         }
-        words[at] = last ^ stream.take(window.length) << window.trailing;
+        words[index] = last ^ stream.take(window.length) << window.trailing;
     }
     stream.check()?;
     if stream.bytes_taken() != bytes.len() {

@@ -1,4 +1,4 @@
-//! Pushed snapshots: the files of a directory as immutable objects, and lists that name them.
+//! Pushed snapshots: files as immutable objects, and lists that name the files of each snapshot.
 //!
 //! ```text
 //! CHECKSUM.NAME        the bytes of file NAME; CHECKSUM is XXH3-128 of them, 32 hex digits
@@ -7,11 +7,12 @@
 //!                      footer 8 B: u64 XXH3-64 of all before
 //! ```
 //!
-//! 1. Files are sent under names that say what is in them: one that an earlier snapshot sent is not
-//!    sent again, and none is ever replaced.
-//! 2. The list is put last, under the next number, if nobody else took it: that is the commit
-//!    point. Before it there is nothing, after it the snapshot is whole.
+//! 1. The name of an object contains the checksum of its content. A file that an earlier snapshot
+//!    sent is not sent again, and no object is ever replaced.
+//! 2. The list is written last, under the next free number. This is the commit point: before it the
+//!    snapshot does not exist, and after it the snapshot is complete.
 
+use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use crate::defect::{self, Defect};
@@ -25,11 +26,11 @@ const FORMAT: u32 = 1;
 const HEADER: usize = 24;
 const ENTRY: usize = 26;
 const LIST: &str = "SNAPSHOT-";
-/// Names of files may be so long: their objects' names are 33 longer.
+/// Longest name of a file, in bytes. The name of its object is 33 bytes longer.
 const NAME_BYTES_MAX: usize = 95;
 const FILES_MAX: usize = 1 << 20;
 const LIST_BYTES_MAX: u64 = 1 << 28;
-/// Pushes at the same time that may take the number before us.
+/// Number of simultaneous pushes that may take the next number before a push gives up.
 const RIVALS_MAX: usize = 1000;
 
 /// A file of a pushed snapshot.
@@ -44,13 +45,13 @@ pub struct PushedFile {
 }
 
 impl PushedFile {
-    /// The name of the object that holds it.
+    /// The name of the object with its content.
     pub fn object(&self) -> String {
         format!("{:032x}.{}", self.checksum, self.name)
     }
 
-    /// Opens the object in `store`. Errors: `Corrupt` if it is gone or of another length, those of
-    /// the store.
+    /// Opens the object in `store`. Errors: `Corrupt` if it is missing or has another length, and
+    /// those of the store.
     pub(super) fn open(&self, store: &dyn Store) -> Result<std::sync::Arc<dyn ReadAt>, Error> {
         let object = self.object();
         let file = store.open(&object, Access::Cached).map_err(|error| match error.kind() {
@@ -66,11 +67,18 @@ impl PushedFile {
         Ok(file)
     }
 
-    /// Reads the object whole. Errors: `Corrupt` if a byte of it is not what was pushed, those of
-    /// the store.
+    /// Reads the whole object and compares its checksum. Errors: `Corrupt` if its content differs
+    /// from the pushed one, and those of the store.
     pub fn verify(&self, store: &dyn Store) -> Result<(), Error> {
         let file = self.open(store)?;
         self.check(file.name(), checksum_of(&*file)?)
+    }
+
+    /// Reads an entry of a list. `None` if the input ends within it or the name is not UTF-8.
+    fn decode(input: &mut ByteReader) -> Option<PushedFile> {
+        let length = usize::from(input.u16().ok()?);
+        let name = std::str::from_utf8(input.bytes(length).ok()?).ok()?.to_owned();
+        Some(PushedFile { name, bytes: input.u64().ok()?, checksum: input.u128().ok()? })
     }
 
     pub(super) fn check(&self, file: &str, checksum: u128) -> Result<(), Error> {
@@ -81,23 +89,23 @@ impl PushedFile {
     }
 }
 
-/// A pushed snapshot: which files it is made of.
+/// The list of a pushed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Counts the snapshots of a place.
+    /// Number of the snapshot; each push to a store has a higher one.
     pub number: u64,
-    /// Its files, by name.
+    /// Its files, sorted by name.
     pub files: Vec<PushedFile>,
 }
 
-/// What a push did.
+/// The result of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pushed {
-    /// What the snapshot is made of.
+    /// The list of the new snapshot.
     pub contents: Contents,
-    /// Files that were not there yet.
+    /// Number of files that the store did not have yet.
     pub sent_files: usize,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub sent_bytes: u64,
 }
 
@@ -105,18 +113,18 @@ fn list_name(number: u64) -> String {
     format!("{LIST}{number:010}")
 }
 
-/// Sends the files `names` of `from` to `to` and makes them its newest snapshot.
+/// Sends the files `names` of `from` to `to` and makes them the newest snapshot there.
 ///
-/// Cost: the files are read twice, those that `to` does not have. Errors: `Invalid` names, `Corrupt`
-/// if a file changed meanwhile, those of the stores. There is no new snapshot then.
+/// Cost: each file that `to` does not have is read twice. Errors: `Invalid` names, `Corrupt` if a
+/// file changes during the push, and those of the stores. After an error there is no new snapshot.
 pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed, Error> {
-    let there = to.list("")?;
+    let existing = to.list("")?;
     let mut pushed = Pushed {
         contents: Contents { number: 0, files: Vec::new() },
         sent_files: 0,
         sent_bytes: 0,
     };
-    let mut late = Vec::new();
+    let mut unsent = Vec::new();
     for name in names {
         if !is_name(name) || name.len() > NAME_BYTES_MAX {
             let what = format!("names of pushed files have {NAME_BYTES_MAX} characters at most");
@@ -126,9 +134,9 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         let checksum = checksum_of(&*file)?;
         let entry = PushedFile { name: name.clone(), bytes: file.bytes(), checksum };
         let object = entry.object();
-        if !there.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
+        if !existing.iter().any(|have| have.name == object && have.bytes == entry.bytes) {
             if defect::active(Defect::ListBeforeFiles) {
-                late.push((file, entry.clone()));
+                unsent.push((file, entry.clone()));
             } else {
                 send(&*file, &entry, to)?;
             }
@@ -145,7 +153,7 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
             Err(error) if error.kind() == ErrorKind::Exists => {}
             done => {
                 done?;
-                late.iter().try_for_each(|(file, entry)| send(&**file, entry, to))?;
+                unsent.iter().try_for_each(|(file, entry)| send(&**file, entry, to))?;
                 return Ok(pushed);
             }
         }
@@ -167,7 +175,7 @@ fn send(file: &dyn ReadAt, entry: &PushedFile, to: &dyn Store) -> Result<(), Err
     }
     entry.check(file.name(), hash.digest128())?;
     match out.finish() {
-        // Its name says that it holds the same bytes.
+        // The name contains the checksum, so the existing object has the same bytes.
         Err(error) if error.kind() == ErrorKind::Exists => Ok(()),
         done => done.map(|_| ()),
     }
@@ -187,9 +195,9 @@ pub fn numbers(store: &dyn Store) -> Result<Vec<u64>, Error> {
 }
 
 impl Contents {
-    /// Reads the list of a snapshot, or of the newest one.
+    /// Reads the list of snapshot `number`, or of the newest one.
     ///
-    /// Errors: `NotFound` if there is none, `Corrupt`, `Unsupported`, those of the store.
+    /// Errors: `NotFound` if there is none, `Corrupt`, `Unsupported`, and those of the store.
     pub fn read(store: &dyn Store, number: Option<u64>) -> Result<Contents, Error> {
         let number = match number {
             Some(number) => number,
@@ -230,12 +238,12 @@ impl Contents {
         out
     }
 
-    /// Reads the bytes of a list, which `file` holds, and trusts none of them: names lead nowhere
-    /// but to files of a store, counts are held against the length before memory is taken.
+    /// Decodes a list that `file` holds. The bytes may be damaged: the decoder accepts only names
+    /// that stores accept, and it compares counts with the length before it allocates memory.
     ///
     /// Errors: `Corrupt` with the offset, `Unsupported`.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Contents, Error> {
-        let corrupt = |at: usize, what: &str| Error::corrupt(file, at as u64, what);
+        let corrupt = |offset: usize, what: &str| Error::corrupt(file, offset as u64, what);
         let whole = bytes.split_last_chunk::<8>().filter(|(body, _)| body.len() >= HEADER);
         let Some((body, stored)) = whole else {
             return Err(corrupt(0, "too short for the list of a snapshot"));
@@ -243,61 +251,36 @@ impl Contents {
         if xxh3_64(body) != u64::from_le_bytes(*stored) {
             return Err(corrupt(body.len(), "the checksum at its end does not match its content"));
         }
-        let mut rest = Cut { body, at: 0 };
-        if rest.take(8) != Some(MAGIC) {
+        let mut input = ByteReader::new(body);
+        let cut = |_: Truncated| corrupt(0, "it is cut short");
+        if &input.array().map_err(cut)? != MAGIC {
             return Err(corrupt(0, "it does not begin as the list of a snapshot"));
         }
-        let cut = || corrupt(0, "it is cut short");
-        let format = rest.number(4).ok_or_else(cut)?;
-        if format != u128::from(FORMAT) {
+        let format = input.u32().map_err(cut)?;
+        if format != FORMAT {
             let what = format!("format {format}, this version reads {FORMAT}: use a newer version");
             return Err(Error::new(ErrorKind::Unsupported, file, what));
         }
-        let count = rest.number(4).ok_or_else(cut)? as usize;
-        let number = rest.number(8).ok_or_else(cut)? as u64;
+        let count = input.u32().map_err(cut)? as usize;
+        let number = input.u64().map_err(cut)?;
         if count > FILES_MAX || count * ENTRY > body.len() - HEADER {
             return Err(corrupt(12, "it has more files than bytes"));
         }
         let mut files: Vec<PushedFile> = Vec::with_capacity(count);
         for _ in 0..count {
-            let at = rest.at;
-            let entry = rest.entry().ok_or_else(|| corrupt(at, "an entry is cut short"))?;
+            let start = input.offset();
+            let entry = PushedFile::decode(&mut input)
+                .ok_or_else(|| corrupt(start, "an entry is cut short"))?;
             let follows = files.last().is_none_or(|before| before.name < entry.name);
             if !is_name(&entry.name) || entry.name.len() > NAME_BYTES_MAX || !follows {
-                return Err(corrupt(at, "a name is none of a file, or out of order"));
+                return Err(corrupt(start, "a name is none of a file, or out of order"));
             }
             files.push(entry);
         }
         let total = files.iter().try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
-        if rest.at != body.len() || total.is_none() {
-            return Err(corrupt(rest.at, "its length does not fit its files"));
+        if !input.is_empty() || total.is_none() {
+            return Err(corrupt(input.offset(), "its length does not fit its files"));
         }
         Ok(Contents { number, files })
-    }
-}
-
-/// Bytes that are taken from the front.
-struct Cut<'a> {
-    body: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cut<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let taken = self.body.get(self.at..self.at.checked_add(bytes)?)?;
-        self.at += bytes;
-        Some(taken)
-    }
-
-    /// A little-endian number of up to 16 bytes.
-    fn number(&mut self, bytes: usize) -> Option<u128> {
-        let taken = self.take(bytes)?;
-        Some(taken.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte)))
-    }
-
-    fn entry(&mut self) -> Option<PushedFile> {
-        let length = self.number(2)? as usize;
-        let name = std::str::from_utf8(self.take(length)?).ok()?.to_owned();
-        Some(PushedFile { name, bytes: self.number(8)? as u64, checksum: self.number(16)? })
     }
 }

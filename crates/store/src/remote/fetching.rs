@@ -1,4 +1,4 @@
-//! A restore that goes on in a thread of its own.
+//! A restore in a background thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,19 +8,19 @@ use super::restore::Restore;
 use crate::error::Error;
 
 impl Restore {
-    /// Fetches everything in a thread of its own.
+    /// Starts a thread that fetches all pending files.
     pub fn fetch(&self) -> Result<Fetching, Error> {
         let (restore, control) = (self.clone(), Arc::new(Control::default()));
-        let told = control.clone();
+        let worker = control.clone();
         let work = move || {
-            let goes_on = || !told.is_stopped.load(Ordering::Relaxed);
+            let keep_going = || !worker.is_stopped.load(Ordering::Relaxed);
             let mut done = Ok(true);
-            while goes_on() && matches!(done, Ok(true)) {
-                done = restore.fetch_next_while(&goes_on);
+            while keep_going() && matches!(done, Ok(true)) {
+                done = restore.fetch_next_while(&keep_going);
             }
-            let mut end = told.end.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut end = worker.end.lock().unwrap_or_else(PoisonError::into_inner);
             *end = Some(done.map(|_| ()));
-            told.has_ended.notify_all();
+            worker.has_ended.notify_all();
         };
         let thread = std::thread::Builder::new().name("vstream-fetch".to_owned()).spawn(work);
         let thread = thread
@@ -29,7 +29,7 @@ impl Restore {
     }
 }
 
-/// A restore that goes on in the background. Dropped, it stops; it may be begun again.
+/// A restore in a background thread. Dropping it stops the thread; a new one may be started later.
 pub struct Fetching {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -43,7 +43,7 @@ struct Control {
 }
 
 impl Fetching {
-    /// Waits until everything is here. Errors: as [`Restore::fetch_next`].
+    /// Waits until all files are fetched. Errors: as [`Restore::fetch_next`].
     pub fn wait(self) -> Result<(), Error> {
         let mut end = self.control.end.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -62,7 +62,7 @@ impl Drop for Fetching {
     fn drop(&mut self) {
         self.control.is_stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed there; there is nothing to add.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }

@@ -10,24 +10,24 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::store::{check_range, Range, ReadAt};
 
-/// Files up to this long are read whole when they are opened.
+/// Files up to this length are read as a whole when they are opened.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
-/// Bytes between two ranges that are read with them rather than by another request: what passes
-/// in the time of a round trip.
+/// Largest gap between two ranges that one request covers. Reading it takes about as long as
+/// another round trip.
 const GAP_MAX: u64 = 32 << 10;
-/// Bytes that ranges are read together up to.
+/// Largest number of bytes that one request for several ranges covers.
 const TOGETHER_MAX: u64 = 1 << 20;
-/// A longer range is read in several parts at once.
+/// A longer range is read by several requests at once.
 const SINGLE_MAX: usize = 8 << 20;
 
-/// A file in an object store.
+/// An open file of an object store.
 pub(super) struct RemoteFile {
     remote: Arc<Remote>,
-    /// Its name in the store, and as messages name it.
+    /// Name of the object.
     object: String,
     name: String,
     bytes: u64,
-    /// All of it, if it is small.
+    /// The whole content, if the file is small.
     content: Option<Buffer>,
 }
 
@@ -42,11 +42,11 @@ impl RemoteFile {
         RemoteFile { content: Some(content), ..RemoteFile::new(remote, name, bytes) }
     }
 
-    /// Ranges that are not empty, whole and in order: a request for each.
+    /// Reads whole ranges, one request for each. No range is empty.
     fn get(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         let remote = &self.remote;
-        let got = remote.ask_many(&self.object, "read", ranges.len(), |open, call| {
-            let wanted: Vec<Range> = open.iter().map(|&at| ranges[at]).collect();
+        let got = remote.retry_many(&self.object, "read", ranges.len(), |open, call| {
+            let wanted: Vec<Range> = open.iter().map(|&index| ranges[index]).collect();
             let got = remote.objects.get(&self.object, &wanted, call.timeout());
             got.into_iter().zip(&wanted).map(|(got, range)| whole(got?, *range)).collect()
         })?;
@@ -55,7 +55,7 @@ impl RemoteFile {
         Ok(got)
     }
 
-    /// A range that is longer than a request should ask for.
+    /// Reads a range by several requests.
     fn get_long(&self, range: Range) -> Result<Buffer, Error> {
         let parts: Vec<Range> = (0..range.bytes)
             .step_by(SINGLE_MAX)
@@ -99,29 +99,29 @@ impl ReadAt for RemoteFile {
             match run.members[..] {
                 [only] => buffers[only] = got,
                 _ => {
-                    for &at in &run.members {
-                        buffers[at] = part(&got, run.range.offset, ranges[at]);
+                    for &index in &run.members {
+                        buffers[index] = part(&got, run.range.offset, ranges[index]);
                     }
                 }
             }
         }
         for run in long {
             let got = self.get_long(run.range)?;
-            for &at in &run.members {
-                buffers[at] = part(&got, run.range.offset, ranges[at]);
+            for &index in &run.members {
+                buffers[index] = part(&got, run.range.offset, ranges[index]);
             }
         }
         Ok(buffers)
     }
 }
 
-/// The bytes of `range` in what was read from `offset` on.
+/// Cuts `range` out of bytes that were read from `offset` on.
 fn part(bytes: &[u8], offset: u64, range: Range) -> Buffer {
     let from = (range.offset - offset) as usize;
     Buffer::from(bytes[from..from + range.bytes].to_vec())
 }
 
-/// Fewer bytes than were asked for are a connection that broke.
+/// Checks the length of an answer. A short one means that the connection broke.
 fn whole(got: Buffer, range: Range) -> Result<Buffer, Fault> {
     if got.len() == range.bytes {
         return Ok(got);
@@ -135,30 +135,31 @@ fn whole(got: Buffer, range: Range) -> Result<Buffer, Fault> {
     Err(Fault::new(FaultKind::Doubtful, what))
 }
 
-/// Ranges that are read by one request.
+/// Ranges that one request covers.
 struct Run {
     range: Range,
-    /// Which ranges of the caller.
+    /// Indexes of the caller's ranges.
     members: Vec<usize>,
 }
 
-/// Joins ranges that lie near each other; empty ones need no request.
+/// Joins ranges that are near each other. Empty ranges need no request.
 fn together(ranges: &[Range]) -> Vec<Run> {
-    let mut order: Vec<usize> = (0..ranges.len()).filter(|&at| ranges[at].bytes > 0).collect();
-    order.sort_unstable_by_key(|&at| ranges[at].offset);
+    let mut order: Vec<usize> =
+        (0..ranges.len()).filter(|&index| ranges[index].bytes > 0).collect();
+    order.sort_unstable_by_key(|&index| ranges[index].offset);
     let mut runs: Vec<Run> = Vec::new();
-    for at in order {
-        let Range { offset, bytes } = ranges[at];
+    for index in order {
+        let Range { offset, bytes } = ranges[index];
         if let Some(run) = runs.last_mut() {
             let end = run.range.offset + run.range.bytes as u64;
             let joined = end.max(offset + bytes as u64) - run.range.offset;
             if offset <= end.saturating_add(GAP_MAX) && joined <= TOGETHER_MAX {
                 run.range.bytes = joined as usize;
-                run.members.push(at);
+                run.members.push(index);
                 continue;
             }
         }
-        runs.push(Run { range: ranges[at], members: vec![at] });
+        runs.push(Run { range: ranges[index], members: vec![index] });
     }
     runs
 }

@@ -1,4 +1,4 @@
-//! Addresses of stores, as settings and the command line give them.
+//! Addresses of stores, as settings and command lines give them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::file_store::{FileStore, Syncing};
 use crate::names::is_name;
 use crate::store::Store;
 
-/// Where a store is: `s3://bucket/folder`, `file:///folder` or a path.
+/// The address of a store: `s3://bucket/folder`, `file:///folder` or a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A folder of the operating system.
@@ -22,24 +22,24 @@ pub enum Location {
 
 /// A folder of a bucket.
 ///
-/// `s3://bucket/folder?endpoint=https://host:port&region=name`: endpoint and region are those of
-/// the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`) if they are not given. Credentials come from
-/// the environment alone (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, or the
-/// roles that cloud machines have).
+/// The text form is `s3://bucket/folder?endpoint=https://host:port&region=name`. An endpoint or
+/// region that is not given comes from the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`).
+/// Credentials always come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+/// `AWS_SESSION_TOKEN`, or the role of a cloud machine).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
-    /// Names of folders with `/` between them; none for the whole bucket.
+    /// Names of folders with `/` between them; empty for the whole bucket.
     pub prefix: String,
-    /// Where the store is, if it is not named by the environment.
+    /// Address of the object store. `None`: the environment names it.
     pub endpoint: Option<String>,
-    /// Its region, if it is not named by the environment.
+    /// Region of the bucket. `None`: the environment names it.
     pub region: Option<String>,
 }
 
 impl Location {
-    /// Reads an address. Errors: `Invalid` with what to write instead.
+    /// Parses an address. Errors: `Invalid`, with a correct form in the message.
     pub fn parse(text: &str) -> Result<Location, Error> {
         let invalid = |what: &str| Error::new(ErrorKind::Invalid, text, what);
         if let Some(rest) = text.strip_prefix("s3://") {
@@ -61,7 +61,7 @@ impl Location {
         }
     }
 
-    /// The folder `name` inside.
+    /// The address of the folder `name` inside this one.
     pub fn join(&self, name: &str) -> Location {
         match self {
             Location::Folder(path) => Location::Folder(path.join(name)),
@@ -75,7 +75,7 @@ impl Location {
         }
     }
 
-    /// The path, if it is one of this machine.
+    /// The path, if this is a folder of the operating system.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             Location::Folder(path) => Some(path),
@@ -83,10 +83,10 @@ impl Location {
         }
     }
 
-    /// Opens the store; a folder that is not there is made.
+    /// Opens the store. A folder of the operating system is created if it does not exist.
     ///
-    /// Errors: `Invalid` settings of the environment, `Unsupported` if this build has no object
-    /// stores, `Io`. Whether a bucket is there is known at the first request.
+    /// Errors: `Invalid` settings in the environment, `Unsupported` if this build has no object
+    /// stores, `Io`. A bucket that does not exist is noticed at the first request.
     pub fn open(&self) -> Result<Arc<dyn Store>, Error> {
         match self {
             Location::Folder(path) => Ok(Arc::new(FileStore::create_dir(path, Syncing::Full)?)),
@@ -94,7 +94,7 @@ impl Location {
         }
     }
 
-    /// Names of the folders inside, in order. Errors: those of the store.
+    /// Names of the folders inside, sorted. Errors: those of the store.
     pub fn folders(&self) -> Result<Vec<String>, Error> {
         let mut names = match self {
             Location::Folder(path) => {
@@ -155,7 +155,7 @@ impl Bucket {
         Ok(bucket)
     }
 
-    /// A file as messages name it.
+    /// A file as error messages name it.
     #[cfg(feature = "remote")]
     pub(super) fn describe(&self, name: &str) -> String {
         let Bucket { name: bucket, prefix, .. } = self;
@@ -165,7 +165,7 @@ impl Bucket {
         }
     }
 
-    /// Opens the store with a patience of one's own. Errors: as [`Location::open`].
+    /// Opens the store with another retry policy. Errors: as [`Location::open`].
     #[cfg(feature = "remote")]
     pub fn open(&self, policy: RetryPolicy) -> Result<RemoteStore, Error> {
         use std::time::{SystemTime, UNIX_EPOCH};
@@ -187,7 +187,7 @@ impl Bucket {
         })
     }
 
-    /// Errors: `Unsupported`: this build has no object stores.
+    /// Errors: always `Unsupported`, since this build has no object stores.
     #[cfg(not(feature = "remote"))]
     pub fn open(&self, _policy: RetryPolicy) -> Result<RemoteStore, Error> {
         Err(self.unsupported())

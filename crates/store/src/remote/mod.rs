@@ -1,17 +1,17 @@
-//! Files in an object store: written once, read by ranges, waited for with patience.
+//! Files in an object store: written once, read by ranges, with retries.
 //!
-//! [`RemoteStore`] is a [`Store`](crate::Store) over [`Objects`]: single requests to some object
-//! store, of which S3 is one (feature `remote`) and [`MemoryObjects`] another. [`Location`] reads
-//! the address of a store. [`push`] sends the files of a directory there as a snapshot, and a
-//! [`Restore`] is a directory that fills up from one while it is used. *Not useful for* knowing
-//! what the files mean.
+//! [`RemoteStore`] is a [`Store`](crate::Store) over [`Objects`], the single requests of an object
+//! store. S3 implements them (feature `remote`), and so does [`MemoryObjects`]. [`Location`] parses
+//! the address of a store. [`push`] sends the files of a directory to a store as a snapshot. A
+//! [`Restore`] is a directory that is usable while its files are fetched from a snapshot. *Not
+//! useful for* interpreting the files.
 
-mod away;
 mod contents;
 mod fetching;
 mod file;
 mod location;
 mod objects;
+mod pending;
 mod restore;
 mod retry;
 #[cfg(feature = "remote")]

@@ -1,5 +1,5 @@
-//! The primitives under a [`RemoteStore`](super::RemoteStore): single requests to an object store,
-//! no more. A simulation of a store that fails is another implementation of this trait.
+//! The primitives of an object store, on which [`RemoteStore`](super::RemoteStore) builds: single
+//! requests. A simulated store that fails implements this trait too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,82 +9,82 @@ use std::time::Duration;
 use crate::buffer::Buffer;
 use crate::store::{Entry, Range};
 
-/// Why a request gave no answer, by what to do next.
+/// The kind of a fault, by what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// There is such an object already.
+    /// The object exists already.
     Exists,
-    /// It will be refused again: no permission, no bucket, a request that is wrong.
+    /// The store will refuse a repeated request too: no permission, no bucket, a wrong request.
     Refused,
-    /// No answer, or one that says to come back: it may be asked again. What was asked may have
-    /// been done all the same.
+    /// No answer, or the store asks for a retry. The request may be repeated. It may also have
+    /// taken effect.
     Doubtful,
 }
 
-/// A request that gave no answer.
+/// A request that failed.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What to do next.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// What the store or the network said.
+    /// The message of the store or the network.
     pub what: String,
 }
 
 impl Fault {
-    /// A fault that says `what`.
+    /// A fault with the message `what`.
     pub fn new(kind: FaultKind, what: impl fmt::Display) -> Fault {
         Fault { kind, what: what.to_string() }
     }
 }
 
-/// What a put does with an object that is there.
+/// Whether a put may replace an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutMode {
-    /// Leaves it; `Exists`.
+    /// Fails with `Exists` if the object exists.
     Create,
-    /// Takes its place.
+    /// Replaces the object.
     Replace,
 }
 
-/// One folder of objects with flat names. Each call is one request, or several at once, made
-/// within `timeout` and not repeated.
+/// One folder of objects with flat names. Each call makes one request, or several at once, within
+/// `timeout`, and never repeats them.
 pub trait Objects: Send + Sync {
-    /// Puts an object whole: all of it is there afterwards, or nothing.
+    /// Puts an object. Afterwards either the whole object exists or nothing does.
     fn put(&self, name: &str, bytes: &[u8], mode: PutMode, timeout: Duration) -> Result<(), Fault>;
 
     /// Length of an object.
     fn bytes(&self, name: &str, timeout: Duration) -> Result<u64, Fault>;
 
-    /// Ranges of an object, at the same time; none is empty. Each has its own fate.
+    /// Reads ranges of an object at the same time, none of them empty. Each has its own result.
     fn get(&self, name: &str, ranges: &[Range], timeout: Duration) -> Vec<Result<Buffer, Fault>>;
 
     /// Objects whose names begin with `prefix`, in any order.
     fn list(&self, prefix: &str, timeout: Duration) -> Result<Vec<Entry>, Fault>;
 
-    /// Removes an object; one that is not there may be `NotFound` or no fault.
+    /// Removes an object. If there is none, the store may answer `NotFound` or succeed.
     fn delete(&self, name: &str, timeout: Duration) -> Result<(), Fault>;
 
-    /// Begins an object that is sent in parts. Nobody sees it before [`Upload::publish`].
+    /// Begins an object that is sent in parts. It is invisible until [`Upload::publish`].
     fn upload(&self, name: &str, timeout: Duration) -> Result<Box<dyn Upload>, Fault>;
 
-    /// An object as messages name it; the folder if `name` is empty.
+    /// An object as error messages name it; the folder if `name` is empty.
     fn describe(&self, name: &str) -> String;
 }
 
-/// An object on its way. Dropped, it is given up.
+/// An upload in parts. Dropping it abandons the upload.
 pub trait Upload: Send {
-    /// Sends parts, numbered from 0, at the same time; all but the last of an object are of
-    /// [`PART_BYTES`]. Each has its own fate; one may be sent again.
+    /// Sends parts at the same time, numbered from 0. All parts of an object but the last have
+    /// [`PART_BYTES`] bytes. Each part has its own result and may be sent again.
     fn send(&mut self, parts: &[(usize, &[u8])], timeout: Duration) -> Vec<Result<(), Fault>>;
 
-    /// Makes the parts an object under its name unless there is one: `Exists`. After a fault it may
-    /// be tried again.
+    /// Turns the parts into an object. Fails with `Exists` if there is one of this name. After a
+    /// fault the call may be repeated.
     fn publish(&mut self, timeout: Duration) -> Result<(), Fault>;
 }
 
-/// Bytes of a part: object stores want 5 MiB and more, and 10,000 of them at most.
+/// Bytes of a part. Object stores ask for 5 MiB or more, and for at most 10,000 parts.
 pub const PART_BYTES: usize = 8 << 20;
 
 /// Objects in memory, for tests. Clones are the same folder.
@@ -108,12 +108,12 @@ impl MemoryObjects {
         found.ok_or_else(|| Fault::new(FaultKind::NotFound, "there is no such object"))
     }
 
-    /// Everything that is there.
+    /// A copy of all objects.
     pub fn content(&self) -> BTreeMap<String, Arc<[u8]>> {
         self.objects().clone()
     }
 
-    /// Puts an object there, whatever was there before.
+    /// Puts an object and replaces any former one.
     pub fn set(&self, name: &str, bytes: &[u8]) {
         self.objects().insert(name.to_owned(), bytes.into());
     }

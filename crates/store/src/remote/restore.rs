@@ -1,12 +1,14 @@
-//! A pushed snapshot as a directory that fills up while it is used.
+//! A restored snapshot that is usable while its files are fetched.
 //!
-//! 1. `RESTORING`, the list of the snapshot, is written to the directory: a process that comes
-//!    later goes on where this one stopped.
-//! 2. A file that is not in the directory yet is read where it was pushed to, range by range.
-//! 3. Files are fetched, short ones first: to `NAME.fetching`, compared with their checksum, synced,
-//!    renamed. From then on they are read here, also by who opened them before.
-//! 4. What is written, renamed and removed meanwhile is so here alone. When nothing is missing any
-//!    more, `RESTORING` is removed and the directory is one like any other.
+//! 1. `begin` writes `RESTORING`, the list of the snapshot, to the directory. A later process can
+//!    continue the restore from it.
+//! 2. A read of a file that is not fetched yet goes to the remote store, range by range.
+//! 3. Files are fetched one by one, short ones first: written to `NAME.fetching`, compared with
+//!    their checksum, synced and renamed. From then on all readers read the local file, even those
+//!    that opened it before.
+//! 4. Files that are written, renamed or removed during the restore change only in the local
+//!    directory. When no file is pending any more, the restore removes `RESTORING`, and the
+//!    directory is an ordinary one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,8 +18,8 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::away::{Away, AwayFile};
 use super::contents::{Contents, PushedFile};
+use super::pending::{PendingFile, PendingReader};
 use crate::clock::Clock;
 use crate::defect::{self, Defect};
 use crate::error::{Error, ErrorKind};
@@ -26,38 +28,39 @@ use crate::store::{Range, Store, WALK_BYTES};
 
 const MARK: &str = "RESTORING";
 const FETCHING: &str = ".fetching";
-/// Parts that are fetched at the same time.
+/// Parts of a file that are fetched at the same time.
 const PARTS_TOGETHER: usize = 4;
-/// A file whose content is wrong is fetched so often: the network may have been at fault.
+/// A file whose content is wrong is fetched this many times, because the network may have damaged
+/// it.
 const TRIES: usize = 3;
-/// Longest sleep of the fetching thread, so that it can be stopped.
+/// Longest sleep of the fetching thread, so that it stops in time.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How a snapshot is fetched.
+/// The settings of a restore.
 #[derive(Clone)]
 pub struct RestoreSettings {
-    /// Bytes per second at most; as fast as it goes if there is none.
+    /// Largest number of bytes per second. `None`: no limit.
     pub bytes_per_second: Option<u64>,
-    /// The time.
+    /// The clock that limits the rate.
     pub clock: Arc<dyn Clock>,
 }
 
-/// How far a restore is.
+/// The progress of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Files that are still elsewhere.
+    /// Number of pending files.
     pub files_left: usize,
-    /// Bytes of them.
+    /// Bytes of the pending files.
     pub bytes_left: u64,
     /// Bytes that were fetched.
     pub fetched_bytes: u64,
-    /// Ranges that were read elsewhere because their file was not here yet.
+    /// Ranges that were read remotely because their file was pending.
     pub remote_reads: u64,
-    /// Bytes of them.
+    /// Bytes of these ranges.
     pub remote_bytes: u64,
 }
 
-/// A directory that fills up. Clones are the same directory.
+/// A directory whose files are being fetched. Clones are the same directory.
 #[derive(Clone)]
 pub struct Restore {
     pub(super) shared: Arc<Shared>,
@@ -67,10 +70,10 @@ pub(super) struct Shared {
     pub(super) local: Arc<dyn Files>,
     pub(super) remote: Arc<dyn Store>,
     settings: RestoreSettings,
-    /// Files that are not here. Held while names change, so that a fetched file never takes the
-    /// place of one that was written here meanwhile.
-    away: Mutex<BTreeMap<String, Arc<Away>>>,
-    /// One fetch at a time.
+    /// Files that are not fetched yet. The lock is held while names change, so that a fetched file
+    /// never replaces one that was written locally in the meantime.
+    pending: Mutex<BTreeMap<String, Arc<PendingFile>>>,
+    /// Allows one fetch at a time.
     fetching: Mutex<()>,
     is_marked: bool,
     fetched_bytes: AtomicU64,
@@ -79,11 +82,11 @@ pub(super) struct Shared {
 }
 
 impl Restore {
-    /// Begins to restore `contents` of `remote` in an empty directory, or goes on in one where that
-    /// was begun.
+    /// Begins to restore `contents` of `remote` in an empty directory, or continues a restore of
+    /// the same snapshot.
     ///
-    /// Errors: `Invalid` if other files are there or another snapshot was begun, those of the
-    /// directory.
+    /// Errors: `Invalid` if the directory has other files or another snapshot is being restored in
+    /// it, and those of the directory.
     pub fn begin(
         local: Arc<dyn Files>,
         remote: Arc<dyn Store>,
@@ -116,7 +119,7 @@ impl Restore {
             mark().map_err(failed("begin to restore to"))?;
         }
         for (name, _) in listed.iter().filter(|(name, _)| name.ends_with(FETCHING)) {
-            // Already gone if it was the mark's.
+            // The partial `RESTORING` file has been renamed and does not exist any more.
             let _ = local.remove(name);
         }
         let is_here = |file: &PushedFile| listed.iter().any(|(name, _)| *name == file.name);
@@ -126,7 +129,7 @@ impl Restore {
         Ok(restore)
     }
 
-    /// A snapshot to be read where it is; what is written to it stays in memory.
+    /// Opens a snapshot without fetching it. Files that are written to it stay in memory.
     pub fn browse(
         remote: Arc<dyn Store>,
         contents: &Contents,
@@ -143,15 +146,15 @@ impl Restore {
         settings: RestoreSettings,
         is_marked: bool,
     ) -> Restore {
-        let away = |file: PushedFile| {
+        let pending = |file: PushedFile| {
             let name = file.name.clone();
-            (name, Arc::new(Away::new(file)))
+            (name, Arc::new(PendingFile::new(file)))
         };
         let shared = Shared {
             local,
             remote,
             settings,
-            away: Mutex::new(missing.into_iter().map(away).collect()),
+            pending: Mutex::new(missing.into_iter().map(pending).collect()),
             fetching: Mutex::new(()),
             is_marked,
             fetched_bytes: AtomicU64::new(0),
@@ -161,38 +164,39 @@ impl Restore {
         Restore { shared: Arc::new(shared) }
     }
 
-    /// How far it is.
+    /// The present progress.
     pub fn progress(&self) -> Progress {
-        let away = self.shared.away();
+        let pending = self.shared.pending();
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Progress {
-            files_left: away.len(),
-            bytes_left: away.values().map(|away| away.file.bytes).sum(),
+            files_left: pending.len(),
+            bytes_left: pending.values().map(|pending| pending.file.bytes).sum(),
             fetched_bytes: load(&self.shared.fetched_bytes),
             remote_reads: load(&self.shared.remote_reads),
             remote_bytes: load(&self.shared.remote_bytes),
         }
     }
 
-    /// Fetches the shortest file that is missing; false if none is.
+    /// Fetches the shortest pending file. False if no file is pending.
     ///
-    /// Errors: `Corrupt` if it is not what was pushed, those of both stores. It stays missing then.
+    /// Errors: `Corrupt` if its content differs from the pushed one, and those of both stores. The
+    /// file then stays pending.
     pub fn fetch_next(&self) -> Result<bool, Error> {
         self.fetch_next_while(&|| true)
     }
 
-    pub(super) fn fetch_next_while(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        let next = self.shared.away().values().min_by_key(|away| away.file.bytes).cloned();
+    pub(super) fn fetch_next_while(&self, keep_going: &dyn Fn() -> bool) -> Result<bool, Error> {
+        let next = self.shared.pending().values().min_by_key(|pending| pending.file.bytes).cloned();
         let Some(next) = next else { return Ok(false) };
-        self.shared.fetch(&next, goes_on)?;
+        self.shared.fetch(&next, keep_going)?;
         self.finish_if_done()?;
         Ok(true)
     }
 
     fn finish_if_done(&self) -> Result<(), Error> {
         let Shared { local, is_marked, .. } = &*self.shared;
-        let away = self.shared.away();
-        let is_done = away.is_empty() || defect::active(Defect::MarkRemovedEarly);
+        let pending = self.shared.pending();
+        let is_done = pending.is_empty() || defect::active(Defect::MarkRemovedEarly);
         if !is_done || !is_marked {
             return Ok(());
         }
@@ -205,57 +209,62 @@ impl Restore {
 }
 
 impl Shared {
-    fn away(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Away>>> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<String, Arc<PendingFile>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Away>> {
-        self.away().get(name).cloned()
+    fn find(&self, name: &str) -> Option<Arc<PendingFile>> {
+        self.pending().get(name).cloned()
     }
 
-    /// Counts ranges that are read elsewhere.
+    /// Counts ranges that are read remotely.
     pub(super) fn count(&self, ranges: &[Range]) {
         let bytes: u64 = ranges.iter().map(|range| range.bytes as u64).sum();
         self.remote_reads.fetch_add(ranges.len() as u64, Ordering::Relaxed);
         self.remote_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Brings a file here. Does nothing if it is here, or was removed.
-    fn fetch(&self, away: &Away, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
+    /// Fetches a file. Does nothing if the file is fetched already or was removed.
+    fn fetch(&self, pending: &PendingFile, keep_going: &dyn Fn() -> bool) -> Result<(), Error> {
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = &away.file.name;
+        let name = &pending.file.name;
         if self.find(name).is_none() {
             return Ok(());
         }
         let partial = format!("{name}{FETCHING}");
-        for again in 1.. {
-            match self.copy(away, &partial, goes_on) {
+        for attempt in 1.. {
+            match self.copy(pending, &partial, keep_going) {
                 Ok(()) => break,
                 Err(error) => {
-                    // Best effort: what stays is removed when the restore goes on.
+                    // Best effort: if this fails, the next restore removes the file.
                     let _ = self.local.remove(&partial);
-                    if error.kind() != ErrorKind::Corrupt || again == TRIES {
+                    if error.kind() != ErrorKind::Corrupt || attempt == TRIES {
                         return Err(error);
                     }
                 }
             }
         }
         let failed = |e: io::Error| Error::io(self.local.describe(name), "restore", &e);
-        let mut missing = self.away();
+        let mut missing = self.pending();
         if missing.contains_key(name) {
             self.local.rename(&partial, name, false).map_err(failed)?;
             missing.remove(name);
-            away.is_fetched();
+            pending.is_fetched();
         } else {
-            // Removed or replaced here meanwhile.
+            // The file was removed or replaced locally during the fetch.
             self.local.remove(&partial).map_err(failed)?;
         }
         drop(missing);
         self.local.sync_names().map_err(failed)
     }
 
-    fn copy(&self, away: &Away, to: &str, goes_on: &dyn Fn() -> bool) -> Result<(), Error> {
-        let remote = away.open(&*self.remote)?;
+    fn copy(
+        &self,
+        pending: &PendingFile,
+        to: &str,
+        keep_going: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        let remote = pending.open(&*self.remote)?;
         let failed = |e: io::Error| Error::io(self.local.describe(to), "write", &e);
         let mut out = self.local.create(to).map_err(failed)?;
         let mut hash = Xxh3::new();
@@ -274,10 +283,10 @@ impl Shared {
             }
             self.fetched_bytes.fetch_add(end - offset, Ordering::Relaxed);
             offset = end;
-            self.hold_back(begun, offset, goes_on)?;
+            self.hold_back(begun, offset, keep_going)?;
         }
         if !defect::active(Defect::FetchUnchecked) {
-            away.file.check(remote.name(), hash.digest128())?;
+            pending.file.check(remote.name(), hash.digest128())?;
         }
         if defect::active(Defect::FetchUnsynced) {
             return Ok(());
@@ -285,12 +294,12 @@ impl Shared {
         out.sync().map_err(failed)
     }
 
-    /// Returns when `bytes` bytes since `begun` are no more than the rate allows.
+    /// Waits until the rate allows `bytes` bytes since `begun`.
     fn hold_back(
         &self,
         begun: Duration,
         bytes: u64,
-        goes_on: &dyn Fn() -> bool,
+        keep_going: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let RestoreSettings { bytes_per_second, clock } = &self.settings;
         let due = match bytes_per_second {
@@ -298,7 +307,7 @@ impl Shared {
             None => begun,
         };
         loop {
-            if !goes_on() {
+            if !keep_going() {
                 let what = "the restore was stopped: begin it again to go on";
                 return Err(Error::new(ErrorKind::Unavailable, self.local.describe(""), what));
             }
@@ -339,23 +348,23 @@ fn write_all(out: &mut dyn OutFile, mut bytes: &[u8]) -> io::Result<()> {
 
 impl Files for Restore {
     fn create(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        let mut away = self.shared.away();
+        let mut pending = self.shared.pending();
         let out = self.shared.local.create(name)?;
-        away.remove(name);
+        pending.remove(name);
         Ok(out)
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        if let Some(away) = self.shared.find(name) {
-            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        if let Some(pending) = self.shared.find(name) {
+            self.shared.fetch(&pending, &|| true).map_err(io::Error::other)?;
         }
         self.shared.local.reopen(name)
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
         match self.shared.find(name) {
-            Some(away) => {
-                let file = AwayFile::open(self.shared.clone(), away, access);
+            Some(pending) => {
+                let file = PendingReader::open(self.shared.clone(), pending, access);
                 Ok(Arc::new(file.map_err(io::Error::other)?))
             }
             None => self.shared.local.open(name, access),
@@ -363,20 +372,20 @@ impl Files for Restore {
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
-        if let Some(away) = self.shared.find(from) {
-            self.shared.fetch(&away, &|| true).map_err(io::Error::other)?;
+        if let Some(pending) = self.shared.find(from) {
+            self.shared.fetch(&pending, &|| true).map_err(io::Error::other)?;
         }
-        let mut away = self.shared.away();
-        if !replace && away.contains_key(to) {
+        let mut pending = self.shared.pending();
+        if !replace && pending.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.shared.local.rename(from, to, replace)?;
-        away.remove(to);
+        pending.remove(to);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match self.shared.away().remove(name) {
+        match self.shared.pending().remove(name) {
             Some(_) => Ok(()),
             None => self.shared.local.remove(name),
         }
@@ -387,18 +396,20 @@ impl Files for Restore {
     }
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        let away = self.shared.away();
+        let pending = self.shared.pending();
         let here = self.shared.local.list()?;
         let ours = |name: &str| name == MARK || name.ends_with(FETCHING);
         let mut found: Vec<(String, u64)> =
             here.into_iter().filter(|(name, _)| !ours(name)).collect();
-        found.extend(away.values().map(|away| (away.file.name.clone(), away.file.bytes)));
+        found.extend(
+            pending.values().map(|pending| (pending.file.name.clone(), pending.file.bytes)),
+        );
         Ok(found)
     }
 
     fn describe(&self, name: &str) -> String {
         match self.shared.find(name) {
-            Some(away) => self.shared.remote.describe(&away.file.object()),
+            Some(pending) => self.shared.remote.describe(&pending.file.object()),
             None => self.shared.local.describe(name),
         }
     }

@@ -1,5 +1,5 @@
-//! Asking again: with growing waits, drawn by chance so that many clients do not come back at
-//! once, and an end to it.
+//! Retries with growing random waits and a time limit. Random waits prevent many clients from
+//! retrying at the same moment.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use super::objects::{Fault, FaultKind};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind};
 
-/// How long a remote store is waited for.
+/// Time limits of calls to a remote store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// One request at most.
+    /// Longest time of one request.
     pub attempt: Duration,
-    /// All requests of a call and the waits between them at most. Publishing a large file gets ten
-    /// times as long: the object store copies it inside.
+    /// Longest time of all requests of a call and the waits between them. Publishing a large file
+    /// gets ten times as long, because the object store copies the file.
     pub total: Duration,
-    /// The second request comes after up to so long; each further wait is up to twice as long.
+    /// Upper bound of the first wait. The bound of each further wait is twice as high.
     pub first_wait: Duration,
-    /// No wait is longer.
+    /// Upper bound of any wait.
     pub wait_max: Duration,
 }
 
@@ -36,21 +36,21 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Repeats requests as a policy says.
+/// Retries requests by a policy.
 pub(super) struct Retry {
     policy: RetryPolicy,
     clock: Arc<dyn Clock>,
     random: Mutex<SplitMix>,
 }
 
-/// One call: it may take several requests.
+/// One call, which may make several requests.
 pub(super) struct Call<'a> {
     retry: &'a Retry,
     begun: Duration,
     total: Duration,
-    /// Requests made so far that gave no answer.
+    /// Number of requests that failed so far.
     pub(super) attempts: u32,
-    /// One of them may have done what it asked for.
+    /// True if a failed request may have taken effect.
     pub(super) is_doubtful: bool,
 }
 
@@ -59,7 +59,7 @@ impl Retry {
         Retry { policy, clock, random: Mutex::new(SplitMix(seed)) }
     }
 
-    /// Begins a call that may take `times` the total of the policy.
+    /// Begins a call whose time limit is `times` the total of the policy.
     pub(super) fn call(&self, times: u32) -> Call<'_> {
         let (begun, total) = (self.clock.now(), self.policy.total * times);
         Call { retry: self, begun, total, attempts: 0, is_doubtful: false }
@@ -71,19 +71,19 @@ impl Call<'_> {
         self.total.saturating_sub(self.retry.clock.now().saturating_sub(self.begun))
     }
 
-    /// How long the next request may take.
+    /// Time limit of the next request.
     pub(super) fn timeout(&self) -> Duration {
         self.left().min(self.retry.policy.attempt)
     }
 
-    /// How long the next request may take that does the work of many.
+    /// Time limit of the next request if it does the work of many.
     pub(super) fn long_timeout(&self) -> Duration {
         self.left().min(self.retry.policy.attempt * 10)
     }
 
-    /// After a fault: returns when the next request may be made.
+    /// Handles a fault: returns when the next request may be made.
     ///
-    /// Errors: the fault's own if it would come again, `Unavailable` if there is no time left.
+    /// Errors: the fault's own if a retry cannot help, `Unavailable` if the time limit is reached.
     pub(super) fn wait(&mut self, fault: &Fault, file: &str, doing: &str) -> Result<(), Error> {
         let kind = match fault.kind {
             FaultKind::NotFound => ErrorKind::NotFound,
@@ -100,7 +100,7 @@ impl Call<'_> {
         let RetryPolicy { first_wait, wait_max, .. } = self.retry.policy;
         let most = first_wait.saturating_mul(1 << (self.attempts - 1).min(20)).min(wait_max);
         let drawn = self.retry.random.lock().unwrap_or_else(PoisonError::into_inner).unit();
-        // At least half of it: otherwise a store that is overloaded gets no rest.
+        // Waits at least half of the bound; otherwise an overloaded store gets no rest.
         let wait = most.mul_f32(0.5 + 0.5 * drawn);
         if wait >= self.left() {
             return Err(Error::new(

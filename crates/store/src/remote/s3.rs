@@ -1,12 +1,12 @@
-//! Objects in a bucket that speaks S3, through the crate `object_store`.
+//! Objects in an S3 bucket, through the crate `object_store`.
 //!
-//! Requests run on two threads of their own, and callers wait for them: no caller needs to know of
-//! a runtime. The client repeats nothing itself; see `retry.rs`.
+//! Requests run on two threads of a private runtime, and callers block until a request ends. So no
+//! caller needs a runtime. The client makes no retries; `retry.rs` does.
 //!
-//! A file of several parts is uploaded under a name in `.staging/` that nobody else uses, and then
-//! copied inside the store under the condition that there is no such object: that is the one way
-//! in which S3 makes a large object without replacing another. What a crash leaves there may be
-//! removed by a lifecycle rule of the bucket.
+//! S3 can create a large object without replacing another one in only one way. A file of several
+//! parts is uploaded under a unique name in `.staging/`. The store then copies it to its final
+//! name, on the condition that no such object exists. A crash may leave objects in `.staging/`; a
+//! lifecycle rule of the bucket may remove them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -30,11 +30,11 @@ use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::store::{Entry, Range};
 
-/// Requests of one call that are under way at once.
+/// Requests of one call that run at once.
 const REQUESTS_TOGETHER: usize = 16;
-/// Threads of the runtime: they wait for sockets and check nothing but TLS.
+/// Threads of the runtime. They wait for sockets and compute nothing but TLS.
 const THREADS: usize = 2;
-/// What is tidied up in the background may take so long.
+/// Time limit of clean-up in the background.
 const TIDY: Duration = Duration::from_secs(10);
 const STAGING: &str = ".staging";
 
@@ -50,11 +50,11 @@ struct Inner {
 }
 
 impl S3 {
-    /// The folder that `bucket` names, with the credentials of the environment.
+    /// Opens the folder that `bucket` names, with credentials from the environment.
     ///
     /// Errors: `Invalid` address or credentials.
     pub(super) fn open(bucket: &Bucket) -> Result<S3, Error> {
-        // Another part of the process may have chosen a provider before.
+        // Fails if another part of the process chose a provider earlier, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let invalid =
             |what: &dyn std::fmt::Display| Error::new(ErrorKind::Invalid, bucket.to_string(), what);
@@ -66,7 +66,7 @@ impl S3 {
             builder = builder.with_region(region);
         }
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-        let is_plain = endpoint.as_deref().is_some_and(|at| at.starts_with("http://"));
+        let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
         if let (true, Some(endpoint)) = (is_plain, &endpoint) {
             if !is_loopback(endpoint) {
                 return Err(invalid(&format_args!(
@@ -91,7 +91,7 @@ impl S3 {
         Ok(S3 { inner: Arc::new(inner) })
     }
 
-    /// Names of the folders in this one.
+    /// Names of the folders inside this one.
     pub(super) fn folders(&self, timeout: Duration) -> Result<Vec<String>, Fault> {
         let inner = self.inner.clone();
         let listed = wait(timeout, async move {
@@ -114,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// A name that no other upload has, of this process or another.
+    /// A name in the staging folder that no other upload of any process has.
     fn staged(&self, name: &str) -> Path {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = self.uploads.fetch_add(1, Ordering::Relaxed);
@@ -201,12 +201,12 @@ struct S3Upload {
     target: Path,
     id: String,
     parts: BTreeMap<usize, PartId>,
-    /// They are an object in the staging folder.
+    /// True if the parts are an object in the staging folder.
     is_staged: bool,
 }
 
 impl S3Upload {
-    /// Makes the parts an object in the staging folder.
+    /// Turns the parts into an object in the staging folder.
     fn stage(&mut self, timeout: Duration) -> Result<(), Fault> {
         let (inner, path, id) = (self.inner.clone(), self.staged.clone(), self.id.clone());
         let parts = self.parts.values().cloned().collect();
@@ -214,7 +214,8 @@ impl S3Upload {
             inner.client.complete_multipart(&path, &id, parts).await.map(|_| ())
         });
         if done.is_err() {
-            // It may have been done, and then there are no parts any more to be asked for again.
+            // An earlier request may have completed the upload. Then the parts do not exist any
+            // more, but the staged object does.
             let (inner, path) = (self.inner.clone(), self.staged.clone());
             let there = wait(timeout, async move { inner.client.head(&path).await.map(|_| ()) });
             there.or(done)?;
@@ -228,13 +229,13 @@ impl Upload for S3Upload {
     fn send(&mut self, parts: &[(usize, &[u8])], timeout: Duration) -> Vec<Result<(), Fault>> {
         let (inner, path, id) = (self.inner.clone(), self.staged.clone(), self.id.clone());
         let payloads: Vec<(usize, PutPayload)> =
-            parts.iter().map(|&(at, bytes)| (at, PutPayload::from(bytes.to_vec()))).collect();
+            parts.iter().map(|&(index, bytes)| (index, PutPayload::from(bytes.to_vec()))).collect();
         let sent = run(async move {
-            let send = |(at, payload): (usize, PutPayload)| {
+            let send = |(index, payload): (usize, PutPayload)| {
                 let (inner, path, id) = (inner.clone(), path.clone(), id.clone());
                 in_time(
                     timeout,
-                    async move { inner.client.put_part(&path, &id, at, payload).await },
+                    async move { inner.client.put_part(&path, &id, index, payload).await },
                 )
             };
             stream::iter(payloads.into_iter().map(send))
@@ -246,8 +247,8 @@ impl Upload for S3Upload {
             Ok(sent) => sent,
             Err(fault) => return vec![Err(fault); parts.len()],
         };
-        let keep = |(part, &(at, _)): (Result<PartId, Fault>, &(usize, &[u8]))| {
-            self.parts.insert(at, part?);
+        let keep = |(part, &(index, _)): (Result<PartId, Fault>, &(usize, &[u8]))| {
+            self.parts.insert(index, part?);
             Ok(())
         };
         sent.into_iter().zip(parts).map(keep).collect()
@@ -267,7 +268,7 @@ impl Drop for S3Upload {
     fn drop(&mut self) {
         let (inner, path, id) = (self.inner.clone(), self.staged.clone(), self.id.clone());
         let is_staged = self.is_staged;
-        // Best effort: the bucket's lifecycle rules take what stays.
+        // Best effort: the bucket's lifecycle rules remove the rest.
         let tidy = in_time(TIDY, async move {
             match is_staged {
                 true => inner.client.delete(&path).await,
@@ -280,7 +281,7 @@ impl Drop for S3Upload {
     }
 }
 
-/// The runtime of the process. It is started with the first request and stays.
+/// The runtime of the process. The first request starts it, and it never stops.
 fn runtime() -> Result<&'static Runtime, Fault> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
@@ -292,18 +293,18 @@ fn runtime() -> Result<&'static Runtime, Fault> {
     runtime.as_ref().map_err(failed)
 }
 
-/// Runs a future to its end while the caller waits; also on a thread that runs futures itself.
+/// Runs a future while the caller blocks. Works on a thread of another runtime too.
 fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Fault> {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime()?.spawn(async move {
-        // The receiver waits for it below.
+        // The caller waits for the result below.
         let _ = sender.send(work.await);
     });
     let gone = |_| Fault::new(FaultKind::Doubtful, "the request was given up");
     receiver.recv().map_err(gone)
 }
 
-/// Runs one request to its end or to the end of its time.
+/// Runs one request with a time limit.
 fn wait<T: Send + 'static>(
     timeout: Duration,
     request: impl Future<Output = object_store::Result<T>> + Send + 'static,
@@ -327,11 +328,11 @@ async fn in_time<T>(
 fn fault(error: &object_store::Error) -> Fault {
     use object_store::Error as E;
     let what = error.to_string();
-    // The crate does not give the status of an answer away but in its text.
+    // The crate reports the HTTP status only in the text of the error.
     let says = |text: &str| what.contains(text);
     let kind = match error {
         E::NotFound { .. } => FaultKind::NotFound,
-        // Two conditional requests met; the other may still fail.
+        // Two conditional requests collided, and the other one may still fail.
         E::AlreadyExists { .. } if says("ConditionalRequestConflict") => FaultKind::Doubtful,
         E::AlreadyExists { .. } | E::Precondition { .. } => FaultKind::Exists,
         E::Generic { .. } => {
@@ -348,7 +349,7 @@ fn fault(error: &object_store::Error) -> Fault {
     Fault { kind, what }
 }
 
-/// True if the host of `http://host:port/…` is this machine by its own name for itself.
+/// True if the host of `http://host:port/…` is this machine: `localhost` or a loopback address.
 fn is_loopback(endpoint: &str) -> bool {
     let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -356,7 +357,7 @@ fn is_loopback(endpoint: &str) -> bool {
         Some(inside) => inside.split(']').next().unwrap_or_default(),
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
-    // A name in front of an @ is no host.
+    // The part before an @ is a user name and not the host.
     !authority.contains('@')
         && (host == "localhost"
             || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback()))

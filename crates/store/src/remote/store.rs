@@ -1,10 +1,13 @@
 //! The store over an object store.
 //!
-//! 1. Every call makes requests until one is answered or its time is over (`retry.rs`).
-//! 2. A request that gave no answer may have done its work. So when a repeated one hears that the
-//!    object exists, its content is compared: if it is ours, it was us.
-//! 3. `open` reads a small file whole, in one request, so that its reader sees one version of it even if it is
-//!    replaced; longer ones are written once and read by ranges (`file.rs`).
+//! 1. Every call repeats its request until it is answered or the time limit is reached
+//!    (`retry.rs`).
+//! 2. A request without an answer may have taken effect. So if a repeated request fails because the
+//!    object exists, the store compares the object's content with its own: if they are equal, the
+//!    earlier request made it.
+//! 3. `open` reads a small file as a whole, by one request, so that the reader sees one version
+//!    even if the file is replaced later. Longer files are written once and read by ranges
+//!    (`file.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -23,12 +26,12 @@ use crate::files::Access;
 use crate::names::{check_name, is_name};
 use crate::store::{checksum_of, Entry, FileWriter, Range, ReadAt, Store};
 
-/// What a remote store was asked so far.
+/// Counters of a remote store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteCounts {
-    /// Requests, those that were repeated included; several ranges at once are several.
+    /// Requests, including retries. Each of several ranges counts.
     pub requests: u64,
-    /// Requests that gave no answer and were made again.
+    /// Requests that failed and were repeated.
     pub retries: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
@@ -36,18 +39,19 @@ pub struct RemoteCounts {
     pub sent_bytes: u64,
 }
 
-/// Files in an object store. Clones are the same store. What was answered is durable.
+/// Files in an object store. Clones are the same store. Everything that a call returned
+/// successfully is durable.
 ///
-/// Errors of every call: `Unavailable` if there is no answer in time; what was asked for may have
-/// been done, or be done later, all the same. `replace` by several writers is not ordered: what
-/// must be ordered is put under a new name each time.
+/// Every call may fail with `Unavailable` if there is no answer in time. It may have taken effect
+/// nevertheless, or may still do so later. Calls of `replace` by several writers have no defined
+/// order; put data whose order matters under a new name each time.
 #[derive(Clone)]
 pub struct RemoteStore {
     remote: Arc<Remote>,
 }
 
 impl RemoteStore {
-    /// A store over a folder of objects. `seed` draws the waits between requests.
+    /// A store over a folder of objects. `seed` seeds the random waits between requests.
     pub fn new(
         objects: Arc<dyn Objects>,
         policy: RetryPolicy,
@@ -59,7 +63,7 @@ impl RemoteStore {
         RemoteStore { remote: Arc::new(remote) }
     }
 
-    /// Counts so far.
+    /// The present counters.
     pub fn counts(&self) -> RemoteCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { requests, retries, read_bytes, sent_bytes } = &self.remote.counts;
@@ -90,7 +94,7 @@ impl Store for RemoteStore {
     fn list(&self, prefix: &str) -> Result<Vec<Entry>, Error> {
         let remote = &self.remote;
         let listed =
-            remote.ask("", "list", |call| remote.objects.list(prefix, call.long_timeout()))?;
+            remote.retry("", "list", |call| remote.objects.list(prefix, call.long_timeout()))?;
         let mut found: Vec<Entry> = listed.into_iter().filter(|e| is_name(&e.name)).collect();
         found.sort();
         Ok(found)
@@ -99,7 +103,7 @@ impl Store for RemoteStore {
     fn delete(&self, name: &str) -> Result<(), Error> {
         check_name(name)?;
         let remote = &self.remote;
-        let gone = remote.ask(name, "remove", |call| remote.objects.delete(name, call.timeout()));
+        let gone = remote.retry(name, "remove", |call| remote.objects.delete(name, call.timeout()));
         gone.or_else(|error| match error.kind() {
             ErrorKind::NotFound => Ok(()),
             _ => Err(error),
@@ -111,7 +115,7 @@ impl Store for RemoteStore {
     }
 }
 
-/// What the store and its files share.
+/// State that the store shares with its files.
 pub(super) struct Remote {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) retry: Retry,
@@ -127,8 +131,8 @@ pub(super) struct Counts {
 }
 
 impl Remote {
-    /// Makes a request until it is answered.
-    pub(super) fn ask<T>(
+    /// Repeats a request until it is answered.
+    pub(super) fn retry<T>(
         &self,
         name: &str,
         doing: &str,
@@ -144,10 +148,10 @@ impl Remote {
         }
     }
 
-    /// Makes several requests at once, and again those of them that gave no answer.
+    /// Makes several requests at once and repeats those that fail.
     ///
-    /// * `request`: is given the numbers of those to be made; an answer for each.
-    pub(super) fn ask_many<T>(
+    /// * `request`: makes the requests with the given numbers and returns one result for each.
+    pub(super) fn retry_many<T>(
         &self,
         name: &str,
         doing: &str,
@@ -163,12 +167,12 @@ impl Remote {
             assert_eq!(answered.len(), open.len(), "an answer per request");
             let mut failed: Option<Fault> = None;
             let mut left = Vec::new();
-            for (at, answer) in open.into_iter().zip(answered) {
+            for (index, answer) in open.into_iter().zip(answered) {
                 match answer {
-                    Ok(answer) => answers[at] = Some(answer),
+                    Ok(answer) => answers[index] = Some(answer),
                     Err(fault) => {
-                        left.push(at);
-                        // One that would come again says more than one that may not.
+                        left.push(index);
+                        // A lasting fault tells the caller more than a doubtful one.
                         if failed.is_none() || fault.kind != FaultKind::Doubtful {
                             failed = Some(fault);
                         }
@@ -207,7 +211,7 @@ impl Remote {
         mode: PutMode,
     ) -> Result<(), Error> {
         let mut may_be_ours = false;
-        let put = self.ask(name, "write", |call| {
+        let put = self.retry(name, "write", |call| {
             may_be_ours = call.is_doubtful;
             let put = self.objects.put(name, bytes, mode, call.timeout());
             let is_trusted = defect::active(Defect::DoubtTrusted);
@@ -220,8 +224,8 @@ impl Remote {
         self.settle(put, may_be_ours, name, bytes.len() as u64, xxh3_128(bytes))
     }
 
-    /// What an answer to a repeated request means: if the object exists, perhaps the request
-    /// before made it, which only its content can tell.
+    /// Interprets the answer to a repeated request. If the object exists, the earlier request may
+    /// have made it, and the object's content decides.
     pub(super) fn settle(
         self: &Arc<Remote>,
         answer: Result<(), Error>,
@@ -241,7 +245,7 @@ impl Remote {
     }
 
     fn open(self: &Arc<Remote>, name: &str) -> Result<RemoteFile, Error> {
-        let (bytes, content) = self.ask(name, "open", |call| {
+        let (bytes, content) = self.retry(name, "open", |call| {
             let bytes = self.objects.bytes(name, call.timeout())?;
             if bytes > SMALL_BYTES as u64 {
                 return Ok((bytes, None));
@@ -250,7 +254,7 @@ impl Remote {
                 // Object stores refuse any range of an empty object.
                 return Ok((bytes, Some(Buffer::default())));
             }
-            // One byte more than there should be, to see if it was replaced by a longer one.
+            // Asks for one byte more than expected, to notice that a longer file replaced this one.
             self.count(1);
             let range = Range { offset: 0, bytes: bytes as usize + 1 };
             let mut got = self.objects.get(name, &[range], call.timeout());

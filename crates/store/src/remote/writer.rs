@@ -1,4 +1,4 @@
-//! A file on its way to an object store: one request if it is short, parts if it is long.
+//! A file that is written to an object store: one request for a short file, parts for a long one.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::store::Remote;
 use crate::error::{Error, ErrorKind};
 use crate::store::FileWriter;
 
-/// Parts that are sent at the same time, and that are held in memory.
+/// Parts that are sent at the same time, all of which are in memory.
 const PARTS_TOGETHER: usize = 4;
-/// Times the total of the policy that publishing may take.
+/// The time limit of publishing, in units of the policy's total.
 const PUBLISH_TIMES: u32 = 10;
-/// What object stores copy in one request.
+/// Largest object that object stores copy by one request.
 const FILE_BYTES_MAX: u64 = 5 << 30;
 
 pub(super) struct RemoteWriter {
@@ -42,20 +42,20 @@ impl RemoteWriter {
         }
     }
 
-    /// Sends what was gathered, in parts.
+    /// Sends the buffered bytes as parts.
     fn send(&mut self) -> Result<(), Error> {
         let RemoteWriter { remote, name, gathered, upload, parts, .. } = self;
         let upload = match upload {
             Some(upload) => upload,
             None => {
                 let begin = remote
-                    .ask(name, "write", |call| remote.objects.upload(name, call.timeout()))?;
+                    .retry(name, "write", |call| remote.objects.upload(name, call.timeout()))?;
                 upload.insert(begin)
             }
         };
         let chunks: Vec<(usize, &[u8])> = (*parts..).zip(gathered.chunks(PART_BYTES)).collect();
-        remote.ask_many(name, "write", chunks.len(), |open, call| {
-            let wanted: Vec<(usize, &[u8])> = open.iter().map(|&at| chunks[at]).collect();
+        remote.retry_many(name, "write", chunks.len(), |open, call| {
+            let wanted: Vec<(usize, &[u8])> = open.iter().map(|&index| chunks[index]).collect();
             upload.send(&wanted, call.long_timeout())
         })?;
         *parts += chunks.len();

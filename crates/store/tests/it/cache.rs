@@ -1,4 +1,4 @@
-//! The cache stays within its bytes, keeps what is used, and forgets what it is told to.
+//! The cache stays within its bytes, keeps used entries and forgets files on request.
 
 use std::sync::Arc;
 

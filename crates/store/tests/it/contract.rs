@@ -1,11 +1,11 @@
-//! One suite for every store, of whatever kind: each test is given an empty one.
+//! The contract of every store. Each test gets an empty store.
 
 use vstream_store::{Access, ErrorKind, Range, ReadAt, Store};
 
-/// A rule, and what holds it.
+/// A rule of the contract and its test.
 pub type Rule = (&'static str, fn(&dyn Store));
 
-/// What every store promises.
+/// The rules that every store keeps.
 pub const CONTRACT: &[Rule] = &[
     ("a file is seen when it is finished and never changes", finished_and_never_changed),
     ("what lies beyond the end is an error that says where", beyond_the_end),
@@ -102,7 +102,7 @@ fn empty(store: &dyn Store) {
 }
 
 fn first_wins(store: &dyn Store) {
-    // The second writer may be refused when it begins or when it ends.
+    // The second writer may be refused when it begins or when it finishes.
     let mut files: Vec<_> = (0..3).filter_map(|_| store.create("same").ok()).collect();
     for (file, content) in files.iter_mut().zip(0u8..) {
         file.append(&[content; 10]).expect("room");

@@ -1,4 +1,4 @@
-//! What the disk refuses: a failed sync stops everything, a full disk stops nothing for ever.
+//! Faults of the disk: a failed sync stops all changes, and a full disk is temporary.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -12,7 +12,7 @@ use vstream_store::{
 #[derive(Clone, Default)]
 struct Faulty {
     memory: Memory,
-    /// 0: syncs work, 1: the next one fails, 2: the next one of the directory fails.
+    /// 0: syncs work. 1: the next sync fails. 2: the next sync of the directory fails.
     failing: Arc<AtomicU8>,
     room: Arc<AtomicI64>,
 }
@@ -53,7 +53,7 @@ struct FaultyFile {
 
 impl OutFile for FaultyFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // At most seven bytes at a time, as a kernel may.
+        // Accepts at most seven bytes at a time, as a kernel may.
         let part = bytes.len().min(7);
         if self.faulty.room.fetch_sub(part as i64, Ordering::SeqCst) < part as i64 {
             self.faulty.room.fetch_add(part as i64, Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl OutFile for FaultyFile {
     }
 }
 
-/// Every other read is interrupted, the others return three bytes at most.
+/// Interrupts every other read; the others return at most three bytes.
 struct Short(Arc<dyn InFile>, AtomicU8);
 
 impl InFile for Short {
@@ -107,8 +107,8 @@ fn short_and_interrupted_calls_are_continued() {
     assert_eq!(*file.read(Range { offset: 0, bytes: 100_000 }).expect("bytes"), content);
 }
 
-/// After a failed sync the kernel has dropped the pages and reports success the next time; a store
-/// that went on would acknowledge what is lost.
+/// After a failed sync the kernel drops the pages and reports success the next time. A store that
+/// went on would acknowledge lost data.
 #[test]
 fn a_failed_sync_poisons_the_store() {
     for kind in [1, 2] {

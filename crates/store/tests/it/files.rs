@@ -1,4 +1,4 @@
-//! Stores over files: the contract of all stores, and what only files have.
+//! Stores over files: the contract of all stores, and the rules for files alone.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn what_was_not_finished_is_swept() {
     let store = FileStore::new(Arc::new(memory.clone()), Syncing::Full);
     let mut file = store.create("big").expect("a file");
     file.append(&[1; 200_000]).expect("room");
-    // A crash: nothing runs that would tidy up.
+    // A crash: no destructor runs.
     std::mem::forget(file);
     assert!(store.list("").expect("a list").is_empty());
     assert_eq!(vstream_store::Files::list(&memory).expect("names").len(), 1);

@@ -1,4 +1,5 @@
-//! Stores as their users see them: every store passes the same suite; blocks know their place.
+//! The public interface of stores: every store passes the same suite, and blocks are bound to their
+//! addresses.
 
 mod blocks;
 mod cache;

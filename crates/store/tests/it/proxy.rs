@@ -1,4 +1,4 @@
-//! Stands between a client and a server and does what networks do.
+//! A proxy between a client and a server that injects the faults of a network.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use vstream_vector::SplitMix;
 
-/// What happens to a connection, by chance.
+/// The random fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Passes,
-    /// It is closed before anything is said.
+    /// The proxy closes it before any byte.
     Refused,
-    /// The server gets the request; the answer is cut off after so many bytes.
+    /// The server gets the request, and the answer is cut off after this many bytes.
     Cut(usize),
-    /// 503 without asking the server.
+    /// The proxy answers 503 itself.
     Overloaded,
-    /// Nothing ever comes back.
+    /// No answer ever comes.
     Silent,
 }
 
-/// A proxy on a port of its own. Dropped, it takes no more connections.
+/// A proxy on a port of its own. Dropping it ends the listener.
 pub struct Proxy {
-    /// Where it listens.
+    /// The address of the proxy.
     pub address: SocketAddr,
-    /// Connections that did not pass.
+    /// Connections with a fault.
     pub faults: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    /// In front of `server`; `percent` of the connections meet a fault drawn by `seed`.
+    /// Starts a proxy before `server`. `percent` of the connections have a fault, drawn by `seed`.
     pub fn start(server: SocketAddr, percent: usize, seed: u64) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -59,7 +59,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // The listener looks at the flag when somebody comes.
+        // The listener checks the flag at the next connection.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -77,7 +77,7 @@ fn draw(random: &mut SplitMix, percent: usize) -> Fate {
     }
 }
 
-/// What is left of a connection is nobody's: errors end it, as they should.
+/// Serves one connection. An error ends the connection, as intended.
 fn meet(mut client: TcpStream, server: SocketAddr, fate: Fate, is_over: &AtomicBool) {
     let limit = match fate {
         Fate::Refused => return,
@@ -92,7 +92,7 @@ fn meet(mut client: TcpStream, server: SocketAddr, fate: Fate, is_over: &AtomicB
             let answer = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
             let _ = client.write_all(answer.as_bytes());
             let _ = client.shutdown(Shutdown::Write);
-            // Closing with bytes unread would take the answer back.
+            // A close with unread bytes would discard the answer.
             let _ = std::io::copy(&mut client, &mut std::io::sink());
             return;
         }

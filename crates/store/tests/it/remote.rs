@@ -1,4 +1,4 @@
-//! Remote stores: the contract of all stores, patience with an end, and doubtful answers.
+//! Remote stores: the contract of all stores, retries with a time limit, and doubtful answers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use vstream_store::{Access, Buffer, Clock, Entry, Error, ErrorKind, Range, Store
 
 use crate::contract::CONTRACT;
 
-/// Time that passes when somebody sleeps, or when a request takes its time.
+/// Time that passes only during sleeps and requests.
 #[derive(Default)]
 pub struct TestClock(AtomicU64);
 
@@ -27,22 +27,22 @@ impl Clock for TestClock {
     }
 }
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Works,
-    /// It is not done.
+    /// It has no effect.
     Fails,
-    /// It is done, and its answer is lost.
+    /// It takes effect, and its answer is lost.
     LosesAnswer,
-    /// It is not done, and that takes all the time it has.
+    /// It has no effect and takes until its time limit.
     TimesOut,
     Refused,
-    /// Half of what was asked for comes.
+    /// Half of the requested bytes come.
     Short,
 }
 
-/// Objects in memory whose requests meet their steps in order, and then work.
+/// Objects in memory. The scripted steps apply to requests in order; later requests work.
 #[derive(Clone)]
 struct Scripted {
     memory: MemoryObjects,
@@ -162,7 +162,8 @@ fn what_gets_no_answer_is_asked_again() {
         assert_eq!(**read, content[range.offset as usize..][..range.bytes]);
     }
     let after = store.counts();
-    // Four runs, since some ranges lie near each other; then the two that failed, then one of them.
+    // Four requests, since some ranges lie near each other, then the two that failed, then one of
+    // these.
     assert_eq!(after.requests - before.requests, 4 + 2 + 1);
     assert_eq!(after.retries - before.retries, 2);
 }
@@ -199,7 +200,8 @@ fn what_will_be_refused_again_is_not_asked_again() {
     store.put("file", b"x").expect("nothing happened before");
 }
 
-/// The request made the object and its answer was lost; the next one hears that it exists.
+/// The first request made the object, but its answer was lost. The retry hears that the object
+/// exists.
 #[test]
 fn a_put_that_was_done_in_spite_of_its_error_is_done() {
     let (_, store) = scripted(&[Step::LosesAnswer]);
@@ -208,7 +210,7 @@ fn a_put_that_was_done_in_spite_of_its_error_is_done() {
     scripted.memory.set("file", b"whose");
     let error = store.put("file", b"ours").expect_err("it was not us");
     assert_eq!(error.kind(), ErrorKind::Exists);
-    // Nothing was doubtful: an equal file of somebody else is still theirs.
+    // No request was doubtful, so an equal file belongs to another writer.
     let error = store.put("file", b"whose").expect_err("it was not us");
     assert_eq!(error.kind(), ErrorKind::Exists);
 }

@@ -1,4 +1,5 @@
-//! Pushed snapshots: sent once, whole or not at all, read before they are here.
+//! Pushed snapshots: each file is sent once, a push is all or nothing, and files can be read before
+//! they are fetched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use vstream_store::{
 
 use crate::remote::{memory, TestClock};
 
-/// Name and content of the files that are pushed.
+/// Name and content of the pushed files.
 fn files() -> Vec<(String, Vec<u8>)> {
     [("COLLECTION", 300usize), ("log-1", 70_000), ("seg-1", 300_000), ("seg-2", 200_000), ("e", 0)]
         .iter()
@@ -183,7 +184,7 @@ fn a_rate_is_kept() {
     assert!(clock.now() >= least && clock.now() < least * 2, "{:?} for {least:?}", clock.now());
 }
 
-/// One bit of any object of a snapshot: of its list, or of a file.
+/// Flips one bit of any object of a snapshot: of its list or of a file.
 #[test]
 fn every_flipped_bit_is_found_and_none_is_fetched() {
     let (objects, remote, contents) = pushed();
@@ -237,7 +238,7 @@ fn lists_of_any_bytes_are_refused_without_harm() {
             bad[at] = random.next() as u8;
         }
         bad.truncate(random.below(bad.len() + 1));
-        // With a checksum that is right, as an attacker would write it.
+        // An attacker would write the right checksum.
         if let Some(body) = bad.len().checked_sub(8) {
             let checksum = xxhash_rust::xxh3::xxh3_64(&bad[..body]);
             bad[body..].copy_from_slice(&checksum.to_le_bytes());

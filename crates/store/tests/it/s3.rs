@@ -1,4 +1,4 @@
-//! Against a real server that speaks S3, on a loopback port: `make test-s3` starts one.
+//! Tests against a real S3 server on a loopback port. `make test-s3` starts one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vstream_store::{
 use crate::contract::CONTRACT;
 use crate::proxy::Proxy;
 
-/// An empty folder of the server's bucket; through `endpoint` if it is given.
+/// An empty folder of the server's bucket, reached through `endpoint` if it is given.
 fn folder(name: &str, endpoint: Option<SocketAddr>) -> Bucket {
     let url = std::env::var("VSTREAM_TEST_S3").expect("VSTREAM_TEST_S3: run make test-s3");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
@@ -104,7 +104,7 @@ fn nobody_listens_is_an_error_in_time() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
-/// A third of all connections breaks, is refused, is told to come back, or stays silent.
+/// A third of all connections breaks, is refused, gets a 503 or stays silent.
 #[test]
 #[ignore = "needs a server: make test-s3"]
 fn what_is_written_and_read_through_a_bad_network_is_right() {

@@ -42,7 +42,7 @@ fn a_value_is_accepted_if_and_only_if_it_can_be_held() {
     }
     assert!(Element::I8.accepts(-128.0));
     assert!(!Element::U8.accepts(-1.0));
-    // What is refused would be infinite.
+    // A refused number would become infinite.
     assert_eq!(crate::F16::narrow(65_520.0).widen(), f32::INFINITY);
     assert_eq!(crate::Bf16::narrow(f32::from_bits(0x7f7f_8000)).widen(), f32::INFINITY);
 }

@@ -1,10 +1,11 @@
-//! Distance kernels: scalar is the truth, SIMD forms are chosen at run time and must equal it.
+//! Distance kernels. The scalar kernels define the result. SIMD kernels are chosen at run time and
+//! must agree with them.
 //!
-//! 1. The first call asks the processor what it can do and keeps the best set of kernels.
+//! 1. The first call detects the processor's features and stores the best set of kernels.
 //! 2. Every later call is one load and one predicted indirect call, about 1 ns.
 //!
-//! A SIMD form sums in another order than the scalar one, so results differ by rounding: by less
-//! than `1e-5 · Σ |termᵢ|` for any length in use (see `tests.rs`).
+//! A SIMD kernel sums in another order than the scalar one, so the results differ by rounding: by
+//! less than `1e-5 · Σ |termᵢ|` for any length in use (see `tests.rs`).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -26,7 +27,7 @@ pub use tile::{Tile, TILE_COLUMNS, TILE_ROWS};
 use crate::number::Number;
 use set::active;
 
-/// What the processor offers, from the plainest to the widest.
+/// Instruction sets, from the plainest to the widest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// No instruction beyond the target's baseline.
@@ -40,7 +41,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Name used in logs and statistics.
+    /// The name in logs and statistics.
     pub fn name(self) -> &'static str {
         match self {
             Level::Scalar => "scalar",
@@ -50,7 +51,7 @@ impl Level {
         }
     }
 
-    /// True if this machine can run the forms of this level.
+    /// True if this machine can run the kernels of this level.
     pub fn is_available(self) -> bool {
         match self {
             Level::Scalar => true,
@@ -75,14 +76,14 @@ impl Level {
     }
 }
 
-/// The level in use: the widest that this machine has. Detected once.
+/// The level in use: the widest one that this machine supports. Detected once.
 #[inline]
 pub fn level() -> Level {
     active().level
 }
 
-/// Squared Euclidean distance of an `f32` query and a row of equal length, whose numbers are
-/// widened on the way. Panics if lengths differ.
+/// Squared Euclidean distance of an `f32` query and a row of equal length. The kernel converts the
+/// row's numbers to `f32`. Panics if the lengths differ.
 #[inline]
 pub fn l2_squared<N: Number>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
@@ -104,9 +105,9 @@ pub fn norm_squared(a: &[f32]) -> f32 {
 
 /// Squared Euclidean distances of `query` to `rows`, one per entry of `out`.
 ///
-/// * `rows`: `out.len() × query.len()`, row-major. Panics if its length is another.
+/// * `rows`: `out.len() × query.len()`, row-major. Panics if it has another length.
 ///
-/// Faster than a loop over [`l2_squared`]: four rows share each load of the query.
+/// Faster than a loop over [`l2_squared`], because four rows share each load of the query.
 #[inline]
 pub fn l2_squared_batch(query: &[f32], rows: &[f32], out: &mut [f32]) {
     // SAFETY: the active set's level was found on this machine.
@@ -121,12 +122,13 @@ pub fn inner_product_batch(query: &[f32], rows: &[f32], out: &mut [f32]) {
     unsafe { (active().inner_product_batch)(query, rows, out) }
 }
 
-/// Inner products of [`TILE_ROWS`] rows with [`TILE_COLUMNS`] columns: `out[r][c] = ⟨rowᵣ, columnᴄ⟩`.
+/// Inner products of [`TILE_ROWS`] rows with [`TILE_COLUMNS`] columns:
+/// `out[r][c] = ⟨rowᵣ, columnᴄ⟩`.
 ///
-/// * `rows`: each `columns.len()` values. Panics if a length is another.
+/// * `rows`: each has `columns.len()` values. Panics if one has another length.
 /// * `columns`: `columns[d][c]` is dimension `d` of column `c`.
 ///
-/// The fastest way to compare many rows with many centroids: no horizontal sums.
+/// The fastest way to compare many rows with many centroids, because it needs no horizontal sums.
 #[inline]
 pub fn inner_product_tile(
     rows: [&[f32]; TILE_ROWS],

@@ -1,4 +1,4 @@
-//! The kernels of each level, and the choice between levels.
+//! The set of kernels of each level, and the choice of a level.
 
 use std::sync::OnceLock;
 
@@ -7,13 +7,13 @@ use crate::number::{Bf16, Number, F16};
 
 type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
 
-/// An `f32` query and a row of another type.
+/// The kernels for an `f32` query and a row of number type `N`.
 pub struct PairKernels<N> {
     pub(super) l2_squared: unsafe fn(&[f32], &[N]) -> f32,
     pub(super) inner_product: unsafe fn(&[f32], &[N]) -> f32,
 }
 
-/// All forms of one level. Calling one is sound only where `level` is available.
+/// The kernels of one level. A call is sound only if `level` is available on this machine.
 pub struct KernelSet {
     pub(super) level: Level,
     f32: PairKernels<f32>,
@@ -26,9 +26,9 @@ pub struct KernelSet {
     pub(super) inner_product_tile: TileKernel,
 }
 
-/// A row's number that has kernels. Sealed: a set of kernels cannot be named elsewhere.
+/// A number type with kernels. Sealed, because `KernelSet` is private to this module.
 pub trait Kernels: Sized {
-    /// The kernels for rows of this number in a set.
+    /// The kernels of `set` for rows of this number type.
     fn pair(set: &KernelSet) -> &PairKernels<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! Every SIMD form equals the scalar one within `BOUND` of the sum of its terms' sizes.
+//! Every SIMD kernel agrees with the scalar one within `BOUND` of the sum of the terms' sizes.
 
 use super::set::{KernelSet, SETS};
 use super::*;
@@ -10,7 +10,8 @@ const BOUND: f32 = 1e-5;
 const SEED: u64 = 7;
 const LARGE: [usize; 6] = [255, 768, 960, 1024, 1536, 4096];
 
-/// Every level of this target that this machine can run; the others are named on standard error.
+/// Every level that was compiled and that this machine can run. Prints the other levels to standard
+/// error.
 fn sets() -> Vec<&'static KernelSet> {
     let (runnable, missing): (Vec<_>, Vec<_>) =
         SETS.iter().partition(|set| set.level.is_available());
@@ -24,7 +25,7 @@ fn floats(random: &mut SplitMix, n: usize) -> Vec<f32> {
     (0..n).map(|_| random.unit() * 4.0 - 2.0).collect()
 }
 
-/// Rows of every magnitude that the number has: its bits are drawn, not its value.
+/// Rows of numbers with random bits, so that all magnitudes occur.
 fn numbers<N: Number>(random: &mut SplitMix, n: usize) -> Vec<N> {
     let mut any = || N::take(&random.next().to_le_bytes());
     let fits = |x: &N| x.widen().is_finite() && x.widen().abs() < 1e15;
@@ -39,7 +40,7 @@ fn check(name: &str, set: &KernelSet, n: usize, found: f32, expected: f32, size:
     );
 }
 
-/// Both kernels of a set on a query and a row, against the scalar ones.
+/// Compares both kernels of a set with the scalar ones on a query and a row.
 fn check_pair<N: Number>(set: &KernelSet, query: &[f32], row: &[N]) {
     let n = query.len();
     let pair = N::pair(set);
@@ -109,8 +110,8 @@ fn simd_forms_equal_the_scalar_ones() {
     }
 }
 
-/// Every number there is, subnormal halves among them, is widened as the scalar form widens it: the
-/// product with a query of one 1 is the number itself.
+/// A SIMD kernel converts every number, subnormal halves among them, exactly as the scalar kernel
+/// does. The product with a query that has a single 1 is the number itself.
 #[test]
 fn simd_forms_widen_exactly() {
     fn check_all<N: Number>(all: &[N]) {

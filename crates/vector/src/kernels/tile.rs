@@ -1,5 +1,5 @@
-//! Inner products of a few rows with a few interleaved columns, written once for every level:
-//! the compiler turns the 16 lanes into the registers of whatever level it is inlined into.
+//! Inner products of a few rows with a few interleaved columns, written once for every level. The
+//! compiler maps the 16 lanes to the registers of the level into which it inlines the code.
 
 /// Rows of one tile.
 pub const TILE_ROWS: usize = 8;
@@ -10,8 +10,10 @@ pub const TILE_COLUMNS: usize = 16;
 /// Result of one tile: `tile[row][column]`.
 pub type Tile = [[f32; TILE_COLUMNS]; TILE_ROWS];
 
-/// * `FUSED` may be set only where the level has a fused multiply-add; elsewhere it is a slow call.
-/// * `AT_ONCE` rows are summed together: as many as fit the level's registers; divides `TILE_ROWS`.
+/// * `FUSED`: use the fused multiply-add. Only for levels that have the instruction; elsewhere it
+///   is a slow call.
+/// * `AT_ONCE`: rows that are summed together, as many as fit the registers of the level; a divisor
+///   of `TILE_ROWS`.
 #[inline(always)]
 pub(super) fn inner_product<const FUSED: bool, const AT_ONCE: usize>(
     rows: [&[f32]; TILE_ROWS],

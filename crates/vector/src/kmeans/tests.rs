@@ -57,7 +57,8 @@ fn every_row_goes_to_its_nearest_centroid() {
     }
 }
 
-/// Far from the origin `|c|² − 2⟨x, c⟩` alone would lose every digit that tells clusters apart.
+/// Far from the origin, `|c|² − 2⟨x, c⟩` alone would lose every digit that distinguishes the
+/// clusters.
 #[test]
 fn rows_far_from_the_origin_are_clustered_as_well() {
     let (near, far) = (clouds(16, 40, 32, 0.0), clouds(16, 40, 32, 1000.0));

@@ -43,7 +43,7 @@ fn every_bf16_comes_back() {
     }
 }
 
-/// Between two neighbours the nearer one is taken, in the middle the even one.
+/// Between two neighbours the nearer one is chosen, in the middle the even one.
 fn check_rounding<N: Number>(low: N, high: N, low_is_even: bool, seed: u64) {
     let (a, b) = (f64::from(low.widen()), f64::from(high.widen()));
     let middle = ((a + b) / 2.0) as f32;

@@ -1,6 +1,8 @@
 //! One routing template as Java sees it.
 
-use vstream_route::{EncoderSpec, Live, Placement, Policy, Rebalance, Renewal, Template};
+use vstream_route::{
+    EncoderSpec, LiveSample, Placement, Policy, Rebalance, RetrainSettings, Template,
+};
 use vstream_settings::CollectionSettings;
 
 use crate::buffer::{matrix, partition_bytes, placement_bytes, vector, Writer};
@@ -140,7 +142,7 @@ impl Router {
     }
 
     /// The bytes of the next template, learned from a sample of the live rows.
-    pub(crate) fn renew(
+    pub(crate) fn retrain(
         &self,
         settings: &CollectionSettings,
         observed: &Observed<'_>,
@@ -154,10 +156,10 @@ impl Router {
             let (load, rows) = self.load_of_cells(observed.loads)?;
             let dimension = self.template.dimension();
             let (vectors, codes) = sample::read(observed.sample, dimension, observed.share)?;
-            let live = Live { vectors: &vectors, codes: &codes };
+            let live = LiveSample { vectors: &vectors, codes: &codes };
             let limits = limits.rebalance()?;
-            let renewal = Renewal { limits, recall_target, seed: route.seed };
-            Ok(self.template.renew(&live, &load, &rows, &renewal)?.template.to_bytes())
+            let settings = RetrainSettings { limits, recall_target, seed: route.seed };
+            Ok(self.template.retrain(&live, &load, &rows, &settings)?.template.to_bytes())
         })
     }
 

@@ -1,19 +1,19 @@
-//! From a rotated row to its nibbles and factors.
+//! Encodes a rotated row as nibbles and factors.
 
 use super::{code_bytes, kernels, GROUP, PADDED_MAX};
 use crate::Form;
 
-/// Bytes of [`ExtendedFactors`] in their stored form.
+/// Bytes of the stored form of [`ExtendedFactors`].
 pub const EXTENDED_FACTOR_BYTES: usize = 6;
 
-/// What a row keeps beside its code: its distance to `q` is estimated as
+/// The factors of a row, beside its code. The estimate of its distance to `q` is
 /// `base + add + scale · ⟨v, q⟩`, where `base` is [`Form::base`] of the query and the centroid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExtendedFactors {
-    /// The part that depends on row and centroid alone.
+    /// The part that depends only on the row and the centroid.
     pub add: f32,
-    /// Multiplies the product of code and query. [`encode`] rounds it to 16 bits (bf16) and takes
-    /// `add` for the rounded one, so that storing it in two bytes loses nothing more.
+    /// Factor of the product of code and query. [`encode`] rounds it to 16 bits (bf16) and computes
+    /// `add` with the rounded one, so storing two bytes loses nothing more.
     pub scale: f32,
 }
 
@@ -28,14 +28,15 @@ impl ExtendedFactors {
     ///
     /// * `gap`: Euclidean distance of the query to the centroid.
     ///
-    /// `⟨r, u⟩` strays by `0.101 |r| |u| / √(D − 1)`. The residual is as long as its code times `f`,
-    /// and codes have a length of about `2.98 √D`: the scale that fits 16 levels to normal numbers.
+    /// The standard error of `⟨r, u⟩` is `0.101 |r| |u| / √(D − 1)`. The length of the residual is
+    /// `f` times that of its code, and codes have a length of about `2.98 √D`, from the scale that
+    /// fits 16 levels to normal numbers.
     #[inline]
     pub fn error(self, gap: f32) -> f32 {
         0.30 * self.scale.abs() * gap
     }
 
-    /// Reads back what [`ExtendedFactors::to_bytes`] wrote, exactly for factors of [`encode`].
+    /// Reads the stored form. The result is exact for factors of [`encode`].
     #[inline]
     pub fn from_bytes([a, b, c, d, e, f]: [u8; EXTENDED_FACTOR_BYTES]) -> ExtendedFactors {
         ExtendedFactors {
@@ -50,7 +51,7 @@ impl ExtendedFactors {
 pub(super) struct Sums {
     /// `Σ rᵢ²`
     pub(super) squared: f32,
-    /// `Σ vᵢ rᵢ`; 0 if there is no code because `r` is zero or too short for floats.
+    /// `Σ vᵢ rᵢ`. 0 if there is no code, because `r` is zero or too short for floats.
     pub(super) coded: f32,
     /// `Σ vᵢ cᵢ`
     pub(super) coded_centroid: f32,
@@ -58,13 +59,13 @@ pub(super) struct Sums {
     pub(super) residual_centroid: f32,
 }
 
-/// Encodes a row against its centroid.
+/// Encodes a row relative to its centroid.
 ///
 /// * `row`, `centroid`: rotated, `D` finite values each, `D` a multiple of 64 up to 8,192.
-/// * `code`: [`code_bytes`] bytes; the layout is that of the module's description.
+/// * `code`: [`code_bytes`] bytes in the layout that the module's documentation describes.
 ///
 /// Cost: one pass over row and centroid for each of 8 scales and four more, about 250 ns at 128
-/// dimensions with AVX-512; no allocation. Panics if a length is another.
+/// dimensions with AVX-512; no allocation. Panics if a length is wrong.
 pub fn encode(form: Form, row: &[f32], centroid: &[f32], code: &mut [u8]) -> ExtendedFactors {
     let padded = row.len();
     assert!(padded.is_multiple_of(GROUP), "a rotated row has a multiple of 64 dimensions");

@@ -1,5 +1,5 @@
-//! What extended codes promise: a near-optimal code, unbiased estimates, a much better order than
-//! one bit gives.
+//! The promises of extended codes: nearly optimal codes, unbiased estimates, and a much better
+//! order than one bit gives.
 
 use super::*;
 use crate::rabitq::{self, Rotation};
@@ -37,7 +37,7 @@ fn coded(form: Form, row: &[f32], centroid: &[f32]) -> (Vec<u8>, ExtendedFactors
     (code, factors)
 }
 
-/// `v` of a code, dimension by dimension.
+/// The coordinates of `v` from a code.
 fn decoded(code: &[u8]) -> Vec<f32> {
     let nibble = |i: usize| {
         let byte = code[i / GROUP * (GROUP / 2) + i % (GROUP / 2)];
@@ -50,7 +50,8 @@ fn decoded(code: &[u8]) -> Vec<f32> {
     (0..2 * code.len()).map(|i| f32::from(nibble(i)) - 7.5).collect()
 }
 
-/// `√(1/cos² − 1)` of a residual and its code: what the error of an estimate is proportional to.
+/// `√(1/cos² − 1)` of the angle between a residual and its code. The error of an estimate is
+/// proportional to it.
 fn tangent(residual: &[f32], v: &[f32]) -> f32 {
     let product = inner_product(residual, v);
     (norm_squared(residual) * norm_squared(v) / (product * product) - 1.0).max(0.0).sqrt()
@@ -71,7 +72,7 @@ fn the_highest_bit_is_the_sign_of_the_one_bit_code() {
     }
 }
 
-/// Least tangent of 400 scales, from a third of the best one for normal residuals to four times it.
+/// Least tangent of 400 scales, from a third to four times the best scale for normal residuals.
 fn least_tangent(r: &[f32]) -> f32 {
     let deviation = (norm_squared(r) / r.len() as f32).sqrt();
     let tried = (0..400).map(|i| (0.1 + 0.003 * i as f32) * deviation).map(|step| {
@@ -99,8 +100,8 @@ fn codes_are_nearly_the_best_of_all_scales() {
     }
 }
 
-/// No rotated residual looks like these: all coordinates of one size, and a few large ones among
-/// small ones. The scales that are tried are not made for them and still give a usable code.
+/// Residuals that no rotation produces: all coordinates of one size, or a few large ones among
+/// small ones. The scales are not made for them but still give a usable code.
 #[test]
 fn residuals_that_are_not_normal_get_a_usable_code() {
     let mut random = SplitMix(SEED);
@@ -115,7 +116,8 @@ fn residuals_that_are_not_normal_get_a_usable_code() {
     }
 }
 
-/// The kernel's answer against the formula in doubles, everything but the query's rounding exact.
+/// Compares the kernel's estimate with the formula in double precision. Only the query's rounding
+/// differs.
 #[test]
 fn an_estimate_is_its_formula() {
     let mut random = SplitMix(SEED);
@@ -155,8 +157,8 @@ fn stored_factors_come_back() {
     }
 }
 
-/// A row that lies on its centroid, or nearer than floats can square, is estimated exactly; a zero
-/// query gives the row's own part.
+/// A row on its centroid, or too near to it for floats to square, is estimated exactly. For a zero
+/// query the estimate is the row's own part.
 #[test]
 fn degenerate_rows_and_queries_are_exact() {
     let mut random = SplitMix(SEED);
@@ -179,7 +181,7 @@ fn degenerate_rows_and_queries_are_exact() {
     }
 }
 
-/// Rows of one cluster and queries near it; `away` moves all of it from the origin.
+/// Rows of one cluster and queries near it. `away` moves everything from the origin.
 fn cluster(
     random: &mut SplitMix,
     dimension: usize,
@@ -194,8 +196,8 @@ fn cluster(
     (centroid, rows)
 }
 
-/// Errors in units of `|r| · |q − c| · 0.101 / √(D − 1)`: on average nil, and about one in size, near
-/// the origin and far from it.
+/// Errors in units of `|r| · |q − c| · 0.101 / √(D − 1)`: zero on average and about one in size,
+/// near the origin and far from it.
 #[test]
 fn estimates_are_unbiased_and_as_good_as_said() {
     for (dimension, away) in

@@ -1,4 +1,4 @@
-//! AVX2 forms: two groups of 16 table entries per shuffle.
+//! AVX2 kernels: two groups of 16 table entries per shuffle.
 
 use super::super::block::{BLOCK, GROUP_BYTES};
 use super::super::encode::Sums;
@@ -27,7 +27,7 @@ pub(super) fn build(query: &[f32], lines: &mut [Line]) -> (f32, f32) {
     plain::build(query, lines)
 }
 
-/// As [`plain::signs`], 8 dimensions per comparison.
+/// Computes [`plain::signs`], 8 dimensions per comparison.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
@@ -39,8 +39,8 @@ fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
     }
 }
 
-/// The first three passes of a Hadamard transform, 8 coordinates at a time. A product by ±1 is
-/// exact, so the fused forms round as sums and differences do.
+/// The first three passes of a Hadamard transform, 8 coordinates at a time. A product with ±1 is
+/// exact, so fused operations round like separate ones.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn hadamard_8(x: &mut [f32]) {
@@ -122,7 +122,7 @@ fn sum_lines(codes: &[u8], lines: &[Line]) -> [__m128i; 4] {
             odd[half] = _mm256_add_epi16(odd[half], _mm256_srli_epi16::<8>(values));
         }
     }
-    // The even sums also took up 256 times the odd ones; all arithmetic is modulo 2¹⁶.
+    // The even sums also contain 256 times the odd ones. All arithmetic is modulo 2¹⁶.
     let rows = |sums: __m256i| {
         _mm_add_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums))
     };

@@ -1,4 +1,4 @@
-//! AVX-512 forms: four groups of 16 table entries per shuffle.
+//! AVX-512 kernels: four groups of 16 table entries per shuffle.
 
 use super::super::block::{BLOCK, GROUP_BYTES};
 use super::super::encode::Sums;
@@ -27,7 +27,7 @@ pub(super) fn build(query: &[f32], lines: &mut [Line]) -> (f32, f32) {
     plain::build(query, lines)
 }
 
-/// As [`plain::signs`], 16 dimensions per comparison.
+/// Computes [`plain::signs`], 16 dimensions per comparison.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
@@ -39,8 +39,8 @@ fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
     }
 }
 
-/// The first four passes of a Hadamard transform, 16 coordinates at a time. A product by ±1 is
-/// exact, so the fused forms round as sums and differences do.
+/// The first four passes of a Hadamard transform, 16 coordinates at a time. A product with ±1 is
+/// exact, so fused operations round like separate ones.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn hadamard_16(x: &mut [f32]) {
@@ -124,7 +124,7 @@ fn sum_lines(codes: &[u8], lines: &[Line]) -> __m512i {
             odd[half] = _mm512_add_epi16(odd[half], _mm512_srli_epi16::<8>(values));
         }
     }
-    // The even sums also took up 256 times the odd ones; all arithmetic is modulo 2¹⁶.
+    // The even sums also contain 256 times the odd ones. All arithmetic is modulo 2¹⁶.
     let rows = |half: usize| {
         let even = _mm512_sub_epi16(even[half], _mm512_slli_epi16::<8>(odd[half]));
         let first = _mm512_shuffle_i64x2::<0b01_00_01_00>(even, odd[half]);

@@ -1,7 +1,7 @@
-//! The four kernels of a code, at every level; each gives the scalar form's result to the bit.
+//! The four kernels of a code at every level. Each gives exactly the scalar kernel's bits.
 //!
-//! Where the compiler vectorises plain code well, the code is written once ([`plain`]) and compiled
-//! for every level; only shuffles and the scan are written by hand.
+//! Code that the compiler vectorises well is written once ([`plain`]) and compiled for every level.
+//! Only the shuffles and the scan are written by hand.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -21,13 +21,13 @@ use super::rotation::Round;
 use std::sync::OnceLock;
 use vstream_vector::kernels::Level;
 
-/// Groups whose byte sums fit 16 bits: `256 · 255 < 2¹⁶`.
+/// Number of groups whose byte sums fit 16 bits: `256 · 255 < 2¹⁶`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const GROUPS_PER_FLUSH: usize = 256;
 
-/// Everything a scan of one block reads.
+/// The input of a scan of one block.
 ///
-/// `lines` and the codes of `block` must cover the same dimensions: every form relies on it.
+/// `lines` and the codes of `block` must cover the same dimensions; every kernel relies on it.
 pub(super) struct Scan<'a> {
     pub(super) lines: &'a [Line],
     pub(super) block: &'a [u8],
@@ -45,7 +45,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// All forms of one level. Calling one is sound only where `level` is available.
+/// The kernels of one level. A call is sound only if `level` is available on this machine.
 struct KernelSet {
     level: Level,
     rotate: unsafe fn(&Round, &mut [f32]),
@@ -66,7 +66,7 @@ macro_rules! kernel_set {
     };
 }
 
-/// Every set compiled for this target, plainest first.
+/// Every set that was compiled for this target, plainest first.
 static SETS: &[KernelSet] = &[
     kernel_set!(Scalar, scalar),
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! NEON forms: one group of 16 table entries per lookup.
+//! NEON kernels: one group of 16 table entries per lookup.
 
 use super::super::block::{BLOCK, GROUP_BYTES};
 use super::super::encode::Sums;
@@ -84,7 +84,7 @@ fn sum_lines(codes: &[u8], lines: &[Line]) -> [uint16x8_t; 4] {
             odd[half] = vsraq_n_u16::<8>(odd[half], values);
         }
     }
-    // The even sums also took up 256 times the odd ones; all arithmetic is modulo 2¹⁶.
+    // The even sums also contain 256 times the odd ones. All arithmetic is modulo 2¹⁶.
     let even = |half: usize| vsubq_u16(even[half], vshlq_n_u16::<8>(odd[half]));
     [even(0), odd[0], even(1), odd[1]]
 }

@@ -1,4 +1,5 @@
-//! Kernels written once: inlined into a level's function, the compiler uses that level's registers.
+//! Kernels that are written once. The compiler inlines them into the function of each level and
+//! uses that level's registers.
 //!
 //! No multiply-add is fused and sums have a fixed order, so every level gives the same bits.
 
@@ -32,7 +33,7 @@ pub(super) fn scale(round: &Round, x: &mut [f32]) {
     }
 }
 
-/// Mixes coordinates `i` and `i + D/2`, if the round asks for it.
+/// Mixes coordinates `i` and `i + D/2`, if the round has this step.
 #[inline(always)]
 pub(super) fn walk(round: &Round, x: &mut [f32]) {
     if round.walk {
@@ -81,7 +82,7 @@ pub(super) fn signs(row: &[f32], centroid: &[f32], bits: &mut [u8]) {
     }
 }
 
-/// What [`super::super::encode`] needs of a row beside its signs.
+/// The sums of a row that [`super::super::encode`] needs beside the signs.
 #[inline(always)]
 pub(super) fn sums(row: &[f32], centroid: &[f32]) -> Sums {
     Sums {

@@ -1,4 +1,4 @@
-//! The reference forms, for any target.
+//! The reference kernels, for any target.
 
 use super::super::block::{factor, place, BLOCK, GROUP_BYTES};
 use super::super::encode::Sums;
@@ -27,8 +27,8 @@ pub(super) fn scan(scan: &Scan, out: &mut [f32; BLOCK]) -> u32 {
     let tables = scan.lines.iter().flat_map(|line| line.0.chunks_exact(16));
     for (group, table) in codes.chunks_exact(GROUP_BYTES).zip(tables) {
         for (lane, sum) in sums.iter_mut().enumerate() {
-            let (at, shift) = place(lane);
-            *sum += u32::from(table[usize::from(group[at] >> shift & 15)]);
+            let (index, shift) = place(lane);
+            *sum += u32::from(table[usize::from(group[index] >> shift & 15)]);
         }
     }
     let mut below = 0;

@@ -1,4 +1,4 @@
-//! Every level gives the scalar form's bits.
+//! Every level gives the scalar kernel's bits.
 
 use super::super::block::code_bytes;
 use super::super::query::QueryTable;
@@ -9,7 +9,7 @@ use vstream_vector::SplitMix;
 const SEED: u64 = 5;
 const PADDED: [usize; 11] = [64, 128, 192, 256, 768, 960, 1024, 1088, 1536, 2048, 4096];
 
-/// Every level of this target that this machine can run; the others are named on standard error.
+/// Every level of this target that this machine can run. Prints the others to standard error.
 fn sets() -> Vec<&'static KernelSet> {
     let (runnable, missing): (Vec<_>, Vec<_>) =
         SETS.iter().partition(|set| set.level.is_available());
@@ -102,8 +102,8 @@ fn tables_are_bit_equal() {
     }
 }
 
-/// With step 1, bias 0, add 0 and scale 1 an estimate is the integer sum itself. Full tables of 255
-/// make it the largest that any query can give: 16 bits must not overflow at any dimension.
+/// With step 1, bias 0, add 0 and scale 1 an estimate is the integer sum itself. Tables full of 255
+/// give the largest sum of any query: 16 bits must not overflow at any dimension.
 #[test]
 fn sums_are_exact_and_equal() {
     let mut random = SplitMix(SEED);

@@ -1,7 +1,7 @@
-//! The scan at every level; each gives the scalar form's result to the bit.
+//! The scan at every level. Each kernel gives exactly the scalar one's bits.
 //!
-//! Levels differ only in how they sum the byte products of a block, which is exact; the float part
-//! is written once ([`plain`]) and compiled for every level.
+//! They differ only in how they sum the byte products of a block, which is exact. The float part is
+//! written once ([`plain`]) and compiled for every level.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -21,7 +21,7 @@ use vstream_vector::kernels::Level;
 
 type Scan = unsafe fn(&Centroids, Form, &[f32], &mut ScanScratch, &mut [[f32; LANES]]);
 
-/// One form of the scan. Calling it is sound only where it is available.
+/// The scan of one instruction set. A call is sound only where the set is available.
 struct Kernel {
     #[cfg_attr(not(test), expect(dead_code, reason = "names the form when a test fails"))]
     name: &'static str,
@@ -29,7 +29,7 @@ struct Kernel {
     scan: Scan,
 }
 
-/// Every form compiled for this target, slowest first.
+/// Every kernel that was compiled for this target, slowest first.
 static KERNELS: &[Kernel] = &[
     Kernel { name: "scalar", is_available: || true, scan: scalar::scan },
     #[cfg(target_arch = "x86_64")]
@@ -50,7 +50,7 @@ static KERNELS: &[Kernel] = &[
     Kernel { name: "neon", is_available: || Level::Neon.is_available(), scan: neon::scan },
 ];
 
-/// Writes one estimate per lane; the buffers have the sizes that `centroids` needs.
+/// Writes one estimate per lane. The buffers must have the sizes that `centroids` needs.
 #[inline]
 pub(super) fn scan(
     centroids: &Centroids,

@@ -1,5 +1,5 @@
-//! The part of a scan that is the same at every level, inlined into each: sums run over 16 lanes in
-//! a fixed order and no multiply-add is fused, so every level gives the same bits.
+//! The part of a scan that is the same at every level; the compiler inlines it into each. Sums run
+//! over 16 lanes in a fixed order and no multiply-add is fused, so every level gives the same bits.
 
 use super::super::{Centroids, Group, ScanScratch, GROUP, LANES, ZERO};
 use crate::lanes::{self, ROUND};
@@ -38,9 +38,9 @@ pub(super) fn scan(
 
 /// The numbers of a coded query.
 struct Query {
-    /// The part of every estimate that the query alone gives.
+    /// The part of every estimate that depends on the query alone.
     base: f32,
-    /// How often the product counts: 2 for L2, 1 for the inner product.
+    /// Factor of the product: 2 for L2, 1 for the inner product.
     weight: f32,
     step: f32,
     /// `Σ q̂ᵢ`

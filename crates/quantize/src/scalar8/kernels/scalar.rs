@@ -1,4 +1,4 @@
-//! The reference form, for any target.
+//! The reference kernel, for any target.
 
 use super::super::{Centroids, Group, ScanScratch, GROUP, LANES};
 use super::plain;

@@ -1,4 +1,4 @@
-//! Every form gives the scalar form's bits.
+//! Every kernel gives the scalar kernel's bits.
 
 use super::super::GROUP;
 use super::*;
@@ -6,7 +6,7 @@ use vstream_vector::SplitMix;
 
 const SEED: u64 = 9;
 
-/// Every form of this target that this machine can run; the others are named on standard error.
+/// Every kernel of this target that this machine can run. Prints the others to standard error.
 fn available() -> Vec<&'static Kernel> {
     let (runnable, missing): (Vec<_>, Vec<_>) =
         KERNELS.iter().partition(|kernel| (kernel.is_available)());
@@ -51,7 +51,7 @@ fn estimates_are_bit_equal() {
     }
 }
 
-/// The largest codes of both sides: no form may saturate or overflow.
+/// The largest codes of both sides: no kernel may saturate or overflow.
 #[test]
 fn extreme_products_are_exact() {
     let dimension = 4096;

@@ -194,7 +194,7 @@ pub extern "system" fn router_renew<'frame>(
         let settings = settings(env, &json)?;
         let sample = env.convert_byte_array(&sample)?;
         let observed = Observed { loads: input(env, &loads, "loads")?, sample: &sample, share };
-        let template = ROUTERS.get(router)?.renew(&settings, &observed, &limits)?;
+        let template = ROUTERS.get(router)?.retrain(&settings, &observed, &limits)?;
         Ok(env.byte_array_from_slice(&template)?)
     })
 }

@@ -1,7 +1,7 @@
-//! The three kernels of an extended code in every form; each gives the scalar form's result to the
-//! bit.
+//! The three kernels of an extended code, for every instruction set. Each gives exactly the scalar
+//! kernel's bits.
 //!
-//! Forms differ in how they sum the byte products of a row, which is exact; the rest is written once
+//! They differ in how they sum the byte products of a row, which is exact. The rest is written once
 //! ([`plain`]) and compiled for every level.
 
 #[cfg(target_arch = "x86_64")]
@@ -20,18 +20,19 @@ use super::query::Planes;
 use std::sync::OnceLock;
 use vstream_vector::kernels::Level;
 
-/// One form of the kernels. Calling it is sound only where it is available.
+/// The kernels of one instruction set. A call is sound only where the set is available.
 struct KernelSet {
     #[cfg_attr(not(test), expect(dead_code, reason = "names the form when a test fails"))]
     name: &'static str,
     is_available: fn() -> bool,
     encode: unsafe fn(&[f32], &[f32], &mut [u8]) -> Sums,
     build: unsafe fn(&[f32], &mut [Planes]) -> (f32, f32),
-    /// `Σ uᵢ · integerᵢ`; there are planes for every 64 bytes of the code, or part of them.
+    /// `Σ uᵢ · integerᵢ`. There is one set of planes for each 64 bytes of the code, the last may be
+    /// partial.
     product: unsafe fn(&[u8], &[Planes]) -> i32,
 }
 
-/// Every form compiled for this target, slowest first.
+/// Every set that was compiled for this target, slowest first.
 static SETS: &[KernelSet] = &[
     KernelSet {
         name: "scalar",
@@ -90,7 +91,7 @@ pub(super) fn encode(row: &[f32], centroid: &[f32], code: &mut [u8]) -> Sums {
     unsafe { (active().encode)(row, centroid, code) }
 }
 
-/// Fills a query's planes, which are zero before; returns its step and bias.
+/// Fills a query's planes, which must be zero before. Returns its step and bias.
 #[inline]
 pub(super) fn build(query: &[f32], planes: &mut [Planes]) -> (f32, f32) {
     // SAFETY: the active form's features were found on this machine.

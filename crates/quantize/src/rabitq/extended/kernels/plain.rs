@@ -1,4 +1,5 @@
-//! Kernels written once: inlined into a level's function, the compiler uses that level's registers.
+//! Kernels that are written once. The compiler inlines them into the function of each level and
+//! uses that level's registers.
 //!
 //! No multiply-add is fused and sums have a fixed order, so every level gives the same bits.
 
@@ -7,9 +8,10 @@ use super::super::query::Planes;
 use super::super::GROUP;
 use crate::lanes::{self, LANES, ROUND};
 
-/// Widths of a step to try, in standard deviations of the residual's coordinates. A rotated residual
-/// looks normal, for which 0.335 is the best on average; for one row of 128 dimensions these 8 come
-/// within 0.3 % of the error of the best of all scales, the middle alone within 6 %.
+/// Step widths to try, in standard deviations of the residual's coordinates. A rotated residual
+/// looks normal, and for normal numbers 0.335 is the best on average. For one row of 128
+/// dimensions, the best of these 8 has an error within 0.3 % of that of the best possible scale;
+/// 0.335 alone is within 6 %.
 const STEPS: [f32; 8] = [0.28, 0.297, 0.314, 0.331, 0.349, 0.366, 0.383, 0.40];
 
 /// The integers of a query have 14 bits and a sign.
@@ -32,7 +34,7 @@ pub(super) fn encode(row: &[f32], centroid: &[f32], code: &mut [u8]) -> Sums {
         code.fill(0x88);
         return Sums { squared, coded: 0.0, coded_centroid: 0.0, residual_centroid: 0.0 };
     }
-    // All scales first, so that the processor works at several of them at once.
+    // Computes all scales first, so that the processor works on several of them at once.
     let mut fits = [(0.0, 0.0, 0.0); STEPS.len()];
     for (found, step) in fits.iter_mut().zip(STEPS) {
         let per_step = per_deviation / step;

@@ -1,4 +1,4 @@
-//! The reference forms, for any target.
+//! The reference kernels, for any target.
 
 use super::super::encode::Sums;
 use super::super::query::Planes;

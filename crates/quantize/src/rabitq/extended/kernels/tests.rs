@@ -1,4 +1,4 @@
-//! Every form gives the scalar form's bits.
+//! Every kernel gives the scalar kernel's bits.
 
 use super::super::{code_bytes, GROUP};
 use super::*;
@@ -6,13 +6,13 @@ use vstream_vector::SplitMix;
 
 const SEED: u64 = 31;
 
-/// Every multiple of 64 up to 1088, so that codes end in half a line as often as not, and a few
-/// larger ones up to the largest.
+/// Every multiple of 64 up to 1088, so that half of the codes end in the middle of a line, and a
+/// few larger ones up to the largest.
 fn padded() -> impl Iterator<Item = usize> {
     (1..=17).map(|groups| groups * GROUP).chain([1536, 4096, 8128, 8192])
 }
 
-/// Every form of this target that this machine can run; the others are named on standard error.
+/// Every set of this target that this machine can run. Prints the others to standard error.
 fn available() -> Vec<&'static KernelSet> {
     let (runnable, missing): (Vec<_>, Vec<_>) = SETS.iter().partition(|set| (set.is_available)());
     for set in missing {
@@ -93,8 +93,8 @@ fn exact_product(code: &[u8], planes: &[Planes]) -> i64 {
         .sum()
 }
 
-/// Random codes and the largest of both signs, at every alignment within a line: no form may
-/// saturate, overflow, or read beyond the code.
+/// Random codes and the largest codes of both signs, at every alignment within a line: no kernel
+/// may saturate, overflow or read beyond the code.
 #[test]
 fn products_are_exact_and_equal() {
     let mut random = SplitMix(SEED);

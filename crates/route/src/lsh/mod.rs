@@ -1,29 +1,33 @@
-//! The encoder `lsh`: p-stable hash families strung on a space-filling curve.
+//! The encoder `lsh`: p-stable hash families whose values lie along a space-filling curve.
 //!
-//! 1. Hash j of a family is ⌊(a·v + b) / width⌋ with a standard normal and b uniform in
+//! 1. Hash j of a family is ⌊(a·v + b) / width⌋, with a standard normal and b uniform in
 //!    `[0, width)` (Datar, Immorlica, Indyk, Mirrokni, SCG 2004).
-//! 2. Its value is scaled to the side of the grid between two quantiles of the sample; what lies
-//!    outside goes to the first or last cell of that axis. Quantiles, not the extremes: one far row
-//!    must not squeeze all others into one cell.
-//! 3. The position of the grid cell on the curve, behind the number of the family, is the code.
-//! 4. Each family cuts its own part of the line into ranges with equal shares of the sample.
+//! 2. Its value is scaled to the side of the grid between two quantiles of the sample. A value
+//!    outside goes to the first or last cell of its axis. Quantiles replace the extremes because a
+//!    single far row would otherwise squeeze all others into one cell.
+//! 3. The code is the number of the family, followed by the position of the grid cell on the curve.
+//! 4. Each family cuts its own part of the line into ranges that hold equal shares of the sample.
 //!
-//! A vector lives in the shard that each family gives it, and a query visits those of its own
-//! codes. No neighbour is visited on purpose; more families raise recall and copies together.
+//! A vector is stored in the shard that each family names, and a query visits the shards of its own
+//! codes. The query visits no further shard for its neighbours. More families raise both the recall
+//! and the number of copies.
 
-use crate::curve::{Curve, Grid};
+mod curve;
+
+pub use curve::{Curve, Grid};
+
 use crate::error::RouteError;
 use crate::random::seeded;
 use crate::ranges::Ranges;
 use crate::space::Space;
 use vstream_vector::kernels;
 
-/// Share of the sample below the start of an axis, and above its end.
+/// Share of the sample below the start of an axis, and share above its end.
 const TAIL: f64 = 0.01;
-/// Purpose of the random numbers of family 0; family f uses this plus f.
+/// Purpose of the random numbers of family 0. Family f uses this number plus f.
 const PURPOSE_FAMILY: u64 = 0x6c73_6800;
 
-/// What the user chose.
+/// The settings of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LshSettings {
     pub(crate) curve: Curve,
@@ -43,7 +47,7 @@ pub(crate) struct Lsh {
     pub(crate) families: Vec<Family>,
 }
 
-/// One family: its projections and the scale of its axes.
+/// One hash family: its projections and the scale of its axes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Family {
     /// `hashes × form dimension`, row-major.
@@ -52,14 +56,15 @@ pub(crate) struct Family {
     pub(crate) offsets: Vec<f32>,
     /// Value of each hash at the start of its axis.
     pub(crate) starts: Vec<f32>,
-    /// Length of each axis in hash values, ≥ 0; 0 puts everything in the first cell.
+    /// Length of each axis in hash values, ≥ 0. With length 0 all rows are in the first cell of the
+    /// axis.
     pub(crate) lengths: Vec<f32>,
 }
 
 impl Lsh {
-    /// Draws the families and scales them to `rows` (row forms); also cuts the line into ranges.
+    /// Draws the families, scales them to `rows` (row forms) and cuts the line into ranges.
     ///
-    /// Errors: `Invalid` if buckets are so wide that a hash tells too little apart.
+    /// Errors: `Invalid` if the buckets are so wide that a hash hardly distinguishes the rows.
     pub(crate) fn train(
         settings: LshSettings,
         space: &Space,
@@ -85,7 +90,8 @@ impl Lsh {
         Ok((lsh, ranges))
     }
 
-    /// Code of a form in family `number`. Cost: O(hashes · dimension + curve). No allocation.
+    /// The code of a row form or query form in family `number`. Cost: O(hashes · dimension +
+    /// curve). No allocation.
     pub(crate) fn code(&self, number: usize, form: &[f32]) -> u64 {
         let family = &self.families[number];
         let mut cell = [0u32; crate::settings::HASHES_MAX];
@@ -94,7 +100,7 @@ impl Lsh {
         for (j, x) in cell.iter_mut().enumerate() {
             let hash = family.hash(j, form, self.settings.width);
             let share = (hash - family.starts[j]) / family.lengths[j];
-            // A conversion to an integer takes NaN, of an axis without length, to 0.
+            // On an axis of length 0 the share may be NaN, which this conversion turns into 0.
             *x = ((share * self.grid.side() as f32) as u32).min(last);
         }
         self.grid.code(self.grid.position(cell), number, self.settings.families)
@@ -123,7 +129,7 @@ impl Family {
             };
             let (start, end) = quantiles(settings.width);
             let length = end - start + 1.0;
-            // Buckets a thousand times finer show whether the rows differ at all on this axis.
+            // Buckets that are 1,024 times finer show whether the rows differ on this axis at all.
             let fine = quantiles(settings.width / 1024.0);
             if length < 4.0 && fine.1 - fine.0 > length {
                 return Err(RouteError::invalid(format!(
@@ -147,13 +153,13 @@ impl Family {
     }
 }
 
-/// Appends the ranges of one family: cuts its sorted `codes` into `shards` equal runs. A run that
-/// would start at the same code as the one before it is left out, so that starts ascend.
+/// Appends the ranges of one family: cuts its sorted `codes` into `shards` runs of equal length. It
+/// leaves out a run that would start at the same code as the one before, so the starts ascend.
 fn cut(codes: &[u64], first: u64, shards: u16, pairs: &mut Vec<(u64, u16)>) {
     pairs.push((first, 0));
     for shard in 1..shards {
-        let at = codes.len() * usize::from(shard) / usize::from(shards);
-        let start = codes[at.min(codes.len() - 1)];
+        let index = codes.len() * usize::from(shard) / usize::from(shards);
+        let start = codes[index.min(codes.len() - 1)];
         if pairs.last().is_some_and(|last| last.0 < start) {
             pairs.push((start, shard));
         }

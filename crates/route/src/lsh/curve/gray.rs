@@ -4,7 +4,7 @@
 //! 2. The position is the rank of that word in the binary reflected Gray code, which is the
 //!    inverse Gray code of the word.
 //!
-//! Words of consecutive positions differ in one bit, so consecutive cells differ in one
+//! The words of consecutive positions differ in one bit. So consecutive cells differ in one
 //! coordinate, by a power of two.
 
 use super::zorder;

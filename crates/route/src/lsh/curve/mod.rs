@@ -1,5 +1,4 @@
-//! Space-filling curves: the order in which the cells of an n-dimensional grid are strung on a
-//! line.
+//! Space-filling curves, which order the cells of an n-dimensional grid on a line.
 //!
 //! | curve | side of the grid | consecutive cells |
 //! |---|---|---|
@@ -9,8 +8,8 @@
 //! | Peano | 3^levels | share a face |
 //! | Sierpinski | 2^levels | no face promised; cells that agree in a prefix lie in one simplex |
 //!
-//! Every dimension takes part in every curve. Positions of all curves but Sierpinski are exactly
-//! `0..side^dimensions`; those of Sierpinski are distinct but leave gaps (see there).
+//! Every curve uses every dimension. The positions of a curve are exactly `0..side^dimensions`,
+//! except for Sierpinski, whose positions are distinct but leave gaps (see `sierpinski.rs`).
 
 mod gray;
 mod hilbert;
@@ -41,11 +40,11 @@ pub enum Curve {
 }
 
 impl Curve {
-    /// All curves, in the order of their persisted tags.
+    /// All curves, in the order of their stored tags.
     pub const ALL: [Curve; 5] =
         [Curve::ZOrder, Curve::Hilbert, Curve::Gray, Curve::Peano, Curve::Sierpinski];
 
-    /// Name used in settings: `zorder`, `hilbert`, `gray`, `peano`, `sierpinski`.
+    /// The name in settings: `zorder`, `hilbert`, `gray`, `peano`, `sierpinski`.
     pub fn name(self) -> &'static str {
         match self {
             Curve::ZOrder => "zorder",
@@ -56,7 +55,7 @@ impl Curve {
         }
     }
 
-    /// Persisted tag; never reused.
+    /// The stored tag, which no other curve ever gets.
     pub(crate) fn tag(self) -> u8 {
         self as u8
     }
@@ -102,9 +101,9 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid of `base^levels` cells per axis, where the base is 3 for Peano and 2 otherwise.
+    /// A grid of `base^levels` cells per axis. The base is 3 for Peano and 2 for the others.
     ///
-    /// Errors: `Invalid` if there is no dimension or level, if a side does not fit 16 bits, or if
+    /// Errors: `Invalid` for no dimension or no level, if a side does not fit 16 bits, or if
     /// positions do not fit 64 bits.
     pub fn new(curve: Curve, dimensions: usize, levels: u32) -> Result<Grid, RouteError> {
         let side = curve.base().checked_pow(levels).filter(|&side| side <= 1 << 16);
@@ -118,11 +117,11 @@ impl Grid {
         }
     }
 
-    /// The finest grid of at most `bits` bits per axis whose positions leave room in a 64-bit code
-    /// for the number of the family.
+    /// The finest grid with at most `bits` bits per axis whose positions fit a 64-bit code beside
+    /// the number of the family.
     ///
-    /// A grid of base 3 takes the least number of levels that is at least as fine as `bits`, if
-    /// that fits.
+    /// A grid of base 3 gets the least number of levels that is at least as fine as `bits`, if that
+    /// fits.
     pub(crate) fn for_code(
         curve: Curve,
         hashes: usize,
@@ -154,9 +153,9 @@ impl Grid {
         self.levels
     }
 
-    /// Place of `cell` on the curve.
+    /// Position of `cell` on the curve.
     ///
-    /// * `cell`: one coordinate per dimension, each below [`Grid::side`].
+    /// * `cell`: one coordinate for each dimension, each below [`Grid::side`].
     ///
     /// Cost: O(dimensions · levels), for Sierpinski O(dimensions² · levels). No allocation.
     pub fn position(&self, cell: &[u32]) -> u64 {
@@ -171,12 +170,12 @@ impl Grid {
         }
     }
 
-    /// `position` stretched over a code whose top bits hold the number of the family.
+    /// Scales `position` to a code whose top bits hold the number of the family.
     pub(crate) fn code(&self, position: u64, family: usize, families: usize) -> u64 {
         let family_bits = family_bits(families);
         let room = 1u128 << (64 - family_bits);
-        // A whole stretch keeps the order and the distinctness; a power of two is a shift, so the
-        // position of a base-2 curve is left-aligned.
+        // A whole factor keeps the order and keeps positions distinct. A power of two is a shift,
+        // so the position on a curve of base 2 is left-aligned.
         let stretch = room / positions(self.curve, self.dimensions, self.levels);
         let head = if family_bits == 0 { 0 } else { (family as u64) << (64 - family_bits) };
         head | (u128::from(position) * stretch) as u64
@@ -188,7 +187,7 @@ pub(crate) fn family_bits(families: usize) -> u32 {
     families.max(1).next_power_of_two().trailing_zeros()
 }
 
-/// One more than the largest position, saturating.
+/// Number of positions, saturating.
 fn positions(curve: Curve, dimensions: usize, levels: u32) -> u128 {
     let digits = (dimensions as u32).saturating_mul(levels);
     let grid = u128::from(curve.base()).checked_pow(digits).unwrap_or(u128::MAX);

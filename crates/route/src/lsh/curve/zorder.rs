@@ -1,7 +1,7 @@
 //! Z-order: the bits of the coordinates interleaved (Morton 1966).
 //!
-//! The top bits of all coordinates come first, dimension 0 foremost, then the next bits. The
-//! position grows in each coordinate, and no other neighbourhood is promised.
+//! The top bits of all coordinates come first, beginning with dimension 0, then the next bits. The
+//! position grows with each coordinate. Consecutive cells need not be neighbours.
 
 /// Position of `cell` in a grid of `2^levels` cells per axis.
 pub(super) fn position(cell: &[u32], levels: u32) -> u64 {

@@ -1,9 +1,9 @@
 //! Hilbert's curve in n dimensions.
 //!
 //! J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004):
-//! 1. From the top bit down, undo the reflections and exchanges of the axes that the curve made
-//!    on its way to this cell.
-//! 2. Gray-code the result; its interleaved bits are the position.
+//! 1. From the top bit down, undo the reflections and exchanges of the axes that the curve made on
+//!    its way to this cell.
+//! 2. Compute the Gray code of the result. Its interleaved bits are the position.
 //!
 //! Consecutive cells share a face.
 
