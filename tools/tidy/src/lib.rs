@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod crates;
+mod graph;
 mod imports;
 mod links;
 mod names;
+mod packages;
 mod source;
 mod tree;
 
@@ -17,5 +19,6 @@ pub use crates::{tiers, unsafe_code, Package};
 pub use imports::imports;
 pub use links::links;
 pub use names::{blobs, names};
+pub use packages::package_cycles;
 pub use source::{bare_matches, file_lengths, function_lengths, open_ends};
 pub use tree::{files, packages, root, tracked_bytes, File};

@@ -1,8 +1,8 @@
 //! Each rule bites: on a small bad sample it says so, and on its good twin it is silent.
 
 use vstream_tidy::{
-    bare_matches, blobs, file_lengths, function_lengths, imports, links, names, open_ends, tiers,
-    unsafe_code, File, Package,
+    bare_matches, blobs, file_lengths, function_lengths, imports, links, names, open_ends,
+    package_cycles, tiers, unsafe_code, File, Package,
 };
 
 fn one(path: &str, text: &str) -> Vec<File> {
@@ -119,6 +119,33 @@ fn imports_bite() {
     assert_eq!(count("import java.util.List;\nimport static org.apache.flink.X.y;\n * Kryo\n"), 0);
     assert_eq!(count("import com.google.common.base.Strings;\n"), 1);
     assert_eq!(count("        new ObjectInputStream(in);\n"), 1);
+}
+
+#[test]
+fn package_cycles_bite() {
+    let breaches = |samples: &[(&str, &str)]| {
+        let file = |(path, text): &(&str, &str)| {
+            let path = format!("java/flink/src/main/java/io/vstream/flink/{path}");
+            File { path, text: (*text).to_owned() }
+        };
+        package_cycles(&samples.iter().map(file).collect::<Vec<_>>())
+    };
+    let place =
+        ("place/A.java", "package io.vstream.flink.place;\nimport io.vstream.flink.route.B;");
+    let route = ("route/B.java", " * {@link io.vstream.flink.place.A}\nimport java.util.List;\n");
+    let door = ("Door.java", "import io.vstream.flink.place.A;\nimport io.vstream.flink.Metric;\n");
+    assert_eq!(breaches(&[place, route, door]), [""; 0], "a comment is no use");
+    let pair = ("route/C.java", "import static io.vstream.flink.place.A.f;");
+    let found = breaches(&[place, route, pair, door]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("place, route use each other"), "{found:?}");
+    assert!(found[0].contains("route -> place (route/C.java)"), "{found:?}");
+    let up = ("route/D.java", "class D { io.vstream.flink.Door door; }");
+    let found = breaches(&[place, up, door]);
+    assert!(found.len() == 1 && found[0].contains("io.vstream.flink -> place"), "{found:?}");
+    let two =
+        [("c/A.java", "import io.vstream.flink.d.B;"), ("d/B.java", "io.vstream.flink.c.A a;")];
+    assert_eq!(breaches(&[&[place, pair][..], &two].concat()).len(), 2, "two rounds, two cycles");
 }
 
 #[test]
