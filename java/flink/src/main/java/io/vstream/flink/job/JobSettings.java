@@ -1,6 +1,7 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.balance.BalanceSettings;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;

@@ -2,9 +2,9 @@ package io.vstream.flink.merge;
 
 import io.vstream.flink.balance.MergedAudits;
 import io.vstream.flink.balance.SampleGrants;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Neighbors;

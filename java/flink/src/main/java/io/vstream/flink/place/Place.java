@@ -1,11 +1,11 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.balance.Mark;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;

@@ -4,7 +4,7 @@ import io.vstream.flink.balance.Mark;
 import io.vstream.flink.balance.Report;
 import io.vstream.flink.balance.Shared;
 import io.vstream.flink.balance.Step;
-import io.vstream.flink.job.Fault;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.MovedRanges;

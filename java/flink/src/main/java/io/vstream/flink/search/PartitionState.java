@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.job.Fault;
+import io.vstream.flink.fault.Fault;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeState;
 import java.io.IOException;

@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.job.Fault;
+import io.vstream.flink.fault.Fault;
 import java.io.Serializable;
 import java.util.EnumSet;
 

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.metrics.MetricsView;
 import io.vstream.flink.metrics.Names;

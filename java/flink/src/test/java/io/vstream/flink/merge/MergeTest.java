@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.within;
 
 import io.vstream.flink.balance.AskedEnvironment;
 import io.vstream.flink.balance.MergedAudits;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import java.util.ArrayList;

@@ -1,7 +1,7 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.job.Fault;
 import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import java.util.EnumSet;

@@ -3,7 +3,7 @@ package io.vstream.flink.search;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.flink.balance.Report;
-import io.vstream.flink.job.Fault;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.metrics.Count;
 import io.vstream.nativecore.NativeEngine;
 import java.nio.file.Path;

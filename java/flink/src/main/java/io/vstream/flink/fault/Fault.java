@@ -1,4 +1,4 @@
-package io.vstream.flink.job;
+package io.vstream.flink.fault;
 
 import java.io.IOException;
 import java.util.EnumSet;
@@ -49,7 +49,7 @@ public enum Fault {
     }
 
     /** The fault of that name. */
-    static Fault of(String key) {
+    public static Fault of(String key) {
         for (Fault fault : values()) {
             if (fault.key().equals(key)) {
                 return fault;
