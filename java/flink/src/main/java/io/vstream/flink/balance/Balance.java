@@ -1,10 +1,14 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.io.IOException;
@@ -35,7 +39,7 @@ import org.apache.flink.util.SerializedValue;
 /**
  * The control task, one: leads the job from each template to the next, step by step.
  *
- * <p>A command goes in the stream to every place task and every router, whose marks carry it to
+ * <p>A command goes in the stream to every place task and every router; each acknowledges it to
  * every partition. Partitions report to the JobManager, which this task asks. When all of them have
  * reported that they have done a step, the next one is commanded. Templates come from the trainer,
  * once, and then from plans over the reported loads and, as rows come and go, from samples of what
@@ -46,8 +50,8 @@ import org.apache.flink.util.SerializedValue;
  * "settle", since at another parallelism one partition may have the rows of both owners: the copy
  * that it has kept of a row may say that it is the old owner's, and is no longer to be dropped.
  */
-public final class Balance extends AbstractStreamOperator<RouteEvent>
-        implements OneInputStreamOperator<RouteEvent, RouteEvent> {
+public final class Balance extends AbstractStreamOperator<Command>
+        implements OneInputStreamOperator<Command, Command> {
 
     private static final long serialVersionUID = 1L;
     private static final int HEADER_BYTES = 16;
@@ -72,7 +76,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private transient long[] reached;
     private transient Loads loads;
     private transient Samples samples;
-    private transient Shared files;
+    private transient HandoverFolder files;
     private transient long commandedNanos;
     private transient List<Long> took;
     private transient boolean resumed;
@@ -89,7 +93,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     private transient Count lessons;
 
     Balance(
-            StreamOperatorParameters<RouteEvent> parameters,
+            StreamOperatorParameters<Command> parameters,
             BalanceSettings settings,
             String collection) {
         super(parameters);
@@ -149,7 +153,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         files =
                 settings.folder() == null
                         ? null
-                        : new Shared(Shared.of(settings.folder(), getRuntimeContext()));
+                        : new HandoverFolder(
+                                HandoverFolder.of(settings.folder(), getRuntimeContext()));
         later(0, this::resume);
         if (settings.on()) {
             later(settings.intervalMillis(), this::look);
@@ -170,8 +175,8 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     }
 
     @Override
-    public void processElement(StreamRecord<RouteEvent> element) {
-        RouteEvent event = element.getValue();
+    public void processElement(StreamRecord<Command> element) {
+        Command event = element.getValue();
         if (event.epoch() <= epoch) {
             return;
         }
@@ -185,10 +190,10 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
     }
 
     /** Takes what the JobManager knows of the partitions; earlier runs do not count. */
-    private void hear(List<Report> reports) {
-        List<Report> ofThisRun = reports.stream().filter(one -> one.run() == run).toList();
+    private void hear(List<PartitionReport> reports) {
+        List<PartitionReport> ofThisRun = reports.stream().filter(one -> one.run() == run).toList();
         // Loads first: the end of a hand-over, which may follow, makes them old.
-        for (Report report : ofThisRun) {
+        for (PartitionReport report : ofThisRun) {
             expect(report.partitions());
             if (report.hasLoads()) {
                 loads.take(report);
@@ -197,7 +202,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
                 samples.take(report.partition(), report.drawn());
             }
         }
-        for (Report report : ofThisRun) {
+        for (PartitionReport report : ofThisRun) {
             reached[report.partition()] = Math.max(reached[report.partition()], report.position());
         }
         advance();
@@ -328,7 +333,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         if (step == Step.DONE || reached.length == 0) {
             return;
         }
-        long position = Mark.position(epoch, step);
+        long position = CommandAck.position(epoch, step);
         for (long one : reached) {
             if (one < position) {
                 return;
@@ -350,8 +355,7 @@ public final class Balance extends AbstractStreamOperator<RouteEvent>
         commandedNanos = System.nanoTime();
         stepLevel.set(step.ordinal());
         byte[] template = step == Step.ANNOUNCE ? newer : NONE;
-        output.collect(
-                new StreamRecord<>(new RouteEvent(run, epoch, step, template, moves.bytes())));
+        output.collect(new StreamRecord<>(new Command(run, epoch, step, template, moves.bytes())));
         if (!polling && step != Step.DONE) {
             polling = true;
             later(ASK_MILLIS, this::poll);

@@ -1,6 +1,6 @@
 package io.vstream.flink.balance;
 
-import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.handover.Command;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
@@ -10,9 +10,9 @@ import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
 /** Makes the control task with its coordinator. */
-public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEvent>
-        implements OneInputStreamOperatorFactory<RouteEvent, RouteEvent>,
-                CoordinatedOperatorFactory<RouteEvent> {
+public final class BalanceFactory extends AbstractStreamOperatorFactory<Command>
+        implements OneInputStreamOperatorFactory<Command, Command>,
+                CoordinatedOperatorFactory<Command> {
 
     private static final long serialVersionUID = 1L;
 
@@ -33,8 +33,8 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<RouteEve
 
     @Override
     @SuppressWarnings("unchecked") // The signature of Flink's interface.
-    public <T extends StreamOperator<RouteEvent>> T createStreamOperator(
-            StreamOperatorParameters<RouteEvent> parameters) {
+    public <T extends StreamOperator<Command>> T createStreamOperator(
+            StreamOperatorParameters<Command> parameters) {
         return (T) new Balance(parameters, settings, collection);
     }
 

@@ -1,5 +1,6 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.handover.PartitionReport;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
@@ -44,7 +45,7 @@ final class Loads {
     }
 
     /** Takes what one partition says. */
-    void take(Report report) {
+    void take(PartitionReport report) {
         int partition = report.partition();
         Arrays.fill(rows[partition], 0);
         for (int bucket = 0; bucket < MovedRanges.BUCKETS; bucket++) {

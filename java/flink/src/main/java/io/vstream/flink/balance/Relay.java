@@ -1,5 +1,7 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.handover.PartitionReport;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -83,7 +85,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         @Override
         public OperatorCoordinator create(Context context) {
             boolean sweeps = control && folder != null;
-            String files = sweeps ? Shared.of(folder, context.getJobID()) : null;
+            String files = sweeps ? HandoverFolder.of(folder, context.getJobID()) : null;
             return new Relay(context.getCoordinatorStore(), search, control, files);
         }
     }
@@ -109,9 +111,9 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     }
 
     /** Reads the answer to a {@link Question}; loads are told once. */
-    static List<Report> reports(CoordinationResponse answer, ClassLoader classes)
+    static List<PartitionReport> reports(CoordinationResponse answer, ClassLoader classes)
             throws IOException, ClassNotFoundException {
-        List<Report> reports = new ArrayList<>();
+        List<PartitionReport> reports = new ArrayList<>();
         for (byte[] one : BytesAnswer.read(answer)) {
             reports.add(InstantiationUtil.deserializeObject(one, classes));
         }
@@ -121,7 +123,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     @Override
     public CompletableFuture<CoordinationResponse> handleCoordinationRequest(
             CoordinationRequest request) {
-        if (request instanceof Report report) {
+        if (request instanceof PartitionReport report) {
             meeting.compute(key, (name, old) -> with(old, report));
             return CompletableFuture.completedFuture(HEARD);
         }
@@ -143,17 +145,17 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         return CompletableFuture.completedFuture(BytesAnswer.of(answer));
     }
 
-    private static Object with(Object old, Report report) {
-        Map<Integer, Report> all = copy(old);
+    private static Object with(Object old, PartitionReport report) {
+        Map<Integer, PartitionReport> all = copy(old);
         all.put(report.partition(), report.after(all.get(report.partition())));
         return all;
     }
 
     /** Adds all reports to the answer, and keeps them less the loads that it holds. */
     private static Object tell(Object old, List<byte[]> answer) {
-        Map<Integer, Report> all = copy(old);
+        Map<Integer, PartitionReport> all = copy(old);
         long loadBytes = 0;
-        for (Map.Entry<Integer, Report> one : all.entrySet()) {
+        for (Map.Entry<Integer, PartitionReport> one : all.entrySet()) {
             byte[] whole = bytes(one.getValue());
             if (!one.getValue().hasLoads()) {
                 answer.add(whole);
@@ -168,15 +170,20 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         return all;
     }
 
-    private static Map<Integer, Report> copy(Object old) {
-        Map<Integer, Report> all = new TreeMap<>();
+    private static Map<Integer, PartitionReport> copy(Object old) {
+        Map<Integer, PartitionReport> all = new TreeMap<>();
         if (old instanceof Map<?, ?> reports) {
-            reports.values().forEach(one -> all.put(((Report) one).partition(), (Report) one));
+            reports.values()
+                    .forEach(
+                            one ->
+                                    all.put(
+                                            ((PartitionReport) one).partition(),
+                                            (PartitionReport) one));
         }
         return all;
     }
 
-    private static byte[] bytes(Report report) {
+    private static byte[] bytes(PartitionReport report) {
         try {
             return InstantiationUtil.serializeObject(report);
         } catch (IOException e) {
@@ -231,7 +238,8 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         forget();
         if (files != null) {
             AtomicBoolean late = new AtomicBoolean();
-            Thread sweep = new Thread(() -> Shared.remove(files, late::get), "vstream-sweep");
+            Thread sweep =
+                    new Thread(() -> HandoverFolder.remove(files, late::get), "vstream-sweep");
             sweep.setDaemon(true);
             sweep.start();
             sweep.join(SWEEP_MILLIS);

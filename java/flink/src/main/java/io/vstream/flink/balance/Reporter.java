@@ -1,5 +1,6 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.handover.PartitionReport;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.concurrent.CompletableFuture;
@@ -35,7 +36,7 @@ public final class Reporter {
      *
      * @return false if it was left out: costs that it holds are to be told with a later one
      */
-    public boolean send(Report report) {
+    public boolean send(PartitionReport report) {
         boolean waiting = last != null && !last.isDone();
         if (waiting && report.position() == lastPosition) {
             return false;

@@ -1,26 +1,28 @@
 package io.vstream.flink.balance;
 
+import io.vstream.flink.handover.SampleSlice;
+
 /** The last sample of live rows that each partition has sent, slice by slice. */
 final class Samples {
 
-    private final Drawn[][] drawn;
+    private final SampleSlice[][] drawn;
 
     /**
      * @param partitions of the job
      */
     Samples(int partitions) {
-        drawn = new Drawn[partitions][Drawn.SLICES];
+        drawn = new SampleSlice[partitions][SampleSlice.SLICES];
     }
 
     /** Takes what one partition says. */
-    void take(int partition, Drawn slice) {
+    void take(int partition, SampleSlice slice) {
         drawn[partition][slice.slice()] = slice;
     }
 
     /** True if every partition has sent a whole sample. */
     boolean complete() {
-        for (Drawn[] slices : drawn) {
-            for (Drawn slice : slices) {
+        for (SampleSlice[] slices : drawn) {
+            for (SampleSlice slice : slices) {
                 if (slice == null) {
                     return false;
                 }
@@ -32,8 +34,8 @@ final class Samples {
     /** The least share that a slice was drawn with. */
     double share() {
         double least = 1;
-        for (Drawn[] slices : drawn) {
-            for (Drawn slice : slices) {
+        for (SampleSlice[] slices : drawn) {
+            for (SampleSlice slice : slices) {
                 least = Math.min(least, slice.share());
             }
         }
@@ -43,15 +45,15 @@ final class Samples {
     /** All rows, one after the other. */
     byte[] rows() {
         int size = 0;
-        for (Drawn[] slices : drawn) {
-            for (Drawn slice : slices) {
+        for (SampleSlice[] slices : drawn) {
+            for (SampleSlice slice : slices) {
                 size += slice.rows().length;
             }
         }
         byte[] all = new byte[size];
         int at = 0;
-        for (Drawn[] slices : drawn) {
-            for (Drawn slice : slices) {
+        for (SampleSlice[] slices : drawn) {
+            for (SampleSlice slice : slices) {
                 System.arraycopy(slice.rows(), 0, all, at, slice.rows().length);
                 at += slice.rows().length;
             }

@@ -1,6 +1,6 @@
 package io.vstream.flink.job;
 
-import io.vstream.flink.balance.Shared;
+import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.GeneratorScript;
@@ -213,7 +213,7 @@ public final class JobRunner {
             cluster.await(id);
             if (job.checkpoint() != null) {
                 // The process may be gone before the JobManager removes rows on their way.
-                FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
+                FileSystems.delete(HandoverFolder.of(FileSystems.uri(job.checkpoint().path()), id));
             }
         } catch (Exception e) {
             // The process ends anyway; what the job left is overwritten by the next one.

@@ -2,6 +2,7 @@ package io.vstream.flink.job;
 
 import io.vstream.flink.balance.BalanceFactory;
 import io.vstream.flink.balance.BalanceSettings;
+import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Decode;
 import io.vstream.flink.ingest.DecodeOperator;
@@ -17,7 +18,6 @@ import io.vstream.flink.place.Write;
 import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.QueryRouter;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.search.SearchFactory;
@@ -236,7 +236,7 @@ public final class VStreamJob {
             asked = decode(streams.queries(), "decode-queries");
             bad = bad.union(asked.getSideOutput(BadRecord.TAG));
         }
-        DataStream<RouteEvent> commands = balance(train(decoded));
+        DataStream<Command> commands = balance(train(decoded));
         SingleOutputStreamOperator<Write> writes = place(decoded, commands);
         DataStream<QueryCopy> copies = route(asked, commands);
         DataStream<Answer> answers = merge(search(writes, copies));
@@ -256,13 +256,13 @@ public final class VStreamJob {
                 .uid(name(uid));
     }
 
-    private DataStream<RouteEvent> train(SingleOutputStreamOperator<VectorRecord> decoded) {
+    private DataStream<Command> train(SingleOutputStreamOperator<VectorRecord> decoded) {
         // Its own task: training takes seconds, and decode's vectors are reused.
         return alone(
                         decoded.getSideOutput(Decode.SAMPLE)
                                 .transform(
                                         name("train"),
-                                        RouteEvent.TYPE,
+                                        Command.TYPE,
                                         new Trainer(
                                                 job.collection(),
                                                 job.rules().dimension(),
@@ -272,12 +272,12 @@ public final class VStreamJob {
                 .uid(name("train"));
     }
 
-    private DataStream<RouteEvent> balance(DataStream<RouteEvent> templates) {
+    private DataStream<Command> balance(DataStream<Command> templates) {
         // Its own task, too, so that it hears reports while the encoder is trained.
         return alone(
                         templates.transform(
                                 name("balance"),
-                                RouteEvent.TYPE,
+                                Command.TYPE,
                                 new BalanceFactory(rebalance(), job.collection(), search)))
                 .disableChaining()
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
@@ -328,7 +328,7 @@ public final class VStreamJob {
     }
 
     private SingleOutputStreamOperator<Write> place(
-            DataStream<VectorRecord> decoded, DataStream<RouteEvent> templates) {
+            DataStream<VectorRecord> decoded, DataStream<Command> templates) {
         return spread(
                         decoded.keyBy(record -> record.id, Types.LONG)
                                 .connect(templates.broadcast())
@@ -346,7 +346,7 @@ public final class VStreamJob {
     }
 
     private DataStream<QueryCopy> route(
-            SingleOutputStreamOperator<VectorRecord> decoded, DataStream<RouteEvent> events) {
+            SingleOutputStreamOperator<VectorRecord> decoded, DataStream<Command> events) {
         // A step of its own, in decode's task, so that queries leave at once and vectors do not.
         DataStream<QueryRecord> queries =
                 decoded.getSideOutput(Decode.QUERIES)

@@ -1,7 +1,8 @@
 package io.vstream.flink.place;
 
-import io.vstream.flink.balance.Mark;
 import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.MarkOffsets;
@@ -11,7 +12,6 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.PartitionCount;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.state.Totals;
 import io.vstream.flink.state.VectorSerializer;
@@ -62,8 +62,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       are deleted when it says "done", so that a row is never in neither place.
  *   <li><b>A code says who owns a row.</b> Ranges change hands without a word to each row, so an
  *       owner is what the template says of the stored code; from "switch" to "done" the old owner
- *       of a range gets every delete as well. Each command that was obeyed is marked to every
- *       partition, behind the writes before it: docs/design/handover.md.
+ *       of a range gets every delete as well. Each command is acknowledged to every partition,
+ *       behind the writes before it: docs/design/handover.md.
  *   <li><b>A row's time is over before the watermark says so.</b> With a time to live a row is
  *       deleted by a timer in event time, and timers run before their watermark goes on. So no
  *       answer whose watermark has reached the end of a row holds it. Partitions go on with the
@@ -73,7 +73,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * </ul>
  */
 public final class Place extends AbstractStreamOperator<Write>
-        implements TwoInputStreamOperator<VectorRecord, RouteEvent, Write>,
+        implements TwoInputStreamOperator<VectorRecord, Command, Write>,
                 Triggerable<Long, VoidNamespace> {
 
     private static final long serialVersionUID = 1L;
@@ -284,8 +284,8 @@ public final class Place extends AbstractStreamOperator<Write>
     }
 
     @Override
-    public void processElement2(StreamRecord<RouteEvent> element) throws Exception {
-        RouteEvent event = element.getValue();
+    public void processElement2(StreamRecord<Command> element) throws Exception {
+        Command event = element.getValue();
         switch (event.step()) {
             case ANNOUNCE -> {
                 if (event.epoch() > placements.epoch()) {
@@ -303,18 +303,18 @@ public final class Place extends AbstractStreamOperator<Write>
                 }
             }
             default -> {
-                // Adopting and settling change nothing here, but are marked.
+                // Adopting and settling change nothing here, but are acknowledged.
             }
         }
-        Mark mark = event.mark(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+        CommandAck ack = event.ack(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
         for (int partition = 0; partition < partitions; partition++) {
-            write.obeyed(mark, ShardKeys.shardIn(partition, partitions));
+            write.acknowledge(ack, ShardKeys.shardIn(partition, partitions));
             output.collect(record);
         }
     }
 
     /** Places by the announced template from now on. */
-    private void change(RouteEvent event) throws Exception {
+    private void change(Command event) throws Exception {
         byte[] next = template.get(NEXT);
         template.put(TEMPLATE, next);
         template.remove(NEXT);

@@ -1,11 +1,11 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.balance.OwnThread;
+import io.vstream.flink.handover.Command;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.state.VectorSerializer;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeRouter;
@@ -31,8 +31,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * the job goes on with unplaced rows, and a checkpoint that is taken then holds the whole sample,
  * to be trained on again after a restore.
  */
-public final class Trainer extends AbstractStreamOperator<RouteEvent>
-        implements OneInputStreamOperator<float[], RouteEvent> {
+public final class Trainer extends AbstractStreamOperator<Command>
+        implements OneInputStreamOperator<float[], Command> {
 
     private static final long serialVersionUID = 1L;
 
@@ -109,7 +109,7 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
         if (trained > 0) {
             // A checkpoint of an older version has no control task that knows of it.
             long now = getProcessingTimeService().getCurrentProcessingTime();
-            RouteEvent known = RouteEvent.template(trained, new byte[0]);
+            Command known = Command.template(trained, new byte[0]);
             getProcessingTimeService()
                     .registerTimer(now, time -> output.collect(new StreamRecord<>(known)));
         }
@@ -152,7 +152,7 @@ public final class Trainer extends AbstractStreamOperator<RouteEvent>
     }
 
     private void trained(byte[] template) {
-        output.collect(new StreamRecord<>(RouteEvent.template(FIRST_EPOCH, template)));
+        output.collect(new StreamRecord<>(Command.template(FIRST_EPOCH, template)));
         trained = FIRST_EPOCH;
         sample.clear();
         training = false;

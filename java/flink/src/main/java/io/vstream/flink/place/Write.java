@@ -1,6 +1,6 @@
 package io.vstream.flink.place;
 
-import io.vstream.flink.balance.Mark;
+import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -16,7 +16,7 @@ public final class Write {
     private static final byte UPSERT = 0;
     private static final byte DELETE = 1;
     private static final byte MARK = 2;
-    private static final byte OBEYED = 3;
+    private static final byte ACK = 3;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
@@ -45,8 +45,8 @@ public final class Write {
      */
     public long[] offsets;
 
-    /** Null unless this says that the place task has obeyed a command. Never changed. */
-    public Mark obeyed;
+    /** Null unless the place task acknowledges a command with this. Never changed. */
+    public CommandAck ack;
 
     /** Becomes an upsert. */
     void upsert(long upsertId, long newVersion, long newCode, int newShard, float[] newVector) {
@@ -70,12 +70,12 @@ public final class Write {
         offsets = sourceOffsets;
     }
 
-    /** Becomes the mark of a command. */
-    void obeyed(Mark mark, int toShard) {
-        set(mark.task(), 0, 0, toShard);
+    /** Becomes the acknowledgement of a command. */
+    void acknowledge(CommandAck newAck, int toShard) {
+        set(newAck.task(), 0, 0, toShard);
         delete = false;
         vector = NONE;
-        obeyed = mark;
+        ack = newAck;
     }
 
     private void set(long newId, long newVersion, long newCode, int newShard) {
@@ -84,7 +84,7 @@ public final class Write {
         code = newCode;
         shard = newShard;
         offsets = null;
-        obeyed = null;
+        ack = null;
     }
 
     private static final class WriteSerializer extends RecordSerializer<Write> {
@@ -107,7 +107,7 @@ public final class Write {
             to.delete = from.delete;
             to.vector = from.vector.clone();
             to.offsets = from.offsets;
-            to.obeyed = from.obeyed;
+            to.ack = from.ack;
             return to;
         }
 
@@ -120,9 +120,9 @@ public final class Write {
             if (write.offsets != null) {
                 target.writeByte(MARK);
                 Frontier.write(write.offsets, target);
-            } else if (write.obeyed != null) {
-                target.writeByte(OBEYED);
-                write.obeyed.write(target);
+            } else if (write.ack != null) {
+                target.writeByte(ACK);
+                write.ack.write(target);
             } else if (write.delete) {
                 target.writeByte(DELETE);
             } else {
@@ -142,7 +142,7 @@ public final class Write {
             switch (source.readByte()) {
                 case MARK -> write.offsets = Frontier.readOffsets(source);
                 case DELETE -> write.delete = true;
-                case OBEYED -> write.obeyed = Mark.read(source);
+                case ACK -> write.ack = CommandAck.read(source);
                 default -> write.vector = floats().read(source);
             }
             return write;

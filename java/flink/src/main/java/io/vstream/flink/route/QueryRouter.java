@@ -1,7 +1,8 @@
 package io.vstream.flink.route;
 
-import io.vstream.flink.balance.Mark;
-import io.vstream.flink.balance.Step;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.metrics.Level;
@@ -29,14 +30,13 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * the old template or the new one names. An exact query always visits all partitions.
  *
  * <p>Templates are broadcast state. Checkpoints are aligned, so after a restore, at any
- * parallelism, the router goes on as it was. Each command that it obeys is marked to every
- * partition.
+ * parallelism, the router goes on as it was. It acknowledges each command to every partition.
  *
  * <p>A share of the queries is audited: a second query, the shadow, goes to all partitions, which
  * answer it both ways. The user's query is not held up by it.
  */
 public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
-        implements TwoInputStreamOperator<QueryRecord, RouteEvent, QueryCopy> {
+        implements TwoInputStreamOperator<QueryRecord, Command, QueryCopy> {
 
     private static final long serialVersionUID = 1L;
 
@@ -153,8 +153,8 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
     }
 
     @Override
-    public void processElement2(StreamRecord<RouteEvent> element) throws Exception {
-        RouteEvent event = element.getValue();
+    public void processElement2(StreamRecord<Command> element) throws Exception {
+        Command event = element.getValue();
         if (event.step() == Step.ANNOUNCE && event.epoch() > router.epoch()) {
             template.put(NEXT, event.template());
             if (next != null) {
@@ -170,10 +170,10 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
             next = null;
             epoch.set(router.epoch());
         }
-        Mark mark = event.mark(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+        CommandAck ack = event.ack(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
         for (int partition = 0; partition < partitions; partition++) {
             int shard = ShardKeys.shardIn(partition, partitions);
-            output.collect(record.replace(QueryCopy.of(mark, shard)));
+            output.collect(record.replace(QueryCopy.of(ack, shard)));
         }
     }
 

@@ -1,10 +1,10 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.Mark;
-import io.vstream.flink.balance.Report;
-import io.vstream.flink.balance.Shared;
-import io.vstream.flink.balance.Step;
 import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.MovedRanges;
@@ -28,9 +28,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A partition's part in hand-overs: it waits for the marks of all place tasks and routers, seals,
- * adopts or drops rows, and says when it is done. None of this is state of a checkpoint: after a
- * restore the control task has it done again. docs/design/handover.md tells why that is enough.
+ * A partition's part in hand-overs: it waits for the acknowledgements of all place tasks and
+ * routers, seals, adopts or drops rows, and says when it is done. None of this is state of a
+ * checkpoint: after a restore the control task has it done again. docs/design/handover.md tells why
+ * that is enough.
  *
  * <p>Files are written and read by another thread; rows enter and leave the engine some at a time,
  * between records.
@@ -73,9 +74,9 @@ final class HandOver implements AutoCloseable {
     }
 
     private final Host host;
-    private final Consumer<Report> control;
+    private final Consumer<PartitionReport> control;
     private final SearchSettings settings;
-    private final Shared shared;
+    private final HandoverFolder shared;
     private final Path folder;
     private final int partition;
     private final int partitions;
@@ -107,11 +108,11 @@ final class HandOver implements AutoCloseable {
      */
     HandOver(
             Host host,
-            Consumer<Report> control,
+            Consumer<PartitionReport> control,
             SearchSettings settings,
             Part part,
             Path folder,
-            Shared shared,
+            HandoverFolder shared,
             List<Count> meters) {
         this.host = host;
         this.control = control;
@@ -139,68 +140,70 @@ final class HandOver implements AutoCloseable {
     record Part(int partition, int partitions, int attempt, int places, int routers) {}
 
     /** What there is to report, without loads. */
-    Report report() {
-        return Report.of(partition, partitions, run, done);
+    PartitionReport report() {
+        return PartitionReport.of(partition, partitions, run, done);
     }
 
     /** True if no hand-over is under way, or none that this partition knows of. */
     boolean resting() {
-        return run == 0 || done >= 0 && Mark.step(done) == Step.DONE;
+        return run == 0 || done >= 0 && CommandAck.step(done) == Step.DONE;
     }
 
-    /** Takes the mark of a place task or of a router. */
-    void mark(boolean place, Mark mark) throws Exception {
-        if (mark.run() != run) {
-            run = mark.run();
+    /** Takes the acknowledgement of a place task or of a router. */
+    void acknowledge(boolean byPlace, CommandAck ack) throws Exception {
+        if (ack.run() != run) {
+            run = ack.run();
             begun = -1;
             done = -1;
             Arrays.fill(places, -1);
             Arrays.fill(routers, -1);
         }
-        (place ? places : routers)[mark.task()] = mark.position();
-        boolean moving = mark.step() == Step.SWITCH || mark.step() == Step.ADOPT;
-        if (place && moving && done < mark.position() && !others(mark, false).isEmpty()) {
-            // From the first mark on: a delete may come of a row that is still on its way.
+        (byPlace ? places : routers)[ack.task()] = ack.position();
+        boolean moving = ack.step() == Step.SWITCH || ack.step() == Step.ADOPT;
+        if (byPlace && moving && done < ack.position() && !others(ack, false).isEmpty()) {
+            // From the first acknowledgement on: a delete may come of a row that is still on its
+            // way.
             host.engine().awaitRows(true);
         }
         long reached = Math.min(least(places), least(routers));
-        if (reached > begun && reached == mark.position()) {
+        if (reached > begun && reached == ack.position()) {
             begun = reached;
-            begin(mark);
+            begin(ack);
         }
     }
 
-    private static long least(long[] marks) {
-        return Arrays.stream(marks).min().orElse(-1);
+    private static long least(long[] positions) {
+        return Arrays.stream(positions).min().orElse(-1);
     }
 
-    private void begin(Mark mark) throws Exception {
-        // What came before the marks comes before the step: a delete that a move left behind has
+    private void begin(CommandAck ack) throws Exception {
+        // What came before the acknowledgements comes before the step: a delete that a move left
+        // behind has
         // the moved row's own version and would kill it, adopted before the delete was applied.
         host.applyWrites();
-        fail(Fault.FAIL_IN_ANNOUNCE, mark.step() == Step.ANNOUNCE && mark.moves().count() > 0);
-        switch (mark.step()) {
-            case SWITCH -> seal(mark, others(mark, true));
-            case ADOPT -> fetch(mark, others(mark, false));
+        fail(Fault.FAIL_IN_ANNOUNCE, ack.step() == Step.ANNOUNCE && ack.moves().count() > 0);
+        switch (ack.step()) {
+            case SWITCH -> seal(ack, others(ack, true));
+            case ADOPT -> fetch(ack, others(ack, false));
             case SETTLE -> {
-                if (!others(mark, true).isEmpty()) {
-                    beginRelease(mark);
+                if (!others(ack, true).isEmpty()) {
+                    beginRelease(ack);
                 } else {
-                    done(mark);
+                    done(ack);
                 }
             }
-            default -> done(mark);
+            default -> done(ack);
         }
     }
 
-    private void done(Mark mark) {
-        done = mark.position();
+    private void done(CommandAck ack) {
+        done = ack.position();
         control.accept(report());
     }
 
     /** Partitions that rows go to, or that they come from, ascending. */
-    private TreeSet<Integer> others(Mark mark, boolean leaving) {
-        MovedRanges moves = mark.moves();
+    private TreeSet<Integer> others(CommandAck ack, boolean leaving) {
+        MovedRanges moves = ack.moves();
         IntUnaryOperator from = i -> ShardKeys.partition(moves.from(i), partitions);
         IntUnaryOperator to = i -> ShardKeys.partition(moves.to(i), partitions);
         TreeSet<Integer> others = new TreeSet<>();
@@ -213,9 +216,9 @@ final class HandOver implements AutoCloseable {
     }
 
     /** Writes the rows that leave, by the partitions that they go to. */
-    private void seal(Mark mark, TreeSet<Integer> targets) {
+    private void seal(CommandAck ack, TreeSet<Integer> targets) {
         if (targets.isEmpty()) {
-            done(mark);
+            done(ack);
             return;
         }
         NativeSnapshot rows = host.engine().pin();
@@ -225,14 +228,14 @@ final class HandOver implements AutoCloseable {
                     try (rows) {
                         fail(Fault.FAIL_IN_SEAL, true);
                         for (int target : targets) {
-                            Path files = folder.resolve("seal-" + mark.epoch() + "-" + target);
+                            Path files = folder.resolve("seal-" + ack.epoch() + "-" + target);
                             Folders.delete(files);
-                            rows.writeMoved(files, between(mark.moves(), partition, target));
-                            shared.put(mark, partition, target, files);
+                            rows.writeMoved(files, between(ack.moves(), partition, target));
+                            shared.put(ack, partition, target, files);
                             Folders.delete(files);
                         }
                     }
-                    return mark;
+                    return ack;
                 },
                 this::done);
     }
@@ -245,26 +248,26 @@ final class HandOver implements AutoCloseable {
     }
 
     /** Brings the files of the rows that come, verified. */
-    private void fetch(Mark mark, TreeSet<Integer> sources) {
+    private void fetch(CommandAck ack, TreeSet<Integer> sources) {
         if (sources.isEmpty()) {
-            done(mark);
+            done(ack);
             return;
         }
         host.aside(
                 () -> {
                     List<NativeAdoption> all = new ArrayList<>();
                     for (int source : sources) {
-                        Path files = local(mark, source);
+                        Path files = local(ack, source);
                         Folders.delete(files);
                         Files.createDirectory(files);
-                        shared.get(mark, source, partition, files);
+                        shared.get(ack, source, partition, files);
                         all.add(open(files));
                     }
                     return all;
                 },
                 all -> {
                     awaited.addAll(all);
-                    host.later(0, () -> adopt(mark));
+                    host.later(0, () -> adopt(ack));
                 });
     }
 
@@ -281,7 +284,7 @@ final class HandOver implements AutoCloseable {
     }
 
     /** Takes in some rows, and comes back for more. */
-    private void adopt(Mark mark) throws IOException {
+    private void adopt(CommandAck ack) throws IOException {
         if (closed) {
             return;
         }
@@ -289,53 +292,53 @@ final class HandOver implements AutoCloseable {
         if (rows == null) {
             host.engine().awaitRows(false);
             closeOpened();
-            others(mark, false).forEach(source -> Folders.delete(local(mark, source)));
-            done(mark);
+            others(ack, false).forEach(source -> Folders.delete(local(ack, source)));
+            done(ack);
             return;
         }
         int taken = host.engine().adopt(rows, ROWS_AT_ONCE);
         adopted.inc(taken);
         // Once in a hand-over, however many rows it takes: else a large one would never end.
-        fail(Fault.FAIL_IN_ADOPT, taken > 0 && hasAdopted != mark.epoch());
-        hasAdopted = taken > 0 ? mark.epoch() : hasAdopted;
+        fail(Fault.FAIL_IN_ADOPT, taken > 0 && hasAdopted != ack.epoch());
+        hasAdopted = taken > 0 ? ack.epoch() : hasAdopted;
         if (taken == 0) {
             awaited.remove().close();
         }
-        host.later(PAUSE_MILLIS, () -> adopt(mark));
+        host.later(PAUSE_MILLIS, () -> adopt(ack));
     }
 
     /** Finds the rows that have left: all rows are visited, so not in the task's thread. */
-    private void beginRelease(Mark mark) {
+    private void beginRelease(CommandAck ack) {
         NativeEngine engine = host.engine();
-        MovedRanges ranges = mark.moves().select(i -> leaves(mark, i));
+        MovedRanges ranges = ack.moves().select(i -> leaves(ack, i));
         host.aside(
                 () -> {
                     fail(Fault.FAIL_IN_SETTLE, true);
                     return engine.release(ranges, 0);
                 },
-                found -> release(mark, ranges, found));
+                found -> release(ack, ranges, found));
     }
 
     /** Drops some of the {@code before} rows that have left, and comes back for more. */
-    private void release(Mark mark, MovedRanges ranges, int before) {
+    private void release(CommandAck ack, MovedRanges ranges, int before) {
         if (closed) {
             return;
         }
         int left = before == 0 ? 0 : host.engine().release(ranges, ROWS_AT_ONCE);
         released.inc(before - left);
         if (left == 0) {
-            done(mark);
+            done(ack);
         } else {
-            host.later(PAUSE_MILLIS, () -> release(mark, ranges, left));
+            host.later(PAUSE_MILLIS, () -> release(ack, ranges, left));
         }
     }
 
-    private boolean leaves(Mark mark, int range) {
-        return ShardKeys.partition(mark.moves().from(range), partitions) == partition;
+    private boolean leaves(CommandAck ack, int range) {
+        return ShardKeys.partition(ack.moves().from(range), partitions) == partition;
     }
 
-    private Path local(Mark mark, int source) {
-        return folder.resolve("adopt-" + mark.epoch() + "-" + source);
+    private Path local(CommandAck ack, int source) {
+        return folder.resolve("adopt-" + ack.epoch() + "-" + source);
     }
 
     private void fail(Fault failure, boolean here) throws IOException {

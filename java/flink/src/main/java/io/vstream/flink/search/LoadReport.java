@@ -1,9 +1,9 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.Drawn;
-import io.vstream.flink.balance.Mark;
-import io.vstream.flink.balance.Report;
-import io.vstream.flink.balance.Step;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.SampleSlice;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.metrics.Count;
 import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
@@ -29,7 +29,7 @@ final class LoadReport {
 
     private final HandOver.Host aside;
     private final HandOver handOver;
-    private final Predicate<Report> control;
+    private final Predicate<PartitionReport> control;
     private final SearchSettings settings;
     private final long[] searchNanos = new long[MovedRanges.BUCKETS];
     private final int partitions;
@@ -49,7 +49,7 @@ final class LoadReport {
     LoadReport(
             HandOver.Host aside,
             HandOver handOver,
-            Predicate<Report> control,
+            Predicate<PartitionReport> control,
             SearchSettings settings,
             int partitions) {
         this.partitions = partitions;
@@ -92,9 +92,9 @@ final class LoadReport {
         }
         // Before the first template codes say nothing.
         long position = handOver.report().position();
-        boolean placed = position >= Mark.position(1, Step.DONE);
+        boolean placed = position >= CommandAck.position(1, Step.DONE);
         boolean due = placed && System.nanoTime() - drawDueNanos >= 0;
-        double share = due ? Drawn.share(live, settings.dimension(), partitions) : 0;
+        double share = due ? SampleSlice.share(live, settings.dimension(), partitions) : 0;
         int number = slice;
         aside.aside(() -> walk(share, number), walk -> send(walk, position));
     }
@@ -104,10 +104,10 @@ final class LoadReport {
         long began = System.nanoTime();
         byte[] loads = aside.engine().loads();
         long counted = System.nanoTime();
-        Drawn drawn = null;
+        SampleSlice drawn = null;
         if (share > 0) {
-            byte[] rows = aside.engine().sample(share, number, Drawn.SLICES);
-            drawn = new Drawn(share, number, rows);
+            byte[] rows = aside.engine().sample(share, number, SampleSlice.SLICES);
+            drawn = new SampleSlice(share, number, rows);
         }
         return new Walk(loads, counted - began, drawn, System.nanoTime() - counted);
     }
@@ -120,7 +120,7 @@ final class LoadReport {
      * @param drawn some rows, or null
      * @param drawNanos that these took
      */
-    private record Walk(byte[] loads, long countNanos, Drawn drawn, long drawNanos) {}
+    private record Walk(byte[] loads, long countNanos, SampleSlice drawn, long drawNanos) {}
 
     private void send(Walk walk, long position) {
         if (handOver.report().position() != position) {
@@ -133,7 +133,7 @@ final class LoadReport {
         if (walk.drawn != null) {
             drawDueNanos = System.nanoTime() + WALK_SHARE * walk.drawNanos;
         }
-        Report report = handOver.report();
+        PartitionReport report = handOver.report();
         if (before != null) {
             double each = (double) writeNanos.getCount() / Math.max(1, applied.getCount());
             report = report.with(loads, before, each, searchNanos, otherNanos, walk.drawn);
@@ -143,7 +143,7 @@ final class LoadReport {
             Arrays.fill(searchNanos, 0);
             otherNanos = 0;
             before = loads;
-            slice = (slice + (walk.drawn == null ? 0 : 1)) % Drawn.SLICES;
+            slice = (slice + (walk.drawn == null ? 0 : 1)) % SampleSlice.SLICES;
         }
         live = rows(loads);
         aside.later(settings.reportMillis(), this::report);

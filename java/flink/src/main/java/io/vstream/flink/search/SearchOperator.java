@@ -1,7 +1,7 @@
 package io.vstream.flink.search;
 
 import io.vstream.flink.balance.Reporter;
-import io.vstream.flink.balance.Shared;
+import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
@@ -193,7 +193,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         String shared =
                 settings.sharedFolder() == null
                         ? null
-                        : Shared.of(settings.sharedFolder(), getRuntimeContext());
+                        : HandoverFolder.of(settings.sharedFolder(), getRuntimeContext());
         TaskInfo task = getRuntimeContext().getTaskInfo();
         handOver =
                 new HandOver(
@@ -207,7 +207,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                 Channels.into(getContainingTask(), 1),
                                 Channels.into(getContainingTask(), 2)),
                         state.folder(),
-                        shared == null ? null : new Shared(shared),
+                        shared == null ? null : new HandoverFolder(shared),
                         moved);
         loads =
                 new LoadReport(
@@ -222,8 +222,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void processElement1(StreamRecord<Write> element) throws Exception {
         Write write = element.getValue();
-        if (write.obeyed != null) {
-            handOver.mark(true, write.obeyed);
+        if (write.ack != null) {
+            handOver.acknowledge(true, write.ack);
             return;
         }
         if (write.offsets != null) {
@@ -253,8 +253,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void processElement2(StreamRecord<QueryCopy> element) throws Exception {
         QueryCopy copy = element.getValue();
-        if (copy.obeyed() != null) {
-            handOver.mark(false, copy.obeyed());
+        if (copy.ack() != null) {
+            handOver.acknowledge(false, copy.ack());
             return;
         }
         queries.ask(copy);

@@ -2,7 +2,11 @@ package io.vstream.flink.balance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.Step;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,7 +44,7 @@ class BalanceTest {
     @TempDir private Path folder;
     private Relay control;
     private Relay search;
-    private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> task;
+    private OneInputStreamOperatorTestHarness<Command, Command> task;
     private int questions;
     private int unanswered;
     private boolean silent;
@@ -55,7 +59,7 @@ class BalanceTest {
     void whatAJobLeavesOfItsHandOversGoesWithIt() throws Exception {
         Path others = Files.createDirectories(folder.resolve("handover-of-another").resolve("1-1"));
         Path sealed =
-                Path.of(URI.create(Shared.of(folder.toUri().toString(), JOB)))
+                Path.of(URI.create(HandoverFolder.of(folder.toUri().toString(), JOB)))
                         .resolve("77-1")
                         .resolve("0-1");
         Files.writeString(Files.createDirectories(sealed).resolve("shard-010.rows"), "rows");
@@ -91,10 +95,11 @@ class BalanceTest {
     @Test
     void whatPartitionsSaidInAnEarlierRunDoesNotCount() throws Exception {
         begin();
-        RouteEvent now = last();
+        Command now = last();
         for (int partition = 0; partition < PARTITIONS; partition++) {
-            long done = Mark.position(now.epoch(), Step.SETTLE);
-            search.handleCoordinationRequest(Report.of(partition, PARTITIONS, now.run() + 2, done));
+            long done = CommandAck.position(now.epoch(), Step.SETTLE);
+            search.handleCoordinationRequest(
+                    PartitionReport.of(partition, PARTITIONS, now.run() + 2, done));
         }
         silent = true;
         polls(3);
@@ -125,16 +130,16 @@ class BalanceTest {
     private void begin() throws Exception {
         task = harness();
         task.open();
-        task.processElement(new StreamRecord<>(RouteEvent.template(1, TEMPLATE)));
+        task.processElement(new StreamRecord<>(Command.template(1, TEMPLATE)));
     }
 
-    private OneInputStreamOperatorTestHarness<RouteEvent, RouteEvent> harness() throws Exception {
+    private OneInputStreamOperatorTestHarness<Command, Command> harness() throws Exception {
         var made =
                 new OneInputStreamOperatorTestHarness<>(
                         new BalanceFactory(new BalanceSettings("none", 1_000, 1.1, null), "{}", ""),
-                        RouteEvent.TYPE.createSerializer(null),
+                        Command.TYPE.createSerializer(null),
                         new AskedEnvironment(this::answer));
-        made.setup(RouteEvent.TYPE.createSerializer(null));
+        made.setup(Command.TYPE.createSerializer(null));
         return made;
     }
 
@@ -149,10 +154,11 @@ class BalanceTest {
             unanswered--;
             return CompletableFuture.failedFuture(new TimeoutException("too busy"));
         }
-        RouteEvent now = last();
+        Command now = last();
         for (int partition = 0; partition < PARTITIONS; partition++) {
-            long position = Mark.position(now.epoch(), now.step());
-            search.handleCoordinationRequest(Report.of(partition, PARTITIONS, now.run(), position));
+            long position = CommandAck.position(now.epoch(), now.step());
+            search.handleCoordinationRequest(
+                    PartitionReport.of(partition, PARTITIONS, now.run(), position));
         }
         return control.handleCoordinationRequest(question);
     }
@@ -167,13 +173,13 @@ class BalanceTest {
         }
     }
 
-    private RouteEvent last() {
-        List<RouteEvent> commands = task.extractOutputValues();
+    private Command last() {
+        List<Command> commands = task.extractOutputValues();
         return commands.get(commands.size() - 1);
     }
 
     private List<Step> steps() {
-        return task.extractOutputValues().stream().map(RouteEvent::step).toList();
+        return task.extractOutputValues().stream().map(Command::step).toList();
     }
 
     private Relay relay(boolean ofControl) {

@@ -2,6 +2,7 @@ package io.vstream.flink.balance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.handover.PartitionReport;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.MovedRanges;
@@ -219,7 +220,7 @@ class DriftTest {
                 }
             }
             loads.take(
-                    new Report(
+                    new PartitionReport(
                             partition,
                             PARTITIONS,
                             1,

@@ -3,6 +3,8 @@ package io.vstream.flink.balance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.SampleSlice;
 import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -60,7 +62,8 @@ class LoadsTest {
         byte[] loads = counts(3, 300, 9, 100);
         long[] nanos = new long[MovedRanges.BUCKETS];
         nanos[3] = 50_000;
-        Report report = Report.of(0, 2, 1, 1).with(loads, loads, 0, nanos, 4_000_000, null);
+        PartitionReport report =
+                PartitionReport.of(0, 2, 1, 1).with(loads, loads, 0, nanos, 4_000_000, null);
         assertThat(report.buckets()).containsExactly((short) 3, (short) 9);
         assertThat(report.rows()).containsExactly(300, 100);
         assertThat(report.micros()).containsExactly(3_050, 1_000);
@@ -72,32 +75,32 @@ class LoadsTest {
         Random random = new Random(3);
         int size = 0;
         for (int partition = 0; partition < 2; partition++) {
-            for (int slice = 0; slice < Drawn.SLICES; slice++) {
+            for (int slice = 0; slice < SampleSlice.SLICES; slice++) {
                 assertThat(samples.complete()).isFalse();
                 byte[] rows = new byte[24 * random.nextInt(5)];
                 size += rows.length;
-                samples.take(partition, new Drawn(partition == 0 ? 0.5 : 0.25, slice, rows));
+                samples.take(partition, new SampleSlice(partition == 0 ? 0.5 : 0.25, slice, rows));
             }
         }
         assertThat(samples.complete()).isTrue();
         assertThat(samples.share()).isEqualTo(0.25);
         assertThat(samples.rows()).hasSize(size);
         // A newer slice takes the place of the older one.
-        samples.take(1, new Drawn(0.25, 0, new byte[2_400]));
-        samples.take(1, new Drawn(0.25, 0, new byte[0]));
+        samples.take(1, new SampleSlice(0.25, 0, new byte[2_400]));
+        samples.take(1, new SampleSlice(0.25, 0, new byte[0]));
         assertThat(samples.rows().length).isLessThanOrEqualTo(size);
     }
 
     @Test
     void samplesAreBoundedInRowsAndBytes() {
-        assertThat(Drawn.share(100, 8, 4)).isEqualTo(1);
-        assertThat(Drawn.share(2_048_000, 100, 4)).isCloseTo(0.001, within(1e-9));
-        double large = Drawn.share(1_000_000, 4_096, 4);
+        assertThat(SampleSlice.share(100, 8, 4)).isEqualTo(1);
+        assertThat(SampleSlice.share(2_048_000, 100, 4)).isCloseTo(0.001, within(1e-9));
+        double large = SampleSlice.share(1_000_000, 4_096, 4);
         assertThat(large * 1_000_000 * 4 * 4_096 * Float.BYTES).isLessThanOrEqualTo(32 << 20);
     }
 
-    private static Report report(int partition, int bucket, int rows, int micros) {
-        return new Report(
+    private static PartitionReport report(int partition, int bucket, int rows, int micros) {
+        return new PartitionReport(
                 partition,
                 2,
                 1,

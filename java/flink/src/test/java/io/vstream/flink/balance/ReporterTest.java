@@ -2,6 +2,8 @@ package io.vstream.flink.balance;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.SampleSlice;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -27,13 +29,13 @@ class ReporterTest {
     private final CoordinatorStore meeting = new CoordinatorStoreImpl();
     private final Relay search = relay(false);
     private final Relay control = relay(true);
-    private final List<Report> sent = new ArrayList<>();
+    private final List<PartitionReport> sent = new ArrayList<>();
     private CompletableFuture<CoordinationResponse> answer = new CompletableFuture<>();
 
     @Test
     void aReportThatIsLostHarmsNobodyAndIsRepeated() {
         Reporter reporter = new Reporter(new Gateway(), operator);
-        Report report = Report.of(3, 4, 7, 9);
+        PartitionReport report = PartitionReport.of(3, 4, 7, 9);
         answer = CompletableFuture.failedFuture(new TimeoutException("too busy"));
         reporter.send(report);
         reporter.send(report);
@@ -43,37 +45,37 @@ class ReporterTest {
     @Test
     void whatSaysNothingNewWaitsForTheAnswer() {
         Reporter reporter = new Reporter(new Gateway(), operator);
-        assertThat(reporter.send(Report.of(3, 4, 7, 9))).isTrue();
-        assertThat(reporter.send(Report.of(3, 4, 7, 9))).isFalse();
+        assertThat(reporter.send(PartitionReport.of(3, 4, 7, 9))).isTrue();
+        assertThat(reporter.send(PartitionReport.of(3, 4, 7, 9))).isFalse();
         assertThat(sent).hasSize(1);
-        reporter.send(Report.of(3, 4, 7, 10));
+        reporter.send(PartitionReport.of(3, 4, 7, 10));
         assertThat(sent).hasSize(2);
         answer.complete(null);
-        reporter.send(Report.of(3, 4, 7, 10));
+        reporter.send(PartitionReport.of(3, 4, 7, 10));
         assertThat(sent).hasSize(3);
     }
 
     @Test
     void loadsAreToldOnceAndNotAfterAStep() throws Exception {
         search.handleCoordinationRequest(loaded(0, 9));
-        search.handleCoordinationRequest(Report.of(0, 2, 7, 9));
+        search.handleCoordinationRequest(PartitionReport.of(0, 2, 7, 9));
         search.handleCoordinationRequest(loaded(1, 9));
-        search.handleCoordinationRequest(Report.of(1, 2, 7, 10));
-        List<Report> first = ask();
-        assertThat(first).extracting(Report::hasLoads).containsExactly(true, false);
-        assertThat(first).extracting(Report::position).containsExactly(9L, 10L);
-        assertThat(ask()).extracting(Report::hasLoads).containsExactly(false, false);
+        search.handleCoordinationRequest(PartitionReport.of(1, 2, 7, 10));
+        List<PartitionReport> first = ask();
+        assertThat(first).extracting(PartitionReport::hasLoads).containsExactly(true, false);
+        assertThat(first).extracting(PartitionReport::position).containsExactly(9L, 10L);
+        assertThat(ask()).extracting(PartitionReport::hasLoads).containsExactly(false, false);
     }
 
     /** The control task may ask less often than partitions report. */
     @Test
     void costsThatWereNotToldYetCountWithTheNewestRows() throws Exception {
-        Drawn rows = new Drawn(0.5, 1, new byte[] {1});
+        SampleSlice rows = new SampleSlice(0.5, 1, new byte[] {1});
         search.handleCoordinationRequest(
                 loads(new short[] {1, 3}, new int[] {5, 7}, new int[] {60, 80}, rows));
         search.handleCoordinationRequest(
                 loads(new short[] {2, 3}, new int[] {4, 9}, new int[] {10, 20}, null));
-        Report told = ask().get(0);
+        PartitionReport told = ask().get(0);
         assertThat(told.buckets()).containsExactly((short) 1, (short) 2, (short) 3);
         assertThat(told.rows()).containsExactly(0, 4, 9);
         assertThat(told.micros()).containsExactly(60, 10, 100);
@@ -81,8 +83,9 @@ class ReporterTest {
         assertThat(ask().get(0).hasLoads()).isFalse();
     }
 
-    private static Report loads(short[] buckets, int[] rows, int[] micros, Drawn drawn) {
-        return new Report(0, 1, 7, 9, buckets, rows, micros, drawn);
+    private static PartitionReport loads(
+            short[] buckets, int[] rows, int[] micros, SampleSlice drawn) {
+        return new PartitionReport(0, 1, 7, 9, buckets, rows, micros, drawn);
     }
 
     /** Flink's limit for an answer is 10 MB; positions of all partitions are in each of them. */
@@ -96,16 +99,16 @@ class ReporterTest {
             CoordinationResponse whole =
                     control.handleCoordinationRequest(new Relay.Question()).get();
             assertThat(new SerializedValue<>(whole).getByteArray().length).isLessThan(5 << 20);
-            List<Report> reports = Relay.reports(whole, getClass().getClassLoader());
+            List<PartitionReport> reports = Relay.reports(whole, getClass().getClassLoader());
             assertThat(reports).hasSize(PARTITIONS).allMatch(one -> one.position() == 9);
-            loads += (int) reports.stream().filter(Report::hasLoads).count();
+            loads += (int) reports.stream().filter(PartitionReport::hasLoads).count();
         }
         assertThat(loads).isEqualTo(PARTITIONS);
     }
 
-    private static Report loaded(int partition, long position) {
-        Drawn rows = new Drawn(0.5, 1, new byte[VECTOR_BYTES]);
-        return new Report(
+    private static PartitionReport loaded(int partition, long position) {
+        SampleSlice rows = new SampleSlice(0.5, 1, new byte[VECTOR_BYTES]);
+        return new PartitionReport(
                 partition,
                 PARTITIONS,
                 7,
@@ -116,7 +119,7 @@ class ReporterTest {
                 rows);
     }
 
-    private List<Report> ask() throws Exception {
+    private List<PartitionReport> ask() throws Exception {
         return Relay.reports(
                 control.handleCoordinationRequest(new Relay.Question()).get(),
                 getClass().getClassLoader());
@@ -146,7 +149,7 @@ class ReporterTest {
         public CompletableFuture<CoordinationResponse> sendRequestToCoordinator(
                 OperatorID to, SerializedValue<CoordinationRequest> request) {
             try {
-                sent.add((Report) request.deserializeValue(getClass().getClassLoader()));
+                sent.add((PartitionReport) request.deserializeValue(getClass().getClassLoader()));
             } catch (Exception e) {
                 throw new IllegalStateException(e);
             }

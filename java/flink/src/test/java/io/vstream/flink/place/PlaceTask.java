@@ -1,8 +1,8 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import java.util.EnumSet;
 import java.util.List;
@@ -22,7 +22,7 @@ final class PlaceTask implements AutoCloseable {
              "encoder": {"kind": "cells", "cells": 8, "recall-target": 0.9}}
             """;
 
-    final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, RouteEvent, Write> harness;
+    final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, Command, Write> harness;
 
     PlaceTask(int parallelism, int subtask, List<OperatorSubtaskState> restored) throws Exception {
         this(COLLECTION, 0, parallelism, subtask, restored);

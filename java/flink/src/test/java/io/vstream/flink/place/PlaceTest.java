@@ -2,11 +2,11 @@ package io.vstream.flink.place;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.balance.Step;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.MovedRanges;
@@ -85,14 +85,14 @@ class PlaceTest {
             command(List.of(task), 1, Step.SWITCH, template);
             List<Write> moved = task.writes().subList(before, task.writes().size());
             assertThat(moved).noneMatch(write -> write.delete);
-            assertThat(moved.stream().filter(write -> write.obeyed == null)).hasSize(40);
+            assertThat(moved.stream().filter(write -> write.ack == null)).hasSize(40);
             int switched = task.writes().size();
             command(List.of(task), 1, Step.DONE, template);
             List<Write> left = task.writes().subList(switched, task.writes().size());
             assertThat(left.stream().filter(write -> write.delete)).isNotEmpty();
             // Marks come last: what they speak of is before them.
             assertThat(left.subList(left.size() - 2, left.size()))
-                    .allMatch(write -> write.obeyed != null && write.obeyed.step() == Step.DONE);
+                    .allMatch(write -> write.ack != null && write.ack.step() == Step.DONE);
         }
     }
 
@@ -120,7 +120,7 @@ class PlaceTest {
             for (Step step : List.of(Step.ANNOUNCE, Step.SWITCH)) {
                 task.harness.processElement2(
                         new StreamRecord<>(
-                                new RouteEvent(
+                                new Command(
                                         1,
                                         2,
                                         step,
@@ -184,7 +184,7 @@ class PlaceTest {
             // Said twice, as after a restore: the second time changes nothing.
             for (int i = 0; i < 2; i++) {
                 task.harness.processElement2(
-                        new StreamRecord<>(new RouteEvent(1, epoch, step, bytes, new byte[0])));
+                        new StreamRecord<>(new Command(1, epoch, step, bytes, new byte[0])));
             }
         }
     }
@@ -291,7 +291,7 @@ class PlaceTest {
                                 .put(row.id, row));
         for (PlaceTask task : tasks) {
             for (Write write : task.writes()) {
-                if (write.obeyed == null) {
+                if (write.ack == null) {
                     apply(write, parallelism);
                 }
             }

@@ -3,7 +3,7 @@ package io.vstream.flink.place;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.vstream.flink.route.RouteEvent;
+import io.vstream.flink.handover.Command;
 import io.vstream.nativecore.NativeRouter;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -25,7 +25,7 @@ class TrainerTest {
              "encoder": {"kind": "cells", "cells": 32, "recall-target": 0.9}}
             """;
 
-    private OneInputStreamOperatorTestHarness<float[], RouteEvent> task;
+    private OneInputStreamOperatorTestHarness<float[], Command> task;
 
     @Test
     void aCheckpointDuringTheTrainingHoldsTheSample() throws Exception {
@@ -54,7 +54,7 @@ class TrainerTest {
         fill(SAMPLE);
         task.setProcessingTime(task.getProcessingTime() + 1);
         task.getOneInputOperator().finish();
-        List<RouteEvent> said = task.extractOutputValues();
+        List<Command> said = task.extractOutputValues();
         assertThat(said).hasSize(1);
         assertThat(said.get(0).epoch()).isEqualTo(1);
         assertThat(said.get(0).template()).isEmpty();
@@ -75,7 +75,7 @@ class TrainerTest {
         task =
                 new OneInputStreamOperatorTestHarness<>(
                         new Trainer(COLLECTION, DIMENSION, SAMPLE), 128, 2, 0);
-        task.setup(RouteEvent.TYPE.createSerializer(null));
+        task.setup(Command.TYPE.createSerializer(null));
         assertThatThrownBy(task::open)
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageContaining("2 trainers and must have one");
@@ -83,7 +83,7 @@ class TrainerTest {
 
     private void open(OperatorSubtaskState state) throws Exception {
         task = new OneInputStreamOperatorTestHarness<>(new Trainer(COLLECTION, DIMENSION, SAMPLE));
-        task.setup(RouteEvent.TYPE.createSerializer(null));
+        task.setup(Command.TYPE.createSerializer(null));
         if (state != null) {
             task.initializeState(state);
         }
@@ -104,7 +104,7 @@ class TrainerTest {
     /** Ends the stream, which waits for the training; the template is the one thing said. */
     private byte[] finish() throws Exception {
         task.getOneInputOperator().finish();
-        List<RouteEvent> said = task.extractOutputValues();
+        List<Command> said = task.extractOutputValues();
         assertThat(said).hasSize(1);
         try (NativeRouter router = NativeRouter.fromBytes(said.get(0).template())) {
             assertThat(router.placed()).isTrue();

@@ -2,7 +2,8 @@ package io.vstream.flink.route;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.balance.Step;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.nativecore.BufferLayout;
@@ -28,7 +29,7 @@ class QueryRouterTest {
              "encoder": {"kind": "cells", "cells": 32, "recall-target": 0.5}}
             """;
 
-    private TwoInputStreamOperatorTestHarness<QueryRecord, RouteEvent, QueryCopy> harness;
+    private TwoInputStreamOperatorTestHarness<QueryRecord, Command, QueryCopy> harness;
     private int taken;
 
     private void open(double auditShare, OperatorSubtaskState state) throws Exception {
@@ -98,13 +99,13 @@ class QueryRouterTest {
     void everyCommandIsMarkedToEveryPartition() throws Exception {
         open(0, null);
         harness.processElement2(
-                new StreamRecord<>(new RouteEvent(5, 1, Step.ANNOUNCE, template(1), new byte[24])));
+                new StreamRecord<>(new Command(5, 1, Step.ANNOUNCE, template(1), new byte[24])));
         List<QueryCopy> marks = harness.extractOutputValues();
         assertThat(partitions(marks)).containsExactly(0, 1, 2, 3);
         for (QueryCopy copy : marks) {
-            assertThat(copy.obeyed().run()).isEqualTo(5);
-            assertThat(copy.obeyed().step()).isEqualTo(Step.ANNOUNCE);
-            assertThat(copy.obeyed().moves().count()).isEqualTo(1);
+            assertThat(copy.ack().run()).isEqualTo(5);
+            assertThat(copy.ack().step()).isEqualTo(Step.ANNOUNCE);
+            assertThat(copy.ack().moves().count()).isEqualTo(1);
         }
     }
 
@@ -162,7 +163,7 @@ class QueryRouterTest {
     private void command(long epoch, Step step, byte[] template) throws Exception {
         byte[] bytes = step == Step.ANNOUNCE ? template : new byte[0];
         harness.processElement2(
-                new StreamRecord<>(new RouteEvent(1, epoch, step, bytes, new byte[0])));
+                new StreamRecord<>(new Command(1, epoch, step, bytes, new byte[0])));
         taken = harness.extractOutputValues().size();
     }
 

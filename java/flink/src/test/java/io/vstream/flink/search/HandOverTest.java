@@ -3,11 +3,11 @@ package io.vstream.flink.search;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.vstream.flink.balance.Mark;
-import io.vstream.flink.balance.Report;
-import io.vstream.flink.balance.Shared;
-import io.vstream.flink.balance.Step;
 import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.metrics.Count;
 import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.MovedRanges;
@@ -108,11 +108,11 @@ class HandOverTest {
             both.writes.upsert(7, 5, MOVED, 10, vector(7));
             both.writes.upsert(8, 6, MOVED, 100, vector(8));
             for (Step step : List.of(Step.SWITCH, Step.ADOPT, Step.SETTLE, Step.DONE)) {
-                Mark mark = new Mark(77, 1, step, 0, range());
-                both.part.mark(true, mark);
-                both.part.mark(false, mark);
+                CommandAck ack = new CommandAck(77, 1, step, 0, range());
+                both.part.acknowledge(true, ack);
+                both.part.acknowledge(false, ack);
                 both.run();
-                assertThat(both.reached()).isEqualTo(Mark.position(1, step));
+                assertThat(both.reached()).isEqualTo(CommandAck.position(1, step));
             }
             assertThat(both.rows()).isEqualTo(Map.of(7L, 5L, 8L, 6L));
             assertThat(both.released.getCount()).isZero();
@@ -168,14 +168,15 @@ class HandOverTest {
             marks(step, task);
         }
         run();
-        assertThat(List.of(old.reached(), next.reached())).containsOnly(Mark.position(1, step));
+        assertThat(List.of(old.reached(), next.reached()))
+                .containsOnly(CommandAck.position(1, step));
     }
 
     private void marks(Step step, int task) throws Exception {
-        Mark mark = new Mark(77, 1, step, task, range());
+        CommandAck ack = new CommandAck(77, 1, step, task, range());
         for (Partition partition : List.of(old, next)) {
-            partition.part.mark(true, mark);
-            partition.part.mark(false, mark);
+            partition.part.acknowledge(true, ack);
+            partition.part.acknowledge(false, ack);
         }
     }
 
@@ -207,7 +208,7 @@ class HandOverTest {
         private final HandOver part;
         private final VectorBatch writes = new VectorBatch(CheckpointLab.DIMENSION, 32);
         private final Deque<HandOver.Work> later = new ArrayDeque<>();
-        private final List<Report> reports = new ArrayList<>();
+        private final List<PartitionReport> reports = new ArrayList<>();
         private final Count adopted = new Count();
         private final Count released = new Count();
         private final List<Object> unclaimed = new ArrayList<>();
@@ -223,7 +224,7 @@ class HandOverTest {
                             settings(),
                             new HandOver.Part(number, partitions, 0, partitions, partitions),
                             home,
-                            new Shared(folder.resolve("shared").toUri().toString()),
+                            new HandoverFolder(folder.resolve("shared").toUri().toString()),
                             List.of(adopted, released));
         }
 

@@ -2,8 +2,8 @@ package io.vstream.flink.search;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.balance.Report;
 import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.PartitionReport;
 import io.vstream.flink.metrics.Count;
 import io.vstream.nativecore.NativeEngine;
 import java.nio.file.Path;
@@ -31,7 +31,7 @@ class LoadReportTest implements HandOver.Host {
     @TempDir private Path folder;
 
     private final Deque<HandOver.Work> later = new ArrayDeque<>();
-    private final List<Report> told = new ArrayList<>();
+    private final List<PartitionReport> told = new ArrayList<>();
     private NativeEngine engine;
     private LoadReport loads;
     private int others;
@@ -94,7 +94,7 @@ class LoadReportTest implements HandOver.Host {
         assertThat(told.get(1).micros()).containsExactly(1_000);
     }
 
-    private boolean hear(Report report) {
+    private boolean hear(PartitionReport report) {
         if (report.buckets() == null) {
             others++;
             return true;

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 import io.vstream.nativecore.MovedRanges;
 import java.nio.ByteBuffer;
@@ -14,13 +14,13 @@ import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
  * @param partition that speaks
  * @param partitions in all, in this attempt of the job
  * @param run in which it got its commands; 0 before the first
- * @param position whose work it has done, see {@link Mark#position}
+ * @param position whose work it has done, see {@link CommandAck#position}
  * @param buckets that hold rows or cost time, ascending; null if loads were not looked at
  * @param rows of each of these buckets
  * @param micros of work in each since the last report with loads
  * @param drawn some of its rows; null if none were drawn
  */
-public record Report(
+public record PartitionReport(
         int partition,
         int partitions,
         long run,
@@ -28,7 +28,7 @@ public record Report(
         short[] buckets,
         int[] rows,
         int[] micros,
-        Drawn drawn)
+        SampleSlice drawn)
         implements CoordinationRequest {
 
     private static final long serialVersionUID = 1L;
@@ -37,8 +37,8 @@ public record Report(
     private static final long NANOS_PER_MICRO = 1_000;
 
     /** A report without loads. */
-    public static Report of(int partition, int partitions, long run, long position) {
-        return new Report(partition, partitions, run, position, null, null, null, null);
+    public static PartitionReport of(int partition, int partitions, long run, long position) {
+        return new PartitionReport(partition, partitions, run, position, null, null, null, null);
     }
 
     /**
@@ -51,13 +51,13 @@ public record Report(
      * @param otherNanos of searches for queries of no bucket here: they cost each row the same
      * @param some rows, or null
      */
-    public Report with(
+    public PartitionReport with(
             byte[] loads,
             byte[] before,
             double writeNanos,
             long[] searchNanos,
             long otherNanos,
-            Drawn some) {
+            SampleSlice some) {
         ByteBuffer now = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
         ByteBuffer old = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
         int[] held = new int[searchNanos.length];
@@ -78,7 +78,7 @@ public record Report(
     }
 
     /** The same report with rows and costs of every bucket, of which it keeps those that are. */
-    private Report with(int[] held, int[] cost, Drawn some) {
+    private PartitionReport with(int[] held, int[] cost, SampleSlice some) {
         short[] used = new short[held.length];
         int[] usedRows = new int[held.length];
         int[] usedMicros = new int[held.length];
@@ -91,7 +91,7 @@ public record Report(
                 count++;
             }
         }
-        return new Report(
+        return new PartitionReport(
                 partition,
                 partitions,
                 run,
@@ -103,7 +103,7 @@ public record Report(
     }
 
     /** The same report less its loads. */
-    Report bare() {
+    public PartitionReport bare() {
         return of(partition, partitions, run, position);
     }
 
@@ -111,7 +111,7 @@ public record Report(
      * This report, with the loads of an earlier one that nobody has heard of, if no step has ended
      * in between.
      */
-    Report after(Report earlier) {
+    public PartitionReport after(PartitionReport earlier) {
         boolean keep =
                 earlier != null
                         && earlier.hasLoads()
@@ -123,7 +123,7 @@ public record Report(
         return hasLoads() ? plus(earlier) : earlier;
     }
 
-    private Report plus(Report earlier) {
+    private PartitionReport plus(PartitionReport earlier) {
         int[] held = new int[MovedRanges.BUCKETS];
         int[] cost = new int[MovedRanges.BUCKETS];
         for (int i = 0; i < earlier.buckets.length; i++) {
@@ -138,7 +138,7 @@ public record Report(
     }
 
     /** True if it says what cells cost. */
-    boolean hasLoads() {
+    public boolean hasLoads() {
         return buckets != null;
     }
 }

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -19,9 +19,9 @@ import org.slf4j.LoggerFactory;
  * The folder through which sealed rows go from one machine to another, on any file system that
  * Flink knows. A hand-over's files lie in a folder of their own, named by run and epoch.
  */
-public final class Shared implements AutoCloseable {
+public final class HandoverFolder implements AutoCloseable {
 
-    private static final Logger LOG = LoggerFactory.getLogger(Shared.class);
+    private static final Logger LOG = LoggerFactory.getLogger(HandoverFolder.class);
 
     private final Path folder;
     private ExecutorService deleter;
@@ -29,7 +29,7 @@ public final class Shared implements AutoCloseable {
     /**
      * @param folder of this job alone
      */
-    public Shared(String folder) {
+    public HandoverFolder(String folder) {
         this.folder = new Path(folder);
     }
 
@@ -44,8 +44,8 @@ public final class Shared implements AutoCloseable {
     }
 
     /** Copies the files of a local folder to where {@code from} leaves them for {@code to}. */
-    public void put(Mark mark, int from, int to, java.nio.file.Path local) throws IOException {
-        Path target = folder(mark, from, to);
+    public void put(CommandAck ack, int from, int to, java.nio.file.Path local) throws IOException {
+        Path target = folder(ack, from, to);
         FileSystem system = target.getFileSystem();
         system.mkdirs(target);
         try (var files = Files.newDirectoryStream(local)) {
@@ -59,8 +59,8 @@ public final class Shared implements AutoCloseable {
     }
 
     /** Copies what {@code from} has left for {@code to} into a local folder that is empty. */
-    public void get(Mark mark, int from, int to, java.nio.file.Path local) throws IOException {
-        Path source = folder(mark, from, to);
+    public void get(CommandAck ack, int from, int to, java.nio.file.Path local) throws IOException {
+        Path source = folder(ack, from, to);
         FileSystem system = source.getFileSystem();
         FileStatus[] files = system.listStatus(source);
         if (files == null) {
@@ -74,7 +74,7 @@ public final class Shared implements AutoCloseable {
     }
 
     /** Removes everything, some time later; what cannot be removed is only warned about. */
-    void deleteAll() {
+    public void deleteAll() {
         if (deleter == null) {
             deleter = Executors.newSingleThreadExecutor(work -> new Thread(work, "vstream-sweep"));
         }
@@ -96,8 +96,8 @@ public final class Shared implements AutoCloseable {
      * @param late true once the job may begin anew: files that are only found then may be its own,
      *     and stay
      */
-    static void remove(String folder, BooleanSupplier late) {
-        try (Shared all = new Shared(folder)) {
+    public static void remove(String folder, BooleanSupplier late) {
+        try (HandoverFolder all = new HandoverFolder(folder)) {
             FileStatus[] found = all.list();
             if (late.getAsBoolean()) {
                 LOG.warn("{} was not listed in time; delete what is old in it by hand.", folder);
@@ -137,8 +137,8 @@ public final class Shared implements AutoCloseable {
         }
     }
 
-    private Path folder(Mark mark, int from, int to) {
-        String name = Long.toHexString(mark.run()) + "-" + mark.epoch();
+    private Path folder(CommandAck ack, int from, int to) {
+        String name = Long.toHexString(ack.run()) + "-" + ack.epoch();
         return new Path(new Path(folder, name), from + "-" + to);
     }
 

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -8,14 +8,14 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class SharedTest {
+class HandoverFolderTest {
 
     @TempDir private Path folder;
 
     @Test
     void aJobThatIsOverLeavesNothing() throws IOException {
         Path job = sealed();
-        Shared.remove(job.toUri().toString(), () -> false);
+        HandoverFolder.remove(job.toUri().toString(), () -> false);
         assertThat(job).doesNotExist();
     }
 
@@ -23,7 +23,7 @@ class SharedTest {
     @Test
     void whatIsFoundTooLateStays() throws IOException {
         Path job = sealed();
-        Shared.remove(job.toUri().toString(), () -> true);
+        HandoverFolder.remove(job.toUri().toString(), () -> true);
         assertThat(job.resolve("77-1/0-1/shard-010.rows")).exists();
     }
 
@@ -32,7 +32,7 @@ class SharedTest {
     void whatComesAfterTheListingStays() throws IOException {
         Path job = sealed();
         Path next = job.resolve("78-1");
-        Shared.remove(
+        HandoverFolder.remove(
                 job.toUri().toString(),
                 () -> {
                     assertThat(next.toFile().mkdir()).isTrue();

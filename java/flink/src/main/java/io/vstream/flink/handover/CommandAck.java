@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 import io.vstream.nativecore.MovedRanges;
 import java.io.IOException;
@@ -6,16 +6,16 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * Says to a partition that a place task or a router has obeyed a command: all its writes or queries
- * from here on do, and those before do not.
+ * Tells a partition that a place task or a router has done a command: its later writes or queries
+ * follow the command, its earlier ones do not.
  *
  * @param run life of the job in which the command was given
  * @param epoch of the template that the hand-over leads to
- * @param step that was obeyed
- * @param task subtask that speaks
+ * @param step that was done
+ * @param task subtask that sends this
  * @param moves ranges that change hands
  */
-public record Mark(long run, long epoch, Step step, int task, MovedRanges moves) {
+public record CommandAck(long run, long epoch, Step step, int task, MovedRanges moves) {
 
     private static final int MOVES_BYTES_MAX = 1 << 20;
 
@@ -44,8 +44,8 @@ public record Mark(long run, long epoch, Step step, int task, MovedRanges moves)
     }
 
     /** Reads what {@link #write} wrote. */
-    public static Mark read(DataInputView in) throws IOException {
-        return new Mark(
+    public static CommandAck read(DataInputView in) throws IOException {
+        return new CommandAck(
                 in.readLong(),
                 in.readLong(),
                 Step.of(in.readUnsignedByte()),

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 /** Steps of a hand-over, in order: docs/design/handover.md tells what each is for. */
 public enum Step {
@@ -21,7 +21,7 @@ public enum Step {
     }
 
     /** The step after this one; the last one has none. */
-    Step next() {
+    public Step next() {
         return ALL[ordinal() + 1];
     }
 }

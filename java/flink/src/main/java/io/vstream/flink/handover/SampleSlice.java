@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.handover;
 
 import java.io.Serializable;
 
@@ -9,7 +9,7 @@ import java.io.Serializable;
  * @param slice number, below {@link #SLICES}
  * @param rows as {@link io.vstream.nativecore.NativeEngine#sample} gives them
  */
-public record Drawn(double share, int slice, byte[] rows) implements Serializable {
+public record SampleSlice(double share, int slice, byte[] rows) implements Serializable {
 
     /** Slices of a sample; a report carries one, so that it stays small. */
     public static final int SLICES = 4;
