@@ -1,6 +1,6 @@
 package io.vstream.flink.ingest;
 
-import io.vstream.flink.balance.SampleGrants;
+import io.vstream.flink.control.SampleGrants;
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Meters;

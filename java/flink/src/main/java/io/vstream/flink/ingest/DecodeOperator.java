@@ -1,6 +1,6 @@
 package io.vstream.flink.ingest;
 
-import io.vstream.flink.balance.SampleGrants;
+import io.vstream.flink.control.SampleGrants;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 
 /** Runs {@link Decode} with its part of the sample. */

@@ -1,6 +1,6 @@
 package io.vstream.flink.job;
 
-import io.vstream.flink.balance.BalanceSettings;
+import io.vstream.flink.control.RebalanceSettings;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
@@ -50,7 +50,7 @@ public record JobSettings(
         int trainingSample,
         long mergeDeadlineMillis,
         double auditShare,
-        BalanceSettings rebalance,
+        RebalanceSettings rebalance,
         Searching searching,
         Checkpoint checkpoint,
         String stateFolder,
@@ -244,8 +244,8 @@ public record JobSettings(
                 workload.path("warm-up").asLong(0));
     }
 
-    private static BalanceSettings rebalance(JsonNode rebalance) {
-        return new BalanceSettings(
+    private static RebalanceSettings rebalance(JsonNode rebalance) {
+        return new RebalanceSettings(
                 rebalance.path("policy").asText("none"),
                 rebalance.path("interval").asLong(5_000),
                 rebalance.path("trigger").asDouble(1.15),

@@ -1,7 +1,7 @@
 package io.vstream.flink.job;
 
-import io.vstream.flink.balance.BalanceFactory;
-import io.vstream.flink.balance.BalanceSettings;
+import io.vstream.flink.control.ControlOperatorFactory;
+import io.vstream.flink.control.RebalanceSettings;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Decode;
@@ -278,7 +278,7 @@ public final class VStreamJob {
                         templates.transform(
                                 name("balance"),
                                 Command.TYPE,
-                                new BalanceFactory(rebalance(), job.collection(), search)))
+                                new ControlOperatorFactory(rebalance(), job.collection(), search)))
                 .disableChaining()
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("balance"));
@@ -308,7 +308,7 @@ public final class VStreamJob {
     }
 
     /** Rows change partition only where there is a folder that all machines see. */
-    private BalanceSettings rebalance() {
+    private RebalanceSettings rebalance() {
         String checkpoints =
                 env.getConfiguration()
                         .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
@@ -318,7 +318,7 @@ public final class VStreamJob {
                 checkpoints == null || search.isEmpty()
                         ? checkpoints
                         : new Path(checkpoints, search).toString();
-        BalanceSettings settings = job.rebalance().in(folder);
+        RebalanceSettings settings = job.rebalance().in(folder);
         if (settings.on() && checkpoints == null) {
             throw new IllegalArgumentException(
                     "Rows that change partition go through the checkpoint folder, and there is"

@@ -1,7 +1,7 @@
 package io.vstream.flink.merge;
 
-import io.vstream.flink.balance.MergedAudits;
-import io.vstream.flink.balance.SampleGrants;
+import io.vstream.flink.control.MergedAudits;
+import io.vstream.flink.control.SampleGrants;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;

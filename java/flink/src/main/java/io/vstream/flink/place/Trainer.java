@@ -1,6 +1,6 @@
 package io.vstream.flink.place;
 
-import io.vstream.flink.balance.OwnThread;
+import io.vstream.flink.control.BackgroundExecutor;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
@@ -47,7 +47,7 @@ public final class Trainer extends AbstractStreamOperator<Command>
     private transient ListState<Long> epochState;
     private transient List<float[]> sample;
     private transient long trained;
-    private transient OwnThread beside;
+    private transient BackgroundExecutor beside;
     private transient boolean training;
     private transient long takenMeanwhile;
     private transient Count taken;
@@ -102,7 +102,7 @@ public final class Trainer extends AbstractStreamOperator<Command>
     public void open() throws Exception {
         super.open();
         checkAlone();
-        beside = new OwnThread("vstream-train", mailbox());
+        beside = new BackgroundExecutor("vstream-train", mailbox());
         if (trained == 0 && sample.size() >= sampleSize) {
             train();
         }

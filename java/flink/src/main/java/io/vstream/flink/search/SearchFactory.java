@@ -1,7 +1,7 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.BalanceFactory;
-import io.vstream.flink.balance.Reporter;
+import io.vstream.flink.control.ControlOperatorFactory;
+import io.vstream.flink.control.PartitionReporter;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import org.apache.flink.runtime.jobgraph.OperatorID;
@@ -36,8 +36,8 @@ public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAn
     public <T extends StreamOperator<PartialAnswer>> T createStreamOperator(
             StreamOperatorParameters<PartialAnswer> parameters) {
         OperatorID operator = parameters.getStreamConfig().getOperatorID();
-        Reporter control =
-                new Reporter(
+        PartitionReporter control =
+                new PartitionReporter(
                         parameters
                                 .getContainingTask()
                                 .getEnvironment()
@@ -48,7 +48,7 @@ public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAn
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return BalanceFactory.hearing(operator, search);
+        return ControlOperatorFactory.reportCoordinator(operator, search);
     }
 
     @Override

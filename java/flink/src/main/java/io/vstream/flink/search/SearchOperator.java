@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.Reporter;
+import io.vstream.flink.control.PartitionReporter;
 import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
@@ -76,7 +76,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     /** What the operator needs to know; see {@link SearchOperator}. */
     private final SearchSettings settings;
 
-    private final transient Reporter control;
+    private final transient PartitionReporter control;
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
@@ -108,7 +108,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     SearchOperator(
             StreamOperatorParameters<PartialAnswer> parameters,
             SearchSettings settings,
-            Reporter control) {
+            PartitionReporter control) {
         super(parameters);
         this.settings = settings;
         this.control = control;

@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.Steering;
+import io.vstream.flink.control.RecallSteering;
 import io.vstream.flink.metrics.Ratio;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -83,8 +83,9 @@ final class Steered {
         }
         asking = true;
         try {
-            Steering.Ask question =
-                    new Steering.Ask(partition, partitions, 1 - recall, 1 - aim.getValue());
+            RecallSteering.Request question =
+                    new RecallSteering.Request(
+                            partition, partitions, 1 - recall, 1 - aim.getValue());
             jobManager.ask(new SerializedValue<>(question)).whenComplete(this::mail);
         } catch (IOException e) {
             throw new UncheckedIOException("A question cannot be written.", e);
@@ -108,7 +109,7 @@ final class Steered {
             LOG.debug("The JobManager does not say what audits have found", failure);
             return;
         }
-        Steering.Sums sums = Steering.Sums.of(answer);
+        RecallSteering.Totals sums = RecallSteering.Totals.of(answer);
         aim.set(
                 engine.aim(
                         sums.audits(),

@@ -3,8 +3,8 @@ package io.vstream.flink.merge;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import io.vstream.flink.balance.AskedEnvironment;
-import io.vstream.flink.balance.MergedAudits;
+import io.vstream.flink.control.CoordinatedEnvironment;
+import io.vstream.flink.control.MergedAudits;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
@@ -44,7 +44,7 @@ class MergeTest {
                         new Merge(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
                         part -> part.ticket().number(),
                         Types.LONG,
-                        new AskedEnvironment(this::hear));
+                        new CoordinatedEnvironment(this::hear));
         harness.setup(Answer.TYPE.createSerializer(null));
         if (state != null) {
             harness.initializeState(state);

@@ -3,7 +3,7 @@ package io.vstream.flink.search;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import io.vstream.flink.balance.Steering;
+import io.vstream.flink.control.RecallSteering;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.metrics.Ratio;
@@ -43,7 +43,7 @@ class SteeredTest {
                     new MailboxProcessor(controller -> {}));
     private final NativeEngine engine = NativeEngine.create(COLLECTION);
     private final Ratio aim = new Meters(new UnregisteredMetricsGroup()).ratio(Names.RECALL_AIM);
-    private final List<Steering.Ask> asked = new ArrayList<>();
+    private final List<RecallSteering.Request> asked = new ArrayList<>();
     private final Queue<CompletableFuture<CoordinationResponse>> answers = new ArrayDeque<>();
     private final Steered steered = new Steered(this::answer, mailbox, engine::aim, 1, 2, aim);
 
@@ -54,10 +54,12 @@ class SteeredTest {
 
     @Test
     void theEngineAimsAtWhatAuditsSay() throws Exception {
-        answers.add(CompletableFuture.completedFuture(new Steering.Sums(0, 0, 0, 0, 0).answer()));
+        answers.add(
+                CompletableFuture.completedFuture(
+                        new RecallSteering.Totals(0, 0, 0, 0, 0).answer()));
         steered.ask(0.93);
         read();
-        assertThat(asked).containsExactly(new Steering.Ask(1, 2, 1 - 0.93, Double.NaN));
+        assertThat(asked).containsExactly(new RecallSteering.Request(1, 2, 1 - 0.93, Double.NaN));
         // A tenth may be lost, of which routing is assumed to lose a half; of what the partition
         // misses a half is assumed to matter.
         assertThat(aim.getValue()).isCloseTo(0.9, within(1e-6));
@@ -65,7 +67,7 @@ class SteeredTest {
         // may.
         answers.add(
                 CompletableFuture.completedFuture(
-                        new Steering.Sums(1e6, 3e4, 2e4, 5e4, 6.25e4).answer()));
+                        new RecallSteering.Totals(1e6, 3e4, 2e4, 5e4, 6.25e4).answer()));
         steered.ask(0.95);
         read();
         assertThat(aim.getValue()).isCloseTo(1 - 0.07 / 0.4 / 0.8, within(1e-3));
@@ -81,7 +83,9 @@ class SteeredTest {
         late.completeExceptionally(new TimeoutException("too busy"));
         read();
         assertThat(aim.getValue()).isNaN();
-        answers.add(CompletableFuture.completedFuture(new Steering.Sums(0, 0, 0, 0, 0).answer()));
+        answers.add(
+                CompletableFuture.completedFuture(
+                        new RecallSteering.Totals(0, 0, 0, 0, 0).answer()));
         steered.ask(Double.NaN);
         read();
         assertThat(asked).hasSize(2);
@@ -95,7 +99,7 @@ class SteeredTest {
         steered.ask(0.9);
         steered.close();
         engine.close();
-        late.complete(new Steering.Sums(0, 0, 0, 0, 0).answer());
+        late.complete(new RecallSteering.Totals(0, 0, 0, 0, 0).answer());
         read();
         assertThat(aim.getValue()).isNaN();
         mail.quiesce();
@@ -105,7 +109,9 @@ class SteeredTest {
     private CompletableFuture<CoordinationResponse> answer(
             SerializedValue<CoordinationRequest> question) {
         try {
-            asked.add((Steering.Ask) question.deserializeValue(getClass().getClassLoader()));
+            asked.add(
+                    (RecallSteering.Request)
+                            question.deserializeValue(getClass().getClassLoader()));
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }

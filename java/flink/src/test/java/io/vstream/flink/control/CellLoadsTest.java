@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
@@ -11,13 +11,13 @@ import java.nio.ByteOrder;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-class LoadsTest {
+class CellLoadsTest {
 
     private static final long SECOND = 1_000_000_000L;
 
     @Test
     void everyPartitionIsHeardBeforeItCounts() {
-        Loads loads = new Loads(2);
+        CellLoads loads = new CellLoads(2);
         loads.take(report(0, 5, 100, 0));
         assertThat(loads.complete()).isFalse();
         loads.take(report(1, 5, 40, 0));
@@ -29,7 +29,7 @@ class LoadsTest {
 
     @Test
     void whatGrowsCountsAsWhatItWillHold() {
-        Loads loads = new Loads(1);
+        CellLoads loads = new CellLoads(1);
         for (int second = 0; second < 20; second++) {
             loads.take(report(0, 7, 1_000 + 200 * second, 0));
             loads.look(second * SECOND);
@@ -46,7 +46,7 @@ class LoadsTest {
 
     @Test
     void rowsThatComeAndGoAreAChange() {
-        Loads loads = new Loads(1);
+        CellLoads loads = new CellLoads(1);
         loads.take(report(0, 1, 1_000, 0));
         assertThat(loads.changed()).isEqualTo(1);
         loads.learned();
@@ -71,7 +71,7 @@ class LoadsTest {
 
     @Test
     void aSampleIsWholeWhenEverySliceIsThere() {
-        Samples samples = new Samples(2);
+        PartitionSamples samples = new PartitionSamples(2);
         Random random = new Random(3);
         int size = 0;
         for (int partition = 0; partition < 2; partition++) {

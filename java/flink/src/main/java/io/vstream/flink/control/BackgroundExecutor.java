@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -12,7 +12,7 @@ import org.apache.flink.util.function.ThrowingConsumer;
  * A thread beside the task's for work that takes seconds, so that records and barriers pass
  * meanwhile. The result comes back in the task's thread. A failure fails the task.
  */
-public final class OwnThread implements AutoCloseable {
+public final class BackgroundExecutor implements AutoCloseable {
 
     private final String name;
     private final MailboxExecutor mailbox;
@@ -23,7 +23,7 @@ public final class OwnThread implements AutoCloseable {
      * @param name of the thread
      * @param mailbox of the operator
      */
-    public OwnThread(String name, MailboxExecutor mailbox) {
+    public BackgroundExecutor(String name, MailboxExecutor mailbox) {
         this.name = name;
         this.mailbox = mailbox;
         this.thread =

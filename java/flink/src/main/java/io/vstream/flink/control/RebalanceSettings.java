@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.nativecore.NativeRouter;
 import java.io.Serializable;
@@ -11,7 +11,7 @@ import java.io.Serializable;
  * @param trigger load of the fullest partition over the mean at which something is done
  * @param folder that all machines see, for sealed rows on their way; null if there is none
  */
-public record BalanceSettings(String policy, long intervalMillis, double trigger, String folder)
+public record RebalanceSettings(String policy, long intervalMillis, double trigger, String folder)
         implements Serializable {
 
     /** Where plans stop. */
@@ -28,8 +28,8 @@ public record BalanceSettings(String policy, long intervalMillis, double trigger
     }
 
     /** The same with a folder. */
-    public BalanceSettings in(String shared) {
-        return new BalanceSettings(policy, intervalMillis, trigger, shared);
+    public RebalanceSettings in(String shared) {
+        return new RebalanceSettings(policy, intervalMillis, trigger, shared);
     }
 
     /** Between two reports of a partition, and between two questions about them, at the most. */

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -31,9 +31,9 @@ class SampleRestoreTest {
     private static final int DIMENSION = 2;
 
     private final OperatorID operator = SampleGrants.operatorOf("balance");
-    private final Relay relay =
-            (Relay)
-                    new Relay.Maker(operator, "", true, null)
+    private final ControlCoordinator relay =
+            (ControlCoordinator)
+                    new ControlCoordinator.CoordinatorProvider(operator, "", true, null)
                             .create(new MockOperatorCoordinatorContext(operator, 1));
     private final List<OneInputStreamOperatorTestHarness<Incoming, VectorRecord>> subtasks =
             new ArrayList<>();
@@ -85,7 +85,7 @@ class SampleRestoreTest {
                     new OneInputStreamOperatorTestHarness<Incoming, VectorRecord>(
                             new DecodeOperator(new Decode(rules, SAMPLE, 1), "balance"),
                             Incoming.TYPE.createSerializer(null),
-                            new AskedEnvironment(this::answer, parallelism, subtask));
+                            new CoordinatedEnvironment(this::answer, parallelism, subtask));
             made.setup(VectorRecord.TYPE.createSerializer(null));
             if (state != null) {
                 made.initializeState(

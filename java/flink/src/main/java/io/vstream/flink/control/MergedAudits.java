@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 

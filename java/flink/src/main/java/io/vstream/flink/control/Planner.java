@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.NativeRouter;
@@ -13,10 +13,10 @@ final class Planner {
     private static final Logger LOG = LoggerFactory.getLogger(Planner.class);
     private static final byte[] NONE = new byte[0];
 
-    private final BalanceSettings settings;
+    private final RebalanceSettings settings;
     private final String collection;
 
-    Planner(BalanceSettings settings, String collection) {
+    Planner(RebalanceSettings settings, String collection) {
         this.settings = settings;
         this.collection = collection;
     }

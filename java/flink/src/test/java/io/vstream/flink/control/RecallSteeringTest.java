@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
@@ -9,24 +9,24 @@ import org.apache.flink.runtime.operators.coordination.MockOperatorCoordinatorCo
 import org.junit.jupiter.api.Test;
 
 /** What partitions hear of audits, through the JobManager. */
-class SteeringTest {
+class RecallSteeringTest {
 
     private final OperatorID operator = new OperatorID();
-    private final Relay relay =
-            (Relay)
-                    new Relay.Maker(operator, "", false, null)
+    private final ControlCoordinator relay =
+            (ControlCoordinator)
+                    new ControlCoordinator.CoordinatorProvider(operator, "", false, null)
                             .create(new MockOperatorCoordinatorContext(operator, 1));
 
     @Test
     void partitionsHearTheSumsOfAllMergers() throws Exception {
-        assertThat(ask(0, 2, Double.NaN)).isEqualTo(new Steering.Sums(0, 0, 0, 0, 0));
+        assertThat(ask(0, 2, Double.NaN)).isEqualTo(new RecallSteering.Totals(0, 0, 0, 0, 0));
         // Nobody knows what partitions miss: nothing to compare with.
         tell(new MergedAudits(5, 1, 1));
         assertThat(ask(0, 2, 0.02).audits()).isZero();
         tell(new MergedAudits(2, 0.3, 0.1));
         ask(1, 2, 0.04);
         tell(new MergedAudits(1, 0.0, 0.2));
-        Steering.Sums sums = ask(1, 2, 0.04);
+        RecallSteering.Totals sums = ask(1, 2, 0.04);
         assertThat(sums.audits()).isCloseTo(3, within(0.01));
         assertThat(sums.lost()).isCloseTo(0.3, within(0.001));
         assertThat(sums.missed()).isCloseTo(0.3, within(0.001));
@@ -43,7 +43,7 @@ class SteeringTest {
         for (int i = 0; i < 4_000; i++) {
             tell(new MergedAudits(1, 0, 0.1));
         }
-        Steering.Sums sums = ask(0, 1, 0.05);
+        RecallSteering.Totals sums = ask(0, 1, 0.05);
         assertThat(sums.audits()).isBetween(500.0, 1_000.0);
         assertThat(sums.lost() / sums.audits()).isLessThan(0.005);
         assertThat(sums.missed() / sums.audits()).isCloseTo(0.1, within(0.001));
@@ -63,11 +63,12 @@ class SteeringTest {
         relay.handleCoordinationRequest(CommonTestUtils.createCopySerializable(audits)).get();
     }
 
-    private Steering.Sums ask(int partition, int partitions, double ownMissed) throws Exception {
-        return Steering.Sums.of(
+    private RecallSteering.Totals ask(int partition, int partitions, double ownMissed)
+            throws Exception {
+        return RecallSteering.Totals.of(
                 relay.handleCoordinationRequest(
                                 CommonTestUtils.createCopySerializable(
-                                        new Steering.Ask(
+                                        new RecallSteering.Request(
                                                 partition, partitions, ownMissed, 2 * ownMissed)))
                         .get());
     }

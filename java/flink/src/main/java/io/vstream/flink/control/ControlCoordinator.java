@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.handover.PartitionReport;
@@ -22,7 +22,7 @@ import org.apache.flink.util.InstantiationUtil;
 
 /**
  * Keeps the newest report of every partition for the control task, in the JobManager; and, for the
- * partitions, what audits of whole answers have found, see {@link Steering}.
+ * partitions, what audits of whole answers have found, see {@link RecallSteering}.
  *
  * <p>A coordinator belongs to one operator, so there are two: the one of search hears, the one of
  * the control task is asked. They meet in the job's coordinator store, under the name of their
@@ -35,7 +35,7 @@ import org.apache.flink.util.InstantiationUtil;
  * again. The control task may hear of a partition at any time, since no partition is past a
  * checkpoint that the control task, which stands before all of them, has not taken.
  */
-final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
+final class ControlCoordinator implements OperatorCoordinator, CoordinationRequestHandler {
 
     /** Loads in one answer: far below 10 MB, Flink's limit. The rest waits for the next one. */
     private static final int LOAD_BYTES_MAX = 4 << 20;
@@ -50,14 +50,15 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     private final String key;
     private final boolean control;
     private final String files;
-    private final Steering steering = new Steering();
+    private final RecallSteering steering = new RecallSteering();
     private long sampled;
 
     /**
      * @param files folder of the rows that change partition, to be removed; null if it is not for
      *     this relay to do
      */
-    private Relay(CoordinatorStore meeting, String search, boolean control, String files) {
+    private ControlCoordinator(
+            CoordinatorStore meeting, String search, boolean control, String files) {
         this.meeting = meeting;
         this.key = "vstream-reports-" + search;
         this.control = control;
@@ -65,7 +66,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
     }
 
     /**
-     * Makes a relay where the JobManager wants one.
+     * Makes a coordinator where the JobManager wants one.
      *
      * @param operator that it belongs to
      * @param search name of the search, unique in its program
@@ -73,7 +74,7 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
      * @param folder below which rows change partition, which the control task's relay clears of
      *     what its job has left; null if they never do
      */
-    record Maker(OperatorID operator, String search, boolean control, String folder)
+    record CoordinatorProvider(OperatorID operator, String search, boolean control, String folder)
             implements Provider {
         private static final long serialVersionUID = 1L;
 
@@ -86,12 +87,12 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
         public OperatorCoordinator create(Context context) {
             boolean sweeps = control && folder != null;
             String files = sweeps ? HandoverFolder.of(folder, context.getJobID()) : null;
-            return new Relay(context.getCoordinatorStore(), search, control, files);
+            return new ControlCoordinator(context.getCoordinatorStore(), search, control, files);
         }
     }
 
     /** Asks for the newest report of each partition; see {@link #reports}. */
-    record Question() implements CoordinationRequest {
+    record ReportsRequest() implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
     }
 
@@ -101,20 +102,20 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
      * @param vectors that are wanted
      * @param most that all subtasks together may have in this attempt of the job
      */
-    record Part(int vectors, long most) implements CoordinationRequest {
+    record SampleRequest(int vectors, long most) implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
     }
 
-    /** Reads the answer to a {@link Part}. */
+    /** Reads the answer to a {@link SampleRequest}. */
     static int granted(CoordinationResponse answer) {
         return (int) ((CollectCoordinationResponse) answer).getLastCheckpointedOffset();
     }
 
-    /** Reads the answer to a {@link Question}; loads are told once. */
+    /** Reads the answer to a {@link ReportsRequest}; loads are told once. */
     static List<PartitionReport> reports(CoordinationResponse answer, ClassLoader classes)
             throws IOException, ClassNotFoundException {
         List<PartitionReport> reports = new ArrayList<>();
-        for (byte[] one : BytesAnswer.read(answer)) {
+        for (byte[] one : BytesResponse.read(answer)) {
             reports.add(InstantiationUtil.deserializeObject(one, classes));
         }
         return reports;
@@ -131,18 +132,18 @@ final class Relay implements OperatorCoordinator, CoordinationRequestHandler {
             steering.take(found);
             return CompletableFuture.completedFuture(HEARD);
         }
-        if (request instanceof Steering.Ask ask) {
-            return CompletableFuture.completedFuture(steering.answer(ask));
+        if (request instanceof RecallSteering.Request asked) {
+            return CompletableFuture.completedFuture(steering.answer(asked));
         }
-        if (request instanceof Part part) {
-            long granted = Math.min(part.vectors, Math.max(0, part.most - sampled));
+        if (request instanceof SampleRequest sample) {
+            long granted = Math.min(sample.vectors, Math.max(0, sample.most - sampled));
             sampled += granted;
             return CompletableFuture.completedFuture(
                     new CollectCoordinationResponse("", granted, List.of()));
         }
         List<byte[]> answer = new ArrayList<>();
         meeting.compute(key, (name, old) -> tell(old, answer));
-        return CompletableFuture.completedFuture(BytesAnswer.of(answer));
+        return CompletableFuture.completedFuture(BytesResponse.of(answer));
     }
 
     private static Object with(Object old, PartitionReport report) {

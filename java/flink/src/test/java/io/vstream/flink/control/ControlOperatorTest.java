@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
  * so it does from the beginning of a checkpoint to its barrier, which is behind the end.
  */
 @Timeout(60)
-class BalanceTest {
+class ControlOperatorTest {
 
     private static final int PARTITIONS = 3;
     private static final byte[] TEMPLATE = {1};
@@ -42,8 +42,8 @@ class BalanceTest {
 
     private final CoordinatorStore meeting = new CoordinatorStoreImpl();
     @TempDir private Path folder;
-    private Relay control;
-    private Relay search;
+    private ControlCoordinator control;
+    private ControlCoordinator search;
     private OneInputStreamOperatorTestHarness<Command, Command> task;
     private int questions;
     private int unanswered;
@@ -136,16 +136,17 @@ class BalanceTest {
     private OneInputStreamOperatorTestHarness<Command, Command> harness() throws Exception {
         var made =
                 new OneInputStreamOperatorTestHarness<>(
-                        new BalanceFactory(new BalanceSettings("none", 1_000, 1.1, null), "{}", ""),
+                        new ControlOperatorFactory(
+                                new RebalanceSettings("none", 1_000, 1.1, null), "{}", ""),
                         Command.TYPE.createSerializer(null),
-                        new AskedEnvironment(this::answer));
+                        new CoordinatedEnvironment(this::answer));
         made.setup(Command.TYPE.createSerializer(null));
         return made;
     }
 
     /** All partitions have done by now what was commanded last. */
     private CompletableFuture<CoordinationResponse> answer(CoordinationRequest question) {
-        assertThat(question).isEqualTo(new Relay.Question());
+        assertThat(question).isEqualTo(new ControlCoordinator.ReportsRequest());
         questions++;
         if (silent) {
             return control.handleCoordinationRequest(question);
@@ -182,10 +183,11 @@ class BalanceTest {
         return task.extractOutputValues().stream().map(Command::step).toList();
     }
 
-    private Relay relay(boolean ofControl) {
+    private ControlCoordinator relay(boolean ofControl) {
         OperatorID operator = new OperatorID();
-        return (Relay)
-                new Relay.Maker(operator, "", ofControl, folder.toUri().toString())
+        return (ControlCoordinator)
+                new ControlCoordinator.CoordinatorProvider(
+                                operator, "", ofControl, folder.toUri().toString())
                         .create(
                                 new MockOperatorCoordinatorContext(operator, 1) {
                                     @Override

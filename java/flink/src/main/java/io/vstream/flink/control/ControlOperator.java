@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.CommandAck;
@@ -50,7 +50,7 @@ import org.apache.flink.util.SerializedValue;
  * "settle", since at another parallelism one partition may have the rows of both owners: the copy
  * that it has kept of a row may say that it is the old owner's, and is no longer to be dropped.
  */
-public final class Balance extends AbstractStreamOperator<Command>
+public final class ControlOperator extends AbstractStreamOperator<Command>
         implements OneInputStreamOperator<Command, Command> {
 
     private static final long serialVersionUID = 1L;
@@ -62,7 +62,7 @@ public final class Balance extends AbstractStreamOperator<Command>
     /** Share of the rows that must have changed for the template to be learned anew. */
     private static final double LESSON = 0.1;
 
-    private final BalanceSettings settings;
+    private final RebalanceSettings settings;
     private final transient MailboxExecutor mailbox;
     private final transient Planner planner;
 
@@ -74,14 +74,14 @@ public final class Balance extends AbstractStreamOperator<Command>
     private transient byte[] newer;
     private transient MovedRanges moves;
     private transient long[] reached;
-    private transient Loads loads;
-    private transient Samples samples;
+    private transient CellLoads loads;
+    private transient PartitionSamples samples;
     private transient HandoverFolder files;
     private transient long commandedNanos;
     private transient List<Long> took;
     private transient boolean resumed;
     private transient boolean ending;
-    private transient OwnThread beside;
+    private transient BackgroundExecutor beside;
     private transient boolean planning;
     private transient boolean polling;
     private transient boolean asking;
@@ -92,9 +92,9 @@ public final class Balance extends AbstractStreamOperator<Command>
     private transient Count plans;
     private transient Count lessons;
 
-    Balance(
+    ControlOperator(
             StreamOperatorParameters<Command> parameters,
-            BalanceSettings settings,
+            RebalanceSettings settings,
             String collection) {
         super(parameters);
         this.settings = settings;
@@ -146,9 +146,9 @@ public final class Balance extends AbstractStreamOperator<Command>
         run = ThreadLocalRandom.current().nextLong() | 1;
         reached = new long[0];
         took = new ArrayList<>();
-        loads = new Loads(0);
-        samples = new Samples(0);
-        beside = new OwnThread("vstream-plan", mailbox);
+        loads = new CellLoads(0);
+        samples = new PartitionSamples(0);
+        beside = new BackgroundExecutor("vstream-plan", mailbox);
         moves = moves();
         files =
                 settings.folder() == null
@@ -213,8 +213,8 @@ public final class Balance extends AbstractStreamOperator<Command>
         if (reached.length != partitions) {
             reached = new long[partitions];
             Arrays.fill(reached, -1);
-            loads = new Loads(partitions);
-            samples = new Samples(partitions);
+            loads = new CellLoads(partitions);
+            samples = new PartitionSamples(partitions);
         }
     }
 
@@ -244,7 +244,8 @@ public final class Balance extends AbstractStreamOperator<Command>
                     .getEnvironment()
                     .getOperatorCoordinatorEventGateway()
                     .sendRequestToCoordinator(
-                            getOperatorID(), new SerializedValue<>(new Relay.Question()));
+                            getOperatorID(),
+                            new SerializedValue<>(new ControlCoordinator.ReportsRequest()));
         } catch (IOException e) {
             throw new UncheckedIOException("A question cannot be written.", e);
         }
@@ -259,7 +260,7 @@ public final class Balance extends AbstractStreamOperator<Command>
     }
 
     private void hear(CoordinationResponse answer) throws Exception {
-        hear(Relay.reports(answer, getUserCodeClassloader()));
+        hear(ControlCoordinator.reports(answer, getUserCodeClassloader()));
     }
 
     /** Asks how far the partitions are: often in a hand-over, now and then if loads matter. */

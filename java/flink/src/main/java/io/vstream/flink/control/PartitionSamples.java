@@ -1,16 +1,16 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.SampleSlice;
 
 /** The last sample of live rows that each partition has sent, slice by slice. */
-final class Samples {
+final class PartitionSamples {
 
     private final SampleSlice[][] drawn;
 
     /**
      * @param partitions of the job
      */
-    Samples(int partitions) {
+    PartitionSamples(int partitions) {
         drawn = new SampleSlice[partitions][SampleSlice.SLICES];
     }
 

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -14,15 +14,15 @@ import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
  * <p>An audit counts half after {@value #HALF_LIFE} others. Nothing is kept beyond the JobManager,
  * nor for another number of partitions: then partitions begin again with what they assume.
  */
-public final class Steering {
+public final class RecallSteering {
 
     private static final int HALF_LIFE = 512;
 
-    private Ask[] asked = new Ask[0];
-    private Sums sums = Sums.NONE;
+    private Request[] asked = new Request[0];
+    private Totals sums = Totals.NONE;
 
     /**
-     * Asks what is known; answered with {@link Sums}.
+     * Asks what is known; answered with {@link Totals}.
      *
      * @param partition that asks
      * @param partitions in all
@@ -30,7 +30,7 @@ public final class Steering {
      *     measured; not a number if it does not know
      * @param ownAllowed share that they were to miss; not a number if it was not told
      */
-    public record Ask(int partition, int partitions, double ownMissed, double ownAllowed)
+    public record Request(int partition, int partitions, double ownMissed, double ownAllowed)
             implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
 
@@ -48,15 +48,15 @@ public final class Steering {
      * @param ownMissed sum of what partitions said that they miss of their own
      * @param ownAllowed sum of what they were to miss of these
      */
-    public record Sums(
+    public record Totals(
             double audits, double lost, double missed, double ownMissed, double ownAllowed) {
 
-        private static final Sums NONE = new Sums(0, 0, 0, 0, 0);
+        private static final Totals NONE = new Totals(0, 0, 0, 0, 0);
 
-        /** Reads the answer to an {@link Ask}. */
-        public static Sums of(CoordinationResponse answer) throws IOException {
-            ByteBuffer all = ByteBuffer.wrap(BytesAnswer.read(answer).get(0));
-            return new Sums(
+        /** Reads the answer to an {@link Request}. */
+        public static Totals of(CoordinationResponse answer) throws IOException {
+            ByteBuffer all = ByteBuffer.wrap(BytesResponse.read(answer).get(0));
+            return new Totals(
                     all.getDouble(),
                     all.getDouble(),
                     all.getDouble(),
@@ -64,9 +64,9 @@ public final class Steering {
                     all.getDouble());
         }
 
-        /** The answer to an {@link Ask}. */
+        /** The answer to an {@link Request}. */
         public CoordinationResponse answer() {
-            return BytesAnswer.of(
+            return BytesResponse.of(
                     List.of(
                             ByteBuffer.allocate(5 * Double.BYTES)
                                     .putDouble(audits)
@@ -77,13 +77,13 @@ public final class Steering {
                                     .array()));
         }
 
-        private Sums times(double kept) {
-            return new Sums(
+        private Totals times(double kept) {
+            return new Totals(
                     audits * kept, lost * kept, missed * kept, ownMissed * kept, ownAllowed * kept);
         }
 
-        private Sums plus(Sums more) {
-            return new Sums(
+        private Totals plus(Totals more) {
+            return new Totals(
                     audits + more.audits,
                     lost + more.lost,
                     missed + more.missed,
@@ -94,22 +94,24 @@ public final class Steering {
 
     /** Adds audits. Without a word of the partitions about themselves they cannot be compared. */
     void take(MergedAudits found) {
-        List<Ask> known = Arrays.stream(asked).filter(one -> one != null && one.known()).toList();
+        List<Request> known =
+                Arrays.stream(asked).filter(one -> one != null && one.known()).toList();
         if (known.isEmpty()) {
             return;
         }
         double each = (double) found.audits() / known.size();
-        double ownMissed = known.stream().mapToDouble(Ask::ownMissed).sum() * each;
-        double ownAllowed = known.stream().mapToDouble(Ask::ownAllowed).sum() * each;
-        Sums more = new Sums(found.audits(), found.lost(), found.missed(), ownMissed, ownAllowed);
+        double ownMissed = known.stream().mapToDouble(Request::ownMissed).sum() * each;
+        double ownAllowed = known.stream().mapToDouble(Request::ownAllowed).sum() * each;
+        Totals more =
+                new Totals(found.audits(), found.lost(), found.missed(), ownMissed, ownAllowed);
         sums = sums.times(Math.pow(0.5, (double) found.audits() / HALF_LIFE)).plus(more);
     }
 
     /** Answers a partition. */
-    CoordinationResponse answer(Ask ask) {
+    CoordinationResponse answer(Request ask) {
         if (asked.length != ask.partitions()) {
-            asked = new Ask[ask.partitions()];
-            sums = Sums.NONE;
+            asked = new Request[ask.partitions()];
+            sums = Totals.NONE;
         }
         asked[ask.partition()] = ask;
         return sums.answer();

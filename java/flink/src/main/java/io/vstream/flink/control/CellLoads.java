@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.PartitionReport;
 import io.vstream.nativecore.BufferLayout;
@@ -11,7 +11,7 @@ import java.util.Arrays;
  * sees few queries in a second, and what is noise must move no rows. A cell that grows counts as
  * what it will hold soon, since the rows of a plan arrive some seconds after the look at the loads.
  */
-final class Loads {
+final class CellLoads {
 
     /** Weight of the last report. */
     private static final double LATEST = 0.1;
@@ -37,7 +37,7 @@ final class Loads {
     /**
      * @param partitions of the job
      */
-    Loads(int partitions) {
+    CellLoads(int partitions) {
         rows = new int[partitions][MovedRanges.BUCKETS];
         work = new double[partitions][MovedRanges.BUCKETS];
         heard = new boolean[partitions];

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.route.ShardKeys;
 import java.util.concurrent.CompletableFuture;
@@ -27,7 +27,7 @@ import org.apache.flink.util.SerializedValue;
 import org.apache.flink.util.SimpleUserCodeClassLoader;
 
 /** Flink's environment of a task for tests, with somebody who answers the task's questions. */
-public final class AskedEnvironment extends MockEnvironment {
+public final class CoordinatedEnvironment extends MockEnvironment {
 
     private static final int BUFFER_BYTES = 4_096;
 
@@ -39,20 +39,20 @@ public final class AskedEnvironment extends MockEnvironment {
      *
      * @param coordinator answers
      */
-    public AskedEnvironment(
+    public CoordinatedEnvironment(
             Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator) {
         this(coordinator, 1, 0);
     }
 
     /** That of one of several subtasks. */
-    AskedEnvironment(
+    CoordinatedEnvironment(
             Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator,
             int subtasks,
             int subtask) {
         this(new JobID(), coordinator, subtasks, subtask);
     }
 
-    private AskedEnvironment(
+    private CoordinatedEnvironment(
             JobID job,
             Function<CoordinationRequest, CompletableFuture<CoordinationResponse>> coordinator,
             int subtasks,
@@ -73,7 +73,7 @@ public final class AskedEnvironment extends MockEnvironment {
                 ShardKeys.SHARDS,
                 subtasks,
                 subtask,
-                SimpleUserCodeClassLoader.create(AskedEnvironment.class.getClassLoader()),
+                SimpleUserCodeClassLoader.create(CoordinatedEnvironment.class.getClassLoader()),
                 UnregisteredMetricGroups.createUnregisteredTaskMetricGroup(),
                 new TestingTaskManagerRuntimeInfo(),
                 MemoryManagerBuilder.newBuilder().build(),
@@ -95,7 +95,7 @@ public final class AskedEnvironment extends MockEnvironment {
             public CompletableFuture<CoordinationResponse> sendRequestToCoordinator(
                     OperatorID operator, SerializedValue<CoordinationRequest> request) {
                 try {
-                    ClassLoader classes = AskedEnvironment.class.getClassLoader();
+                    ClassLoader classes = CoordinatedEnvironment.class.getClassLoader();
                     return coordinator.apply(request.deserializeValue(classes));
                 } catch (Exception e) {
                     return CompletableFuture.failedFuture(e);

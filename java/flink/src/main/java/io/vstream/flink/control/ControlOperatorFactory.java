@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.Command;
 import org.apache.flink.runtime.jobgraph.OperatorID;
@@ -10,13 +10,13 @@ import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
 /** Makes the control task with its coordinator. */
-public final class BalanceFactory extends AbstractStreamOperatorFactory<Command>
+public final class ControlOperatorFactory extends AbstractStreamOperatorFactory<Command>
         implements OneInputStreamOperatorFactory<Command, Command>,
                 CoordinatedOperatorFactory<Command> {
 
     private static final long serialVersionUID = 1L;
 
-    private final BalanceSettings settings;
+    private final RebalanceSettings settings;
     private final String collection;
     private final String search;
 
@@ -25,7 +25,7 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<Command>
      * @param collection normalised settings as JSON
      * @param search name of the search, unique in its program
      */
-    public BalanceFactory(BalanceSettings settings, String collection, String search) {
+    public ControlOperatorFactory(RebalanceSettings settings, String collection, String search) {
         this.settings = settings;
         this.collection = collection;
         this.search = search;
@@ -35,22 +35,24 @@ public final class BalanceFactory extends AbstractStreamOperatorFactory<Command>
     @SuppressWarnings("unchecked") // The signature of Flink's interface.
     public <T extends StreamOperator<Command>> T createStreamOperator(
             StreamOperatorParameters<Command> parameters) {
-        return (T) new Balance(parameters, settings, collection);
+        return (T) new ControlOperator(parameters, settings, collection);
     }
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return new Relay.Maker(operator, search, true, settings.folder());
+        return new ControlCoordinator.CoordinatorProvider(
+                operator, search, true, settings.folder());
     }
 
-    /** The relay that hears the partitions of a search. */
-    public static OperatorCoordinator.Provider hearing(OperatorID operator, String search) {
-        return new Relay.Maker(operator, search, false, null);
+    /** The coordinator that receives the reports of a search's partitions. */
+    public static OperatorCoordinator.Provider reportCoordinator(
+            OperatorID operator, String search) {
+        return new ControlCoordinator.CoordinatorProvider(operator, search, false, null);
     }
 
     @Override
     @SuppressWarnings("rawtypes") // The signature of Flink's interface.
     public Class<? extends StreamOperator> getStreamOperatorClass(ClassLoader loader) {
-        return Balance.class;
+        return ControlOperator.class;
     }
 }

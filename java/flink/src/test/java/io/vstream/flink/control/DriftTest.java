@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -87,7 +87,7 @@ class DriftTest {
             queries[bucket]++;
         }
         own(template);
-        Loads loads = new Loads(PARTITIONS);
+        CellLoads loads = new CellLoads(PARTITIONS);
         NativeRouter next = null;
         int begun = 0;
         for (int tick = 0; tick < SECONDS * TICKS; tick++) {
@@ -201,7 +201,7 @@ class DriftTest {
         moved = template.epoch() == 1 ? 0 : moved;
     }
 
-    private void report(Loads loads) {
+    private void report(CellLoads loads) {
         double all = Math.max(1, Arrays.stream(writes).sum());
         for (int partition = 0; partition < PARTITIONS; partition++) {
             double noise = Math.max(0.2, 1 + NOISE * random.nextGaussian());
@@ -233,8 +233,8 @@ class DriftTest {
         Arrays.fill(writes, 0);
     }
 
-    private NativeRouter plan(NativeRouter template, Loads loads) {
-        BalanceSettings settings = new BalanceSettings("cells", 1_000, 1.1, null);
+    private NativeRouter plan(NativeRouter template, CellLoads loads) {
+        RebalanceSettings settings = new RebalanceSettings("cells", 1_000, 1.1, null);
         byte[] better = template.rebalance(loads.sum(), PARTITIONS, settings.limits());
         if (better.length == 0) {
             return null;

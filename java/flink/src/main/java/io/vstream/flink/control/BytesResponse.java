@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -13,9 +13,9 @@ import org.apache.flink.streaming.api.operators.collect.CollectCoordinationRespo
  * Byte arrays as a coordinator's answer. A class of Flink's carries them: a task that reads an
  * answer knows Flink's classes and not those of the job.
  */
-final class BytesAnswer {
+final class BytesResponse {
 
-    private BytesAnswer() {}
+    private BytesResponse() {}
 
     static CoordinationResponse of(List<byte[]> arrays) {
         List<byte[]> written = new ArrayList<>(arrays.size());

@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import io.vstream.flink.handover.PartitionReport;
 import java.io.IOException;
@@ -12,9 +12,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Sends a partition's reports to the JobManager. A report that is lost changes nothing here. */
-public final class Reporter {
+public final class PartitionReporter {
 
-    private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
+    private static final Logger LOG = LoggerFactory.getLogger(PartitionReporter.class);
 
     private final TaskOperatorEventGateway jobManager;
     private final OperatorID operator;
@@ -25,7 +25,7 @@ public final class Reporter {
      * @param jobManager the task's way to its coordinators
      * @param operator whose coordinator hears the reports
      */
-    public Reporter(TaskOperatorEventGateway jobManager, OperatorID operator) {
+    public PartitionReporter(TaskOperatorEventGateway jobManager, OperatorID operator) {
         this.jobManager = jobManager;
         this.operator = operator;
     }

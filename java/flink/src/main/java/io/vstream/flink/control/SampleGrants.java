@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -64,11 +64,13 @@ public final class SampleGrants {
         long most = sample + (long) part * subtasks;
         try {
             int granted =
-                    Relay.granted(
+                    ControlCoordinator.granted(
                             jobManager
                                     .sendRequestToCoordinator(
                                             control,
-                                            new SerializedValue<>(new Relay.Part(part, most)))
+                                            new SerializedValue<>(
+                                                    new ControlCoordinator.SampleRequest(
+                                                            part, most)))
                                     .get(ANSWER_MILLIS, TimeUnit.MILLISECONDS));
             exhausted = granted == 0;
             return granted;

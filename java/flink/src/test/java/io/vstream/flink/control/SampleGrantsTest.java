@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -29,9 +29,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 class SampleGrantsTest {
 
     private final OperatorID operator = SampleGrants.operatorOf("balance");
-    private final Relay relay =
-            (Relay)
-                    new Relay.Maker(operator, "", true, null)
+    private final ControlCoordinator relay =
+            (ControlCoordinator)
+                    new ControlCoordinator.CoordinatorProvider(operator, "", true, null)
                             .create(new MockOperatorCoordinatorContext(operator, 1));
     private int lost;
 

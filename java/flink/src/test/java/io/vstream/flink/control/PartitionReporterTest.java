@@ -1,4 +1,4 @@
-package io.vstream.flink.balance;
+package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -20,21 +20,21 @@ import org.apache.flink.util.SerializedValue;
 import org.junit.jupiter.api.Test;
 
 /** Reports on their way to the control task, through a JobManager that loses some. */
-class ReporterTest {
+class PartitionReporterTest {
 
     private static final int PARTITIONS = 100;
     private static final int VECTOR_BYTES = 80_000;
 
     private final OperatorID operator = new OperatorID();
     private final CoordinatorStore meeting = new CoordinatorStoreImpl();
-    private final Relay search = relay(false);
-    private final Relay control = relay(true);
+    private final ControlCoordinator search = relay(false);
+    private final ControlCoordinator control = relay(true);
     private final List<PartitionReport> sent = new ArrayList<>();
     private CompletableFuture<CoordinationResponse> answer = new CompletableFuture<>();
 
     @Test
     void aReportThatIsLostHarmsNobodyAndIsRepeated() {
-        Reporter reporter = new Reporter(new Gateway(), operator);
+        PartitionReporter reporter = new PartitionReporter(new Gateway(), operator);
         PartitionReport report = PartitionReport.of(3, 4, 7, 9);
         answer = CompletableFuture.failedFuture(new TimeoutException("too busy"));
         reporter.send(report);
@@ -44,7 +44,7 @@ class ReporterTest {
 
     @Test
     void whatSaysNothingNewWaitsForTheAnswer() {
-        Reporter reporter = new Reporter(new Gateway(), operator);
+        PartitionReporter reporter = new PartitionReporter(new Gateway(), operator);
         assertThat(reporter.send(PartitionReport.of(3, 4, 7, 9))).isTrue();
         assertThat(reporter.send(PartitionReport.of(3, 4, 7, 9))).isFalse();
         assertThat(sent).hasSize(1);
@@ -97,9 +97,11 @@ class ReporterTest {
         int loads = 0;
         for (int question = 0; question < 3; question++) {
             CoordinationResponse whole =
-                    control.handleCoordinationRequest(new Relay.Question()).get();
+                    control.handleCoordinationRequest(new ControlCoordinator.ReportsRequest())
+                            .get();
             assertThat(new SerializedValue<>(whole).getByteArray().length).isLessThan(5 << 20);
-            List<PartitionReport> reports = Relay.reports(whole, getClass().getClassLoader());
+            List<PartitionReport> reports =
+                    ControlCoordinator.reports(whole, getClass().getClassLoader());
             assertThat(reports).hasSize(PARTITIONS).allMatch(one -> one.position() == 9);
             loads += (int) reports.stream().filter(PartitionReport::hasLoads).count();
         }
@@ -120,14 +122,14 @@ class ReporterTest {
     }
 
     private List<PartitionReport> ask() throws Exception {
-        return Relay.reports(
-                control.handleCoordinationRequest(new Relay.Question()).get(),
+        return ControlCoordinator.reports(
+                control.handleCoordinationRequest(new ControlCoordinator.ReportsRequest()).get(),
                 getClass().getClassLoader());
     }
 
-    private Relay relay(boolean ofControl) {
-        return (Relay)
-                new Relay.Maker(operator, "texts", ofControl, null)
+    private ControlCoordinator relay(boolean ofControl) {
+        return (ControlCoordinator)
+                new ControlCoordinator.CoordinatorProvider(operator, "texts", ofControl, null)
                         .create(
                                 new MockOperatorCoordinatorContext(operator, 1) {
                                     @Override
