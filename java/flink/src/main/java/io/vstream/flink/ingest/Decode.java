@@ -131,8 +131,8 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
             throws Exception {
         Reason reason = null;
         switch (record.kind) {
-            case MARK -> {
-                reused.mark(record.id, record.offsets);
+            case OFFSETS -> {
+                reused.offsets(record.id, record.offsets);
                 out.collect(reused);
                 return;
             }

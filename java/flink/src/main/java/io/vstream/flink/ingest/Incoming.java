@@ -30,7 +30,7 @@ public final class Incoming {
         /** {@link #line} describes a record that its source could not read, for {@link #reason}. */
         UNREADABLE,
         /** {@link #offsets} of the source; {@link #id} leads to one place subtask. */
-        MARK
+        OFFSETS
     }
 
     private static final Kind[] KINDS = Kind.values();
@@ -75,7 +75,7 @@ public final class Incoming {
     /** Position in the partition; -1 where sources have none. */
     public long offset = -1;
 
-    /** Of a mark, see {@link Frontier#offsets}; shared, never changed. */
+    /** Offsets of the source, see {@link Frontier#offsets}; shared, never changed. */
     public long[] offsets = NO_OFFSETS;
 
     private static final class IncomingSerializer extends RecordSerializer<Incoming> {

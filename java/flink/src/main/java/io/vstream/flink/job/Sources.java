@@ -1,7 +1,6 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.ingest.Incoming;
-import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.kafka.BrokerCheck;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.route.PartitionCount;
@@ -11,6 +10,7 @@ import io.vstream.flink.source.LineScript;
 import io.vstream.flink.source.Mix;
 import io.vstream.flink.source.Script;
 import io.vstream.flink.source.ScriptSource;
+import io.vstream.flink.source.SourceOffsetsOperator;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -86,7 +86,7 @@ public final class Sources {
                 records.transform(
                                 "mark-offsets",
                                 Incoming.TYPE,
-                                new MarkOffsets(PartitionCount.OF_CHANNELS))
+                                new SourceOffsetsOperator(PartitionCount.OF_CHANNELS))
                         .setParallelism(records.getParallelism())
                         .uid("mark-offsets");
         if (job.queries() == null) {

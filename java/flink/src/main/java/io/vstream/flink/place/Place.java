@@ -5,7 +5,6 @@ import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
-import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
@@ -68,8 +67,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       deleted by a timer in event time, and timers run before their watermark goes on. So no
  *       answer whose watermark has reached the end of a row holds it. Partitions go on with the
  *       watermark of their checkpoint, so place does: what was too late stays too late.
- *   <li><b>A mark follows the writes that it speaks of.</b> Marks of the sources are gathered and
- *       sent on to every partition, at most every {@link MarkOffsets#EVERY_MILLIS}.
+ *   <li><b>Source offsets follow the writes that they cover.</b> Offsets of the sources are
+ *       gathered and sent on to every partition, at most every {@link
+ *       Frontier#OFFSETS_EVERY_MILLIS}.
  * </ul>
  */
 public final class Place extends AbstractStreamOperator<Write>
@@ -125,7 +125,7 @@ public final class Place extends AbstractStreamOperator<Write>
     private transient StreamRecord<Write> record;
     private transient Write write;
     private transient long[] offsets;
-    private transient boolean markScheduled;
+    private transient boolean offsetsScheduled;
 
     /**
      * @param collection normalised settings as JSON
@@ -269,7 +269,7 @@ public final class Place extends AbstractStreamOperator<Write>
         VectorRecord in = element.getValue();
         if (in.offsets != null) {
             offsets = Frontier.max(offsets, in.offsets);
-            markLater();
+            scheduleOffsets();
             return;
         }
         if (in.delete) {
@@ -511,20 +511,20 @@ public final class Place extends AbstractStreamOperator<Write>
         }
     }
 
-    private void markLater() {
-        if (!markScheduled) {
-            markScheduled = true;
+    private void scheduleOffsets() {
+        if (!offsetsScheduled) {
+            offsetsScheduled = true;
             long now = getProcessingTimeService().getCurrentProcessingTime();
             getProcessingTimeService()
-                    .registerTimer(now + MarkOffsets.EVERY_MILLIS, time -> mark());
+                    .registerTimer(now + Frontier.OFFSETS_EVERY_MILLIS, time -> sendOffsets());
         }
     }
 
-    private void mark() {
-        markScheduled = false;
+    private void sendOffsets() {
+        offsetsScheduled = false;
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         for (int partition = 0; partition < partitions; partition++) {
-            write.mark(subtask, offsets, ShardKeys.shardIn(partition, partitions));
+            write.offsets(subtask, offsets, ShardKeys.shardIn(partition, partitions));
             output.collect(record);
         }
     }

@@ -9,19 +9,22 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** One change, or a mark, on its way to one partition. Place reuses one object. */
+/**
+ * One change, offsets of the source or an acknowledgement, on its way to one partition. Place
+ * reuses one object.
+ */
 public final class Write {
 
     private static final float[] NONE = new float[0];
     private static final byte UPSERT = 0;
     private static final byte DELETE = 1;
-    private static final byte MARK = 2;
+    private static final byte OFFSETS = 2;
     private static final byte ACK = 3;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
 
-    /** Id of the record, an unsigned number; of a mark the place subtask that speaks. */
+    /** Id of the record, an unsigned number; otherwise the place subtask that sends this. */
     public long id;
 
     /** Larger is newer; never repeats for an id. */
@@ -40,8 +43,8 @@ public final class Write {
     public float[] vector = NONE;
 
     /**
-     * Null unless this is a mark: all writes of the source's records up to here, as far as they
-     * pass the place subtask {@link #id}, are before it. Shared, never changed.
+     * Null unless this carries offsets: all writes of the source's records up to here, as far as
+     * they pass the place subtask {@link #id}, are before it. Shared, never changed.
      */
     public long[] offsets;
 
@@ -62,8 +65,8 @@ public final class Write {
         vector = NONE;
     }
 
-    /** Becomes a mark. */
-    void mark(int place, long[] sourceOffsets, int toShard) {
+    /** Becomes offsets of the source. */
+    void offsets(int place, long[] sourceOffsets, int toShard) {
         set(place, 0, 0, toShard);
         delete = false;
         vector = NONE;
@@ -118,7 +121,7 @@ public final class Write {
             target.writeLong(write.code);
             target.writeByte(write.shard);
             if (write.offsets != null) {
-                target.writeByte(MARK);
+                target.writeByte(OFFSETS);
                 Frontier.write(write.offsets, target);
             } else if (write.ack != null) {
                 target.writeByte(ACK);
@@ -140,7 +143,7 @@ public final class Write {
                     source.readLong(),
                     source.readUnsignedByte());
             switch (source.readByte()) {
-                case MARK -> write.offsets = Frontier.readOffsets(source);
+                case OFFSETS -> write.offsets = Frontier.readOffsets(source);
                 case DELETE -> write.delete = true;
                 case ACK -> write.ack = CommandAck.read(source);
                 default -> write.vector = floats().read(source);

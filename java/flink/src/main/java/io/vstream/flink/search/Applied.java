@@ -24,8 +24,11 @@ final class Applied {
         frontier = this.restored;
     }
 
-    /** A mark of one place subtask: see {@link io.vstream.flink.place.Write#offsets}. */
-    void mark(int place, long[] offsets) {
+    /**
+     * One place subtask has sent the writes up to these offsets: see {@link
+     * io.vstream.flink.place.Write#offsets}.
+     */
+    void offsets(int place, long[] offsets) {
         byPlace[place] = offsets;
         long[] all = Arrays.stream(byPlace).reduce(Frontier::min).orElseThrow();
         frontier = new Frontier(frontier.watermark(), Frontier.max(restored.offsets(), all));

@@ -228,7 +228,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         }
         if (write.offsets != null) {
             // What it speaks of may wait in the batch, which every query applies first.
-            behind.mark((int) write.id, write.offsets);
+            behind.offsets((int) write.id, write.offsets);
             return;
         }
         if (write.delete) {

@@ -83,9 +83,9 @@ final class PlaceTask implements AutoCloseable {
         harness.processElement1(new StreamRecord<>(record));
     }
 
-    void mark(long... offsets) throws Exception {
+    void offsets(long... offsets) throws Exception {
         VectorRecord record = new VectorRecord();
-        record.mark(ShardKeys.idIn(1, 2), offsets);
+        record.offsets(ShardKeys.idIn(1, 2), offsets);
         harness.processElement1(new StreamRecord<>(record));
     }
 

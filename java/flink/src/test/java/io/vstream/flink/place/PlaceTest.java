@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.BadRecord;
-import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
@@ -90,7 +90,7 @@ class PlaceTest {
             command(List.of(task), 1, Step.DONE, template);
             List<Write> left = task.writes().subList(switched, task.writes().size());
             assertThat(left.stream().filter(write -> write.delete)).isNotEmpty();
-            // Marks come last: what they speak of is before them.
+            // Acknowledgements come last, behind the writes that they cover.
             assertThat(left.subList(left.size() - 2, left.size()))
                     .allMatch(write -> write.ack != null && write.ack.step() == Step.DONE);
         }
@@ -192,16 +192,16 @@ class PlaceTest {
     @Test
     void aMarkGoesToEveryPartitionBehindTheWritesBeforeIt() throws Exception {
         try (PlaceTask task = new PlaceTask(2, 1, List.of())) {
-            task.mark(7, -1);
-            task.mark(5, 3);
+            task.offsets(7, -1);
+            task.offsets(5, 3);
             assertThat(task.writes()).isEmpty();
-            task.harness.setProcessingTime(MarkOffsets.EVERY_MILLIS);
+            task.harness.setProcessingTime(Frontier.OFFSETS_EVERY_MILLIS);
             assertThat(task.writes()).hasSize(2);
             for (int partition = 0; partition < 2; partition++) {
-                Write mark = task.writes().get(partition);
-                assertThat(mark.id).isEqualTo(1);
-                assertThat(mark.offsets).containsExactly(7, 3);
-                assertThat(ShardKeys.partition(mark.shard, 2)).isEqualTo(partition);
+                Write write = task.writes().get(partition);
+                assertThat(write.id).isEqualTo(1);
+                assertThat(write.offsets).containsExactly(7, 3);
+                assertThat(ShardKeys.partition(write.shard, 2)).isEqualTo(partition);
             }
         }
     }

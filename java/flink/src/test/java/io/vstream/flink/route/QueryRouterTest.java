@@ -100,9 +100,9 @@ class QueryRouterTest {
         open(0, null);
         harness.processElement2(
                 new StreamRecord<>(new Command(5, 1, Step.ANNOUNCE, template(1), new byte[24])));
-        List<QueryCopy> marks = harness.extractOutputValues();
-        assertThat(partitions(marks)).containsExactly(0, 1, 2, 3);
-        for (QueryCopy copy : marks) {
+        List<QueryCopy> acks = harness.extractOutputValues();
+        assertThat(partitions(acks)).containsExactly(0, 1, 2, 3);
+        for (QueryCopy copy : acks) {
             assertThat(copy.ack().run()).isEqualTo(5);
             assertThat(copy.ack().step()).isEqualTo(Step.ANNOUNCE);
             assertThat(copy.ack().moves().count()).isEqualTo(1);

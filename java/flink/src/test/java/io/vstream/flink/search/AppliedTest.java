@@ -10,11 +10,11 @@ class AppliedTest {
     @Test
     void nothingIsKnownUntilEveryPlaceTaskHasSpoken() {
         Applied applied = new Applied(2, Frontier.NONE);
-        applied.mark(0, new long[] {5, 6});
+        applied.offsets(0, new long[] {5, 6});
         assertThat(applied.frontier().offsets()).containsOnly(Frontier.NO_OFFSET);
-        applied.mark(1, new long[] {4, 9, 2});
+        applied.offsets(1, new long[] {4, 9, 2});
         assertThat(applied.frontier().offsets()).containsExactly(4, 6, Frontier.NO_OFFSET);
-        applied.mark(0, new long[] {8, 8, 1});
+        applied.offsets(0, new long[] {8, 8, 1});
         assertThat(applied.frontier())
                 .isEqualTo(new Frontier(Frontier.NO_TIME, new long[] {4, 8, 1}));
     }
@@ -24,9 +24,9 @@ class AppliedTest {
         Frontier restored = Frontier.ofLongs(new long[] {70, 5, 6});
         Applied applied = new Applied(2, restored);
         assertThat(applied.frontier()).isEqualTo(restored);
-        applied.mark(0, new long[] {9, 9});
+        applied.offsets(0, new long[] {9, 9});
         assertThat(applied.frontier()).isEqualTo(restored);
-        applied.mark(1, new long[] {8, 5});
+        applied.offsets(1, new long[] {8, 5});
         applied.watermark(60);
         assertThat(applied.frontier().toLongs()).containsExactly(70, 8, 6);
     }
@@ -37,7 +37,7 @@ class AppliedTest {
         Applied applied = new Applied(1, drained);
         assertThat(applied.frontier().toLongs()).containsExactly(Frontier.NO_TIME, 5);
         applied.watermark(60);
-        applied.mark(0, new long[] {4});
+        applied.offsets(0, new long[] {4});
         assertThat(applied.frontier().toLongs()).containsExactly(60, 5);
     }
 
@@ -45,7 +45,7 @@ class AppliedTest {
     void timeAndOffsetsMoveOnTheirOwn() {
         Applied applied = new Applied(1, Frontier.NONE);
         applied.watermark(70);
-        applied.mark(0, new long[] {3});
+        applied.offsets(0, new long[] {3});
         Frontier before = applied.frontier();
         applied.watermark(71);
         assertThat(before).isEqualTo(new Frontier(70, new long[] {3}));

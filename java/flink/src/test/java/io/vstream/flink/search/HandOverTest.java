@@ -86,10 +86,10 @@ class HandOverTest {
         old.writes.upsert(7, 5, MOVED, 10, vector(7));
         old.applyWrites();
         say(Step.ANNOUNCE);
-        marks(Step.SWITCH, 0);
+        acknowledge(Step.SWITCH, 0);
         old.writes.delete(7, 6, MOVED, 10);
         next.writes.delete(7, 6, MOVED, 100);
-        marks(Step.SWITCH, 1);
+        acknowledge(Step.SWITCH, 1);
         run();
         say(Step.ADOPT);
         say(Step.SETTLE);
@@ -123,9 +123,9 @@ class HandOverTest {
     @Test
     void aPartitionRestsBeforeAndAfterHandOversAlone() throws Exception {
         assertThat(old.part.resting()).isTrue();
-        marks(Step.ANNOUNCE, 0);
+        acknowledge(Step.ANNOUNCE, 0);
         assertThat(old.part.resting()).isFalse();
-        marks(Step.ANNOUNCE, 1);
+        acknowledge(Step.ANNOUNCE, 1);
         run();
         for (Step step : List.of(Step.SWITCH, Step.ADOPT, Step.SETTLE)) {
             say(step);
@@ -144,7 +144,7 @@ class HandOverTest {
         say(Step.ANNOUNCE);
         say(Step.SWITCH);
         for (int task = 0; task < PARTITIONS; task++) {
-            marks(Step.ADOPT, task);
+            acknowledge(Step.ADOPT, task);
         }
         next.abandoned = true;
         next.run();
@@ -165,14 +165,14 @@ class HandOverTest {
 
     private void say(Step step) throws Exception {
         for (int task = 0; task < PARTITIONS; task++) {
-            marks(step, task);
+            acknowledge(step, task);
         }
         run();
         assertThat(List.of(old.reached(), next.reached()))
                 .containsOnly(CommandAck.position(1, step));
     }
 
-    private void marks(Step step, int task) throws Exception {
+    private void acknowledge(Step step, int task) throws Exception {
         CommandAck ack = new CommandAck(77, 1, step, task, range());
         for (Partition partition : List.of(old, next)) {
             partition.part.acknowledge(true, ack);

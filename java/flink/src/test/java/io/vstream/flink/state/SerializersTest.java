@@ -65,8 +65,8 @@ class SerializersTest {
         incoming.partition = 3;
         incoming.offset = 1L << 33;
         incoming.offsets = offsets;
-        VectorRecord mark = new VectorRecord();
-        mark.mark(5, offsets);
+        VectorRecord covered = new VectorRecord();
+        covered.offsets(5, offsets);
         Write passed = new Write();
         passed.id = 2;
         passed.offsets = offsets;
@@ -79,7 +79,7 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, upsert),
                 Arguments.of(VectorRecord.TYPE, delete),
                 Arguments.of(Write.TYPE, write),
-                Arguments.of(VectorRecord.TYPE, mark),
+                Arguments.of(VectorRecord.TYPE, covered),
                 Arguments.of(Write.TYPE, erase),
                 Arguments.of(Write.TYPE, passed),
                 Arguments.of(Write.TYPE, ack),

@@ -1,7 +1,9 @@
-package io.vstream.flink.ingest;
+package io.vstream.flink.source;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.route.ShardKeys;
 import java.util.List;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
@@ -11,7 +13,7 @@ import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.Test;
 
-class MarkOffsetsTest {
+class SourceOffsetsOperatorTest {
 
     private static final int PLACES = 3;
 
@@ -22,19 +24,19 @@ class MarkOffsetsTest {
             record(harness, 2, 20);
             record(harness, 0, 11);
             assertThat(harness.extractOutputValues()).hasSize(3);
-            harness.setProcessingTime(MarkOffsets.EVERY_MILLIS);
-            List<Incoming> marks = marks(harness);
-            assertThat(marks).hasSize(PLACES);
+            harness.setProcessingTime(Frontier.OFFSETS_EVERY_MILLIS);
+            List<Incoming> sent = offsets(harness);
+            assertThat(sent).hasSize(PLACES);
             for (int place = 0; place < PLACES; place++) {
-                assertThat(marks.get(place).offsets).containsExactly(12, -1, 21);
+                assertThat(sent.get(place).offsets).containsExactly(12, -1, 21);
                 assertThat(
                                 KeyGroupRangeAssignment.assignKeyToParallelOperator(
-                                        marks.get(place).id, ShardKeys.SHARDS, PLACES))
+                                        sent.get(place).id, ShardKeys.SHARDS, PLACES))
                         .isEqualTo(place);
             }
             // Nothing new, nothing said.
-            harness.setProcessingTime(10 * MarkOffsets.EVERY_MILLIS);
-            assertThat(marks(harness)).hasSize(PLACES);
+            harness.setProcessingTime(10 * Frontier.OFFSETS_EVERY_MILLIS);
+            assertThat(offsets(harness)).hasSize(PLACES);
         }
     }
 
@@ -52,16 +54,17 @@ class MarkOffsetsTest {
         }
         OperatorSubtaskState both = AbstractStreamOperatorTestHarness.repackageState(one, two);
         try (var harness = harness(both)) {
-            harness.setProcessingTime(MarkOffsets.EVERY_MILLIS);
-            assertThat(marks(harness)).hasSize(PLACES);
-            assertThat(marks(harness).get(0).offsets).containsExactly(11, 31);
+            harness.setProcessingTime(Frontier.OFFSETS_EVERY_MILLIS);
+            assertThat(offsets(harness)).hasSize(PLACES);
+            assertThat(offsets(harness).get(0).offsets).containsExactly(11, 31);
         }
     }
 
     private static OneInputStreamOperatorTestHarness<Incoming, Incoming> harness(
             OperatorSubtaskState restored) throws Exception {
         var harness =
-                new OneInputStreamOperatorTestHarness<>(new MarkOffsets(task -> PLACES), 1, 1, 0);
+                new OneInputStreamOperatorTestHarness<>(
+                        new SourceOffsetsOperator(task -> PLACES), 1, 1, 0);
         harness.setup(Incoming.TYPE.createSerializer(null));
         if (restored != null) {
             harness.initializeState(restored);
@@ -81,10 +84,10 @@ class MarkOffsetsTest {
         harness.processElement(new StreamRecord<>(record));
     }
 
-    private static List<Incoming> marks(
+    private static List<Incoming> offsets(
             OneInputStreamOperatorTestHarness<Incoming, Incoming> harness) {
         return harness.extractOutputValues().stream()
-                .filter(record -> record.kind == Incoming.Kind.MARK)
+                .filter(record -> record.kind == Incoming.Kind.OFFSETS)
                 .toList();
     }
 }

@@ -1,5 +1,7 @@
-package io.vstream.flink.ingest;
+package io.vstream.flink.source;
 
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
@@ -17,26 +19,23 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Sends marks down the stream that say how far the source was read, in the source's own task.
+ * Tells the steps behind it how far the source was read, in the source's own task.
  *
  * <ol>
  *   <li>Records pass; the next offset of each partition is remembered.
- *   <li>At most every {@link #EVERY_MILLIS} one mark goes to each place subtask. It follows the
- *       records that it speaks of, so place has all of them when it arrives.
- *   <li>Place sends it on to every search subtask behind the writes that came of these records, and
- *       what search has heard from all place subtasks is the frontier of its answers.
+ *   <li>At most every {@link Frontier#OFFSETS_EVERY_MILLIS} it sends the offsets to each place
+ *       subtask, behind the records that they cover. So place has all of these by then.
+ *   <li>Place sends the offsets on to every search subtask behind the writes that came of these
+ *       records, and what search has heard from all place subtasks is the frontier of its answers.
  * </ol>
  *
  * <p>Offsets are union state: after a restore every subtask speaks for all partitions of the
  * checkpoint, which is true whoever reads them now, and the larger of two offsets counts.
  */
-public final class MarkOffsets extends AbstractStreamOperator<Incoming>
+public final class SourceOffsetsOperator extends AbstractStreamOperator<Incoming>
         implements OneInputStreamOperator<Incoming, Incoming> {
 
     private static final long serialVersionUID = 1L;
-
-    /** How old a frontier may be beyond the way through the job. */
-    public static final long EVERY_MILLIS = 100;
 
     private final PartitionCount placeCount;
 
@@ -49,7 +48,7 @@ public final class MarkOffsets extends AbstractStreamOperator<Incoming>
     /**
      * @param placeCount tells the parallelism of place in this attempt
      */
-    public MarkOffsets(PartitionCount placeCount) {
+    public SourceOffsetsOperator(PartitionCount placeCount) {
         this.placeCount = placeCount;
     }
 
@@ -84,7 +83,7 @@ public final class MarkOffsets extends AbstractStreamOperator<Incoming>
         since.set(EpochClock.nanos());
         meters.level(Names.PHASE).set(Names.PHASE_STREAM);
         if (offsets.length > 0) {
-            markLater();
+            scheduleOffsets();
         }
     }
 
@@ -100,28 +99,29 @@ public final class MarkOffsets extends AbstractStreamOperator<Incoming>
             Arrays.fill(offsets, known, offsets.length, Frontier.NO_OFFSET);
         }
         offsets[partition] = Math.max(offsets[partition], next);
-        markLater();
+        scheduleOffsets();
     }
 
-    private void markLater() {
+    private void scheduleOffsets() {
         if (!scheduled) {
             scheduled = true;
             getProcessingTimeService()
                     .registerTimer(
-                            getProcessingTimeService().getCurrentProcessingTime() + EVERY_MILLIS,
-                            now -> mark());
+                            getProcessingTimeService().getCurrentProcessingTime()
+                                    + Frontier.OFFSETS_EVERY_MILLIS,
+                            now -> sendOffsets());
         }
     }
 
-    private void mark() {
+    private void sendOffsets() {
         scheduled = false;
         long[] known = offsets.clone();
         for (int place = 0; place < places; place++) {
-            Incoming mark = new Incoming();
-            mark.kind = Incoming.Kind.MARK;
-            mark.id = ShardKeys.idIn(place, places);
-            mark.offsets = known;
-            output.collect(record.replace(mark));
+            Incoming message = new Incoming();
+            message.kind = Incoming.Kind.OFFSETS;
+            message.id = ShardKeys.idIn(place, places);
+            message.offsets = known;
+            output.collect(record.replace(message));
         }
     }
 }
