@@ -6,7 +6,7 @@ import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
-import io.vstream.flink.place.Trainer;
+import io.vstream.flink.place.TrainOperator;
 import io.vstream.flink.search.Searching;
 import java.util.EnumSet;
 import java.util.Locale;
@@ -212,7 +212,7 @@ public record JobSettings(
     }
 
     private static int trainingSample(int vectors, int dimension) {
-        int most = Trainer.sampleMax(dimension);
+        int most = TrainOperator.sampleMax(dimension);
         if (vectors > most) {
             throw new IllegalArgumentException(
                     "training-sample: "

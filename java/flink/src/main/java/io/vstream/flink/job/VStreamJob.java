@@ -4,27 +4,27 @@ import io.vstream.flink.control.ControlOperatorFactory;
 import io.vstream.flink.control.RebalanceSettings;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.BadRecord;
-import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.DecodeFunction;
 import io.vstream.flink.ingest.DecodeOperator;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.merge.Answer;
-import io.vstream.flink.merge.Merge;
-import io.vstream.flink.place.Place;
-import io.vstream.flink.place.Trainer;
+import io.vstream.flink.merge.MeasureOperator;
+import io.vstream.flink.merge.MergeOperator;
+import io.vstream.flink.place.PlaceOperator;
+import io.vstream.flink.place.TrainOperator;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.QueryCopy;
-import io.vstream.flink.route.QueryRouter;
+import io.vstream.flink.route.RouteOperator;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.search.PartialAnswer;
-import io.vstream.flink.search.SearchFactory;
+import io.vstream.flink.search.SearchOperatorFactory;
 import io.vstream.flink.search.SearchSettings;
 import io.vstream.flink.sink.AnswerConsole;
 import io.vstream.flink.sink.AnswerFile;
-import io.vstream.flink.sink.Measure;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeRouter;
 import java.util.List;
@@ -92,7 +92,9 @@ public final class VStreamJob {
      */
     public record Outputs(DataStream<Answer> answers, DataStream<BadRecord> bad) {}
 
-    /** Settings that the dataflow relies on; checkpoints stay aligned, see {@link Place}. */
+    /**
+     * Settings that the dataflow relies on; checkpoints stay aligned, see {@link PlaceOperator}.
+     */
     public static Configuration flinkSettings() {
         Configuration flink = new Configuration();
         flink.set(PipelineOptions.GENERIC_TYPES, false);
@@ -250,7 +252,8 @@ public final class VStreamJob {
         return incoming.transform(
                         name(uid),
                         VectorRecord.TYPE,
-                        new DecodeOperator(new Decode(job.rules(), sample, k), name("balance")))
+                        new DecodeOperator(
+                                new DecodeFunction(job.rules(), sample, k), name("balance")))
                 .setParallelism(incoming.getParallelism())
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
                 .uid(name(uid));
@@ -259,11 +262,11 @@ public final class VStreamJob {
     private DataStream<Command> train(SingleOutputStreamOperator<VectorRecord> decoded) {
         // Its own task: training takes seconds, and decode's vectors are reused.
         return alone(
-                        decoded.getSideOutput(Decode.SAMPLE)
+                        decoded.getSideOutput(DecodeFunction.SAMPLE)
                                 .transform(
                                         name("train"),
                                         Command.TYPE,
-                                        new Trainer(
+                                        new TrainOperator(
                                                 job.collection(),
                                                 job.rules().dimension(),
                                                 job.trainingSample())))
@@ -335,7 +338,7 @@ public final class VStreamJob {
                                 .transform(
                                         name("place"),
                                         Write.TYPE,
-                                        new Place(
+                                        new PlaceOperator(
                                                 job.collection(),
                                                 job.rules().dimension(),
                                                 PartitionCount.OF_CHANNELS,
@@ -349,7 +352,7 @@ public final class VStreamJob {
             SingleOutputStreamOperator<VectorRecord> decoded, DataStream<Command> events) {
         // A step of its own, in decode's task, so that queries leave at once and vectors do not.
         DataStream<QueryRecord> queries =
-                decoded.getSideOutput(Decode.QUERIES)
+                decoded.getSideOutput(DecodeFunction.QUERIES)
                         .map(query -> query)
                         .returns(QueryRecord.TYPE)
                         .setParallelism(decoded.getParallelism())
@@ -362,7 +365,7 @@ public final class VStreamJob {
                                 .transform(
                                         name("route"),
                                         QueryCopy.TYPE,
-                                        new QueryRouter(
+                                        new RouteOperator(
                                                 job.collection(),
                                                 job.rules().dimension(),
                                                 PartitionCount.OF_CHANNELS,
@@ -391,7 +394,7 @@ public final class VStreamJob {
                                 .transform(
                                         name("search"),
                                         PartialAnswer.TYPE,
-                                        new SearchFactory(settings, search)))
+                                        new SearchOperatorFactory(settings, search)))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("search"));
     }
@@ -403,13 +406,13 @@ public final class VStreamJob {
                                         .transform(
                                                 name("merge"),
                                                 Answer.TYPE,
-                                                new Merge(
+                                                new MergeOperator(
                                                         job.mergeDeadlineMillis(),
                                                         name("search"),
                                                         job.faults())))
                         .setBufferTimeout(QUERY_BUFFER_MILLIS)
                         .uid(name("merge"));
-        return spread(answers.transform(name("measure"), Answer.TYPE, new Measure()))
+        return spread(answers.transform(name("measure"), Answer.TYPE, new MeasureOperator()))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("measure"));
     }

@@ -1,6 +1,6 @@
 package io.vstream.flink.bench;
 
-import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.DecodeFunction;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
@@ -47,7 +47,7 @@ public final class PeerJob {
                 decode(job, Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic"));
         DataStream<QueryRecord> queries =
                 decode(job, Topics.source(env, job.queries().kafka(), true, 10, "query-topic"))
-                        .getSideOutput(Decode.QUERIES);
+                        .getSideOutput(DecodeFunction.QUERIES);
         DataStream<Answer> none =
                 AsyncDataStream.orderedWait(
                                 vectors.keyBy(record -> record.id, Types.LONG),
@@ -81,6 +81,6 @@ public final class PeerJob {
         return incoming.transform(
                 "decode",
                 VectorRecord.TYPE,
-                new ProcessOperator<>(new Decode(job.rules(), 0, job.queries().k())));
+                new ProcessOperator<>(new DecodeFunction(job.rules(), 0, job.queries().k())));
     }
 }

@@ -2,7 +2,7 @@ package io.vstream.flink.control;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.ingest.DecodeFunction;
 import io.vstream.flink.ingest.DecodeOperator;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.Incoming;
@@ -83,7 +83,7 @@ class SampleRestoreTest {
             VectorRules rules = new VectorRules(DIMENSION, false, Element.F32);
             var made =
                     new OneInputStreamOperatorTestHarness<Incoming, VectorRecord>(
-                            new DecodeOperator(new Decode(rules, SAMPLE, 1), "balance"),
+                            new DecodeOperator(new DecodeFunction(rules, SAMPLE, 1), "balance"),
                             Incoming.TYPE.createSerializer(null),
                             new CoordinatedEnvironment(this::answer, parallelism, subtask));
             made.setup(VectorRecord.TYPE.createSerializer(null));
@@ -112,7 +112,7 @@ class SampleRestoreTest {
     private int feed(int rows) throws Exception {
         int sent = 0;
         for (var subtask : subtasks) {
-            var sample = subtask.getSideOutput(Decode.SAMPLE);
+            var sample = subtask.getSideOutput(DecodeFunction.SAMPLE);
             sent -= sample == null ? 0 : sample.size();
         }
         for (int row = 0; row < rows; row++) {
@@ -125,7 +125,7 @@ class SampleRestoreTest {
             }
         }
         for (var subtask : subtasks) {
-            var sample = subtask.getSideOutput(Decode.SAMPLE);
+            var sample = subtask.getSideOutput(DecodeFunction.SAMPLE);
             sent += sample == null ? 0 : sample.size();
         }
         return sent;

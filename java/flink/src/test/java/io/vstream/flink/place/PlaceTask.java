@@ -41,7 +41,7 @@ final class PlaceTask implements AutoCloseable {
             throws Exception {
         harness =
                 new KeyedTwoInputStreamOperatorTestHarness<>(
-                        new Place(
+                        new PlaceOperator(
                                 collection,
                                 DIMENSION,
                                 task -> parallelism,

@@ -1,7 +1,6 @@
-package io.vstream.flink.sink;
+package io.vstream.flink.merge;
 
 import io.vstream.flink.ingest.Ticket;
-import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.metrics.Latency;
 import io.vstream.flink.metrics.Level;
@@ -19,7 +18,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * Counts and times the answers on their way to the sink. Latency runs from the moment when the
  * query should have been sent to the moment when its merged answer is here.
  */
-public final class Measure extends AbstractStreamOperator<Answer>
+public final class MeasureOperator extends AbstractStreamOperator<Answer>
         implements OneInputStreamOperator<Answer, Answer> {
 
     private static final long serialVersionUID = 1L;

@@ -31,11 +31,11 @@ import org.slf4j.LoggerFactory;
  * the template that comes of it, and a dataflow has no cycles. Subtasks share the sample part by
  * part, since each may see few records: see {@link SampleGrants}.
  */
-public final class Decode extends ProcessFunction<Incoming, VectorRecord>
+public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord>
         implements CheckpointedFunction {
 
     private static final long serialVersionUID = 1L;
-    private static final Logger LOG = LoggerFactory.getLogger(Decode.class);
+    private static final Logger LOG = LoggerFactory.getLogger(DecodeFunction.class);
 
     /** Checked, numbered queries. */
     public static final OutputTag<QueryRecord> QUERIES =
@@ -79,7 +79,7 @@ public final class Decode extends ProcessFunction<Incoming, VectorRecord>
      * @param sampleSize vectors to send to the trainer, 0 if the encoder needs no training
      * @param defaultK neighbours of a query line that does not say
      */
-    public Decode(VectorRules rules, int sampleSize, int defaultK) {
+    public DecodeFunction(VectorRules rules, int sampleSize, int defaultK) {
         this.rules = rules;
         this.sampleSize = sampleSize;
         this.defaultK = defaultK;

@@ -72,7 +72,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       Frontier#OFFSETS_EVERY_MILLIS}.
  * </ul>
  */
-public final class Place extends AbstractStreamOperator<Write>
+public final class PlaceOperator extends AbstractStreamOperator<Write>
         implements TwoInputStreamOperator<VectorRecord, Command, Write>,
                 Triggerable<Long, VoidNamespace> {
 
@@ -134,7 +134,7 @@ public final class Place extends AbstractStreamOperator<Write>
      * @param lifeMillis event time that a row lives for, 0 for ever
      * @param faults defects for tests
      */
-    public Place(
+    public PlaceOperator(
             String collection,
             int dimension,
             PartitionCount partitionCount,

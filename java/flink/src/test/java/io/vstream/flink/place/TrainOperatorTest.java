@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Training beside the task: records and checkpoints pass meanwhile. */
 @Timeout(60)
-class TrainerTest {
+class TrainOperatorTest {
 
     private static final int DIMENSION = 64;
     private static final int SAMPLE = 2_000;
@@ -74,7 +74,7 @@ class TrainerTest {
     void thereIsOneTrainer() throws Exception {
         task =
                 new OneInputStreamOperatorTestHarness<>(
-                        new Trainer(COLLECTION, DIMENSION, SAMPLE), 128, 2, 0);
+                        new TrainOperator(COLLECTION, DIMENSION, SAMPLE), 128, 2, 0);
         task.setup(Command.TYPE.createSerializer(null));
         assertThatThrownBy(task::open)
                 .isInstanceOf(IllegalStateException.class)
@@ -82,7 +82,9 @@ class TrainerTest {
     }
 
     private void open(OperatorSubtaskState state) throws Exception {
-        task = new OneInputStreamOperatorTestHarness<>(new Trainer(COLLECTION, DIMENSION, SAMPLE));
+        task =
+                new OneInputStreamOperatorTestHarness<>(
+                        new TrainOperator(COLLECTION, DIMENSION, SAMPLE));
         task.setup(Command.TYPE.createSerializer(null));
         if (state != null) {
             task.initializeState(state);

@@ -48,7 +48,7 @@ import org.apache.flink.util.SerializedValue;
  * where a partition's answer is missing. As such an answer comes no more, the number is forgotten
  * {@link #KEEP_MILLIS} after its deadline.
  */
-public final class Merge extends AbstractStreamOperator<Answer>
+public final class MergeOperator extends AbstractStreamOperator<Answer>
         implements OneInputStreamOperator<PartialAnswer, Answer> {
 
     private static final long serialVersionUID = 1L;
@@ -96,7 +96,7 @@ public final class Merge extends AbstractStreamOperator<Answer>
      * @param searchUid uid of the partitions, which are steered by what audits find
      * @param faults defects for tests
      */
-    public Merge(long deadlineMillis, String searchUid, EnumSet<Fault> faults) {
+    public MergeOperator(long deadlineMillis, String searchUid, EnumSet<Fault> faults) {
         this.deadlineMillis = deadlineMillis;
         this.searchUid = searchUid;
         this.faults = faults;

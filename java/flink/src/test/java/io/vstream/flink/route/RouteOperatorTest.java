@@ -19,7 +19,7 @@ import org.apache.flink.streaming.util.TwoInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-class QueryRouterTest {
+class RouteOperatorTest {
 
     private static final int DIMENSION = 2;
     private static final int PARTITIONS = 4;
@@ -35,7 +35,7 @@ class QueryRouterTest {
     private void open(double auditShare, OperatorSubtaskState state) throws Exception {
         harness =
                 new TwoInputStreamOperatorTestHarness<>(
-                        new QueryRouter(
+                        new RouteOperator(
                                 COLLECTION, DIMENSION, task -> PARTITIONS, auditShare, true));
         harness.setup(QueryCopy.TYPE.createSerializer(null));
         if (state != null) {

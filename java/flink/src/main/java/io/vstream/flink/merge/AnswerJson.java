@@ -1,9 +1,7 @@
-package io.vstream.flink.sink;
-
-import io.vstream.flink.merge.Answer;
+package io.vstream.flink.merge;
 
 /** Answers as JSON lines. Ids are unsigned; distances have nine digits at most, enough for f32. */
-final class AnswerJson {
+public final class AnswerJson {
 
     private AnswerJson() {}
 
@@ -13,7 +11,7 @@ final class AnswerJson {
      *
      * @param type written as a first field {@code "type"}, or null for none
      */
-    static String line(Answer answer, String type) {
+    public static String line(Answer answer, String type) {
         StringBuilder line = new StringBuilder(64 + answer.ids().length * 32).append('{');
         if (type != null) {
             line.append("\"type\":\"").append(type).append("\",");

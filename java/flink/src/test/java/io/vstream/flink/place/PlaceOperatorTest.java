@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.BadRecord;
+import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.route.ShardKeys;
-import io.vstream.flink.ingest.Frontier;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
@@ -26,7 +26,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.junit.jupiter.api.Test;
 
 /** Place against a model: what each partition holds after its writes. */
-class PlaceTest {
+class PlaceOperatorTest {
 
     private static final int DIMENSION = PlaceTask.DIMENSION;
     private static final String COLLECTION = PlaceTask.COLLECTION;

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class MergeTest {
+class MergeOperatorTest {
 
     private static final long DEADLINE = 1_000;
 
@@ -41,7 +41,7 @@ class MergeTest {
     private void open(OperatorSubtaskState state) throws Exception {
         harness =
                 new KeyedOneInputStreamOperatorTestHarness<>(
-                        new Merge(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
+                        new MergeOperator(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
                         part -> part.ticket().number(),
                         Types.LONG,
                         new CoordinatedEnvironment(this::hear));
@@ -101,14 +101,14 @@ class MergeTest {
     void answersInPartAtTheDeadlineAndNeverAgain() throws Exception {
         harness.setProcessingTime(100);
         part(1, 0, 3, row(10, 1, 0.3f));
-        tickUpTo(100 + DEADLINE - Merge.TICK_MILLIS);
+        tickUpTo(100 + DEADLINE - MergeOperator.TICK_MILLIS);
         assertThat(answers()).isEmpty();
-        tickUpTo(100 + DEADLINE + Merge.TICK_MILLIS);
+        tickUpTo(100 + DEADLINE + MergeOperator.TICK_MILLIS);
         assertThat(only().partial()).isTrue();
         assertThat(only().ids()).containsExactly(10);
         // Stragglers: the number is remembered until the last one is in, however late.
         part(1, 1, 3, row(11, 1, 0.1f));
-        tickUpTo(5 * Merge.KEEP_MILLIS);
+        tickUpTo(5 * MergeOperator.KEEP_MILLIS);
         assertThat(remembered()).isEqualTo(1);
         part(1, 2, 3, row(12, 1, 0.1f));
         assertThat(remembered()).isZero();
@@ -122,10 +122,10 @@ class MergeTest {
         OperatorSubtaskState state = harness.snapshot(2, 2);
         harness.close();
         open(state);
-        tickUpTo(DEADLINE + 2 * Merge.TICK_MILLIS);
+        tickUpTo(DEADLINE + 2 * MergeOperator.TICK_MILLIS);
         assertThat(only().partial()).isTrue();
         assertThat(remembered()).isEqualTo(1);
-        tickUpTo(DEADLINE + Merge.KEEP_MILLIS + 3 * Merge.TICK_MILLIS);
+        tickUpTo(DEADLINE + MergeOperator.KEEP_MILLIS + 3 * MergeOperator.TICK_MILLIS);
         assertThat(remembered()).isZero();
         assertThat(answers()).hasSize(1);
     }
@@ -138,13 +138,13 @@ class MergeTest {
             part(number, 0, 3, row(10, 1, 0.3f));
             part(number, 1, 3, row(11, 1, 0.2f));
         }
-        tickUpTo(now + DEADLINE - Merge.TICK_MILLIS);
+        tickUpTo(now + DEADLINE - MergeOperator.TICK_MILLIS);
         assertThat(answers()).isEmpty();
         for (long number = 0; number < 1_000; number++) {
             part(number, 2, 3, row(12, 1, 0.1f));
         }
         assertThat(answers()).hasSize(1_000).noneMatch(Answer::partial);
-        tickUpTo(now + DEADLINE + 2 * Merge.TICK_MILLIS);
+        tickUpTo(now + DEADLINE + 2 * MergeOperator.TICK_MILLIS);
         assertThat(answers()).hasSize(2_000);
         assertThat(answers().subList(1_000, 2_000)).allMatch(Answer::partial);
         for (long number = 1_000; number < 2_000; number++) {
@@ -219,7 +219,7 @@ class MergeTest {
         open(state);
         part(1, 1, 2, row(11, 1, 0.1f));
         assertThat(only().ids()).containsExactly(11, 10);
-        tickUpTo(DEADLINE + 2 * Merge.TICK_MILLIS);
+        tickUpTo(DEADLINE + 2 * MergeOperator.TICK_MILLIS);
         assertThat(answers()).hasSize(2);
         assertThat(answers().get(1).partial()).isTrue();
         assertThat(answers().get(1).ids()).containsExactly(20);
@@ -293,7 +293,7 @@ class MergeTest {
         OperatorSubtaskState state = harness.snapshot(1, 1);
         harness.close();
         open(state);
-        var merge = (Merge) harness.getOperator();
+        var merge = (MergeOperator) harness.getOperator();
         return merge.totals();
     }
 
@@ -308,7 +308,7 @@ class MergeTest {
     private void tickUpTo(long millis) throws Exception {
         while (harness.getProcessingTime() < millis) {
             harness.setProcessingTime(
-                    Math.min(millis, harness.getProcessingTime() + Merge.TICK_MILLIS));
+                    Math.min(millis, harness.getProcessingTime() + MergeOperator.TICK_MILLIS));
         }
     }
 

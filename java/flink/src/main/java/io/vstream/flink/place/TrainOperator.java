@@ -31,7 +31,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * the job goes on with unplaced rows, and a checkpoint that is taken then holds the whole sample,
  * to be trained on again after a restore.
  */
-public final class Trainer extends AbstractStreamOperator<Command>
+public final class TrainOperator extends AbstractStreamOperator<Command>
         implements OneInputStreamOperator<float[], Command> {
 
     private static final long serialVersionUID = 1L;
@@ -58,7 +58,7 @@ public final class Trainer extends AbstractStreamOperator<Command>
      * @param dimension elements of every vector
      * @param sampleSize vectors to train on, 1 or more
      */
-    public Trainer(String collection, int dimension, int sampleSize) {
+    public TrainOperator(String collection, int dimension, int sampleSize) {
         this.collection = collection;
         this.dimension = dimension;
         this.sampleSize = sampleSize;

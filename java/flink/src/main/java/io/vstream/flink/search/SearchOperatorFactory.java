@@ -13,7 +13,7 @@ import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperatorFactory;
 
 /** Makes partitions that report to the control task. */
-public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAnswer>
+public final class SearchOperatorFactory extends AbstractStreamOperatorFactory<PartialAnswer>
         implements TwoInputStreamOperatorFactory<Write, QueryCopy, PartialAnswer>,
                 CoordinatedOperatorFactory<PartialAnswer> {
 
@@ -26,7 +26,7 @@ public final class SearchFactory extends AbstractStreamOperatorFactory<PartialAn
      * @param settings of every partition
      * @param search name of the search, unique in its program
      */
-    public SearchFactory(SearchSettings settings, String search) {
+    public SearchOperatorFactory(SearchSettings settings, String search) {
         this.settings = settings;
         this.search = search;
     }

@@ -35,7 +35,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * <p>A share of the queries is audited: a second query, the shadow, goes to all partitions, which
  * answer it both ways. The user's query is not held up by it.
  */
-public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
+public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         implements TwoInputStreamOperator<QueryRecord, Command, QueryCopy> {
 
     private static final long serialVersionUID = 1L;
@@ -76,7 +76,7 @@ public final class QueryRouter extends AbstractStreamOperator<QueryCopy>
      * @param auditShare share of the queries to audit, 0 to 1
      * @param counted whether the cost of queries is to be counted by cell
      */
-    public QueryRouter(
+    public RouteOperator(
             String collection,
             int dimension,
             PartitionCount partitionCount,
