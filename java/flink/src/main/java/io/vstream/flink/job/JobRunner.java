@@ -157,7 +157,7 @@ public final class JobRunner {
 
     /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
-        Report report = new Report(cluster.metrics());
+        ProgressReport report = new ProgressReport(cluster.metrics());
         QuietCheck quiet = new QuietCheck(cluster.metrics(), job.parallelism());
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
@@ -188,7 +188,7 @@ public final class JobRunner {
         }
     }
 
-    private void print(Report report) {
+    private void print(ProgressReport report) {
         out.println(report.progress());
         String sample = report.sample();
         if (sample != null) {

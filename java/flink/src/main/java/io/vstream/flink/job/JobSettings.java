@@ -7,7 +7,7 @@ import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
 import io.vstream.flink.place.TrainOperator;
-import io.vstream.flink.search.Searching;
+import io.vstream.flink.search.SearchSettings;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -51,7 +51,7 @@ public record JobSettings(
         long mergeDeadlineMillis,
         double auditShare,
         RebalanceSettings rebalance,
-        Searching searching,
+        SearchSettings searching,
         Checkpoint checkpoint,
         String stateFolder,
         String snapshotFolder,
@@ -252,11 +252,11 @@ public record JobSettings(
                 null);
     }
 
-    private static Searching searching(JsonNode job) {
+    private static SearchSettings searching(JsonNode job) {
         JsonNode search = job.path("search");
         boolean shed = search.path("when-full").asText("wait").equals("shed");
-        int usual = shed ? Searching.IN_FLIGHT_SHEDDING : Searching.IN_FLIGHT_WAITING;
-        return new Searching(
+        int usual = shed ? SearchSettings.IN_FLIGHT_SHEDDING : SearchSettings.IN_FLIGHT_WAITING;
+        return new SearchSettings(
                 search.path("threads").asInt(SEARCH_THREADS),
                 search.path("in-flight").asInt(usual),
                 shed,

@@ -21,8 +21,8 @@ import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.RouteOperator;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.search.PartialAnswer;
+import io.vstream.flink.search.PartitionSettings;
 import io.vstream.flink.search.SearchOperatorFactory;
-import io.vstream.flink.search.SearchSettings;
 import io.vstream.flink.sink.AnswerConsole;
 import io.vstream.flink.sink.AnswerFile;
 import io.vstream.nativecore.NativeLibrary;
@@ -377,8 +377,8 @@ public final class VStreamJob {
 
     private DataStream<PartialAnswer> search(
             DataStream<Write> writes, DataStream<QueryCopy> copies) {
-        SearchSettings settings =
-                new SearchSettings(
+        PartitionSettings settings =
+                new PartitionSettings(
                         job.collection(),
                         job.rules().dimension(),
                         job.stateFolder(),

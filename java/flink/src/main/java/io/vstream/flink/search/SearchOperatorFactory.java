@@ -19,14 +19,14 @@ public final class SearchOperatorFactory extends AbstractStreamOperatorFactory<P
 
     private static final long serialVersionUID = 1L;
 
-    private final SearchSettings settings;
+    private final PartitionSettings settings;
     private final String search;
 
     /**
      * @param settings of every partition
      * @param search name of the search, unique in its program
      */
-    public SearchOperatorFactory(SearchSettings settings, String search) {
+    public SearchOperatorFactory(PartitionSettings settings, String search) {
         this.settings = settings;
         this.search = search;
     }

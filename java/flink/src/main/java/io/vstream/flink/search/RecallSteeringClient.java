@@ -16,20 +16,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Has a partition's automatic searches reach what the audits of whole answers say that they must:
- * asks the JobManager for these now and then. A question that is lost is asked again.
+ * Steers the recall of a partition's automatic searches by the audits of whole answers, which it
+ * requests from the JobManager now and then. It repeats a request that was lost.
  */
-final class Steered {
+final class RecallSteeringClient {
 
-    private static final Logger LOG = LoggerFactory.getLogger(Steered.class);
+    private static final Logger LOG = LoggerFactory.getLogger(RecallSteeringClient.class);
 
-    private final Asking jobManager;
+    private final RequestSender jobManager;
     private final MailboxExecutor mailbox;
     private final Engine engine;
     private final int partition;
     private final int partitions;
     private final Ratio aim;
-    private boolean asking;
+    private boolean awaiting;
     private boolean closed;
 
     /**
@@ -39,8 +39,8 @@ final class Steered {
      * @param partitions in all
      * @param aim shows the recall that the engine is to reach
      */
-    Steered(
-            Asking jobManager,
+    RecallSteeringClient(
+            RequestSender jobManager,
             MailboxExecutor mailbox,
             Engine engine,
             int partition,
@@ -54,18 +54,18 @@ final class Steered {
         this.aim = aim;
     }
 
-    /** Sends a question to the partition's coordinator. */
-    interface Asking {
+    /** Sends a request to the partition's coordinator. */
+    interface RequestSender {
 
-        CompletableFuture<CoordinationResponse> ask(SerializedValue<CoordinationRequest> question);
+        CompletableFuture<CoordinationResponse> send(SerializedValue<CoordinationRequest> request);
 
-        /** The way of a task. */
-        static Asking of(TaskOperatorEventGateway gateway, OperatorID operator) {
-            return question -> gateway.sendRequestToCoordinator(operator, question);
+        /** The sender of a task. */
+        static RequestSender of(TaskOperatorEventGateway gateway, OperatorID operator) {
+            return request -> gateway.sendRequestToCoordinator(operator, request);
         }
     }
 
-    /** What is steered; see {@link io.vstream.nativecore.NativeEngine#aim}. */
+    /** The engine that is steered; see {@link io.vstream.nativecore.NativeEngine#aim}. */
     interface Engine {
 
         double aim(double audits, double lost, double missed, double ownMissed, double ownAllowed);
@@ -77,16 +77,16 @@ final class Steered {
      * @param recall share of its own neighbours that the partition finds, as its engine measured;
      *     not a number if it has not
      */
-    void ask(double recall) {
-        if (asking || closed) {
+    void request(double recall) {
+        if (awaiting || closed) {
             return;
         }
-        asking = true;
+        awaiting = true;
         try {
             RecallSteering.Request question =
                     new RecallSteering.Request(
                             partition, partitions, 1 - recall, 1 - aim.getValue());
-            jobManager.ask(new SerializedValue<>(question)).whenComplete(this::mail);
+            jobManager.send(new SerializedValue<>(question)).whenComplete(this::mail);
         } catch (IOException e) {
             throw new UncheckedIOException("A question cannot be written.", e);
         }
@@ -94,14 +94,14 @@ final class Steered {
 
     private void mail(CoordinationResponse answer, Throwable failure) {
         try {
-            mailbox.execute(() -> obey(answer, failure), "steering");
+            mailbox.execute(() -> apply(answer, failure), "steering");
         } catch (RejectedExecutionException e) {
             // The task has ended: nobody waits for this.
         }
     }
 
-    private void obey(CoordinationResponse answer, Throwable failure) throws IOException {
-        asking = false;
+    private void apply(CoordinationResponse answer, Throwable failure) throws IOException {
+        awaiting = false;
         if (closed) {
             return;
         }

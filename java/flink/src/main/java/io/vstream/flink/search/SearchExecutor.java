@@ -38,7 +38,7 @@ import org.apache.flink.util.ExceptionUtils;
  *
  * @param <A> an answer
  */
-final class Searches<A> implements AutoCloseable {
+final class SearchExecutor<A> implements AutoCloseable {
 
     private static final long END_MILLIS = 10_000;
 
@@ -64,7 +64,7 @@ final class Searches<A> implements AutoCloseable {
     private volatile Thread waiting;
 
     /** One search, on a state that was taken when it was asked for. */
-    interface Search<A> extends AutoCloseable {
+    interface Task<A> extends AutoCloseable {
 
         /** Whether it reads every row. */
         boolean exact();
@@ -83,15 +83,16 @@ final class Searches<A> implements AutoCloseable {
     /**
      * @param mailbox of the task
      * @param name of the threads
-     * @param searching has 1 thread or more
+     * @param settings has 1 thread or more
      * @param answers receives every answer, in the task thread
      */
-    Searches(MailboxExecutor mailbox, String name, Searching searching, Consumer<A> answers) {
+    SearchExecutor(
+            MailboxExecutor mailbox, String name, SearchSettings settings, Consumer<A> answers) {
         this.mailbox = mailbox;
-        this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(searching.deadlineMillis());
+        this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(settings.deadlineMillis());
         this.answers = answers;
-        int threads = searching.threads();
-        int places = searching.inFlight();
+        int threads = settings.threads();
+        int places = settings.inFlight();
         usual = new Lane(name, threads, places, () -> {});
         exact =
                 new Lane(
@@ -148,7 +149,7 @@ final class Searches<A> implements AutoCloseable {
     }
 
     /** Begins a search, where there is room. */
-    void begin(Search<A> search) {
+    void begin(Task<A> search) {
         Lane lane = lane(search.exact());
         lane.taken++;
         Work<A> work = new Work<>(this, search, System.nanoTime() + deadlineNanos);
@@ -224,14 +225,14 @@ final class Searches<A> implements AutoCloseable {
     /** A search that waits for a thread or runs. */
     private static final class Work<A> implements Runnable {
 
-        private final Searches<A> searches;
-        private final Search<A> search;
+        private final SearchExecutor<A> searches;
+        private final Task<A> search;
         private final long dueNanos;
 
         /** Whoever sets it lets go of the search's state. */
         private final AtomicBoolean begun = new AtomicBoolean();
 
-        private Work(Searches<A> searches, Search<A> search, long dueNanos) {
+        private Work(SearchExecutor<A> searches, Task<A> search, long dueNanos) {
             this.searches = searches;
             this.search = search;
             this.dueNanos = dueNanos;

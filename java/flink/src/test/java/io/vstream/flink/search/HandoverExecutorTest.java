@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 @Timeout(60)
-class AsideTest {
+class HandoverExecutorTest {
 
     private final MailboxExecutorImpl mailbox =
             new MailboxExecutorImpl(
@@ -22,8 +22,9 @@ class AsideTest {
     /** A hand-over waits for what is done here, and all later ones for it. */
     @Test
     void anErrorFailsTheTask() {
-        try (Aside aside = new Aside("test", null, () -> {}, mailbox, null)) {
-            aside.aside(
+        try (HandoverExecutor executor =
+                new HandoverExecutor("test", null, () -> {}, mailbox, null)) {
+            executor.executeAsync(
                     () -> {
                         throw new OutOfMemoryError("Cannot reserve bytes of direct memory.");
                     },

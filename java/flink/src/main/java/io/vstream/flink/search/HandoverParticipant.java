@@ -36,7 +36,7 @@ import org.slf4j.LoggerFactory;
  * <p>Files are written and read by another thread; rows enter and leave the engine some at a time,
  * between records.
  */
-final class HandOver implements AutoCloseable {
+final class HandoverParticipant implements AutoCloseable {
 
     /** Rows that enter or leave the engine in one go: well under a millisecond. */
     private static final int ROWS_AT_ONCE = 64;
@@ -46,10 +46,11 @@ final class HandOver implements AutoCloseable {
     /** Of {@link Fault#KILL_IN_HAND_OVER}: one of so many moments is the last of its process. */
     private static final int MOMENTS_PER_KILL = 10;
 
-    private static final Logger LOG = LoggerFactory.getLogger(HandOver.class);
+    private static final Logger LOG = LoggerFactory.getLogger(HandoverParticipant.class);
 
     /**
-     * What a hand-over needs of its operator, all of it in the task's thread but for {@code aside}.
+     * What a hand-over needs of its operator, all of it in the task's thread but for {@link
+     * #executeAsync}.
      */
     interface Host {
         /** The partition's engine. */
@@ -59,12 +60,12 @@ final class HandOver implements AutoCloseable {
         void applyWrites();
 
         /** Runs {@code work} in the task's thread after some milliseconds. */
-        void later(long millis, Work work);
+        void schedule(long millis, Work work);
 
         /**
          * Runs {@code work} in another thread, and then {@code next} with its result in this one.
          */
-        <T> void aside(Callable<T> work, Consumer<T> next);
+        <T> void executeAsync(Callable<T> work, Consumer<T> next);
     }
 
     /** Something to do in the task's thread. */
@@ -75,7 +76,7 @@ final class HandOver implements AutoCloseable {
 
     private final Host host;
     private final Consumer<PartitionReport> control;
-    private final SearchSettings settings;
+    private final PartitionSettings settings;
     private final HandoverFolder shared;
     private final Path folder;
     private final int partition;
@@ -106,10 +107,10 @@ final class HandOver implements AutoCloseable {
      * @param shared with all machines, or null if nothing ever moves
      * @param meters rows adopted, rows released
      */
-    HandOver(
+    HandoverParticipant(
             Host host,
             Consumer<PartitionReport> control,
-            SearchSettings settings,
+            PartitionSettings settings,
             Part part,
             Path folder,
             HandoverFolder shared,
@@ -223,7 +224,7 @@ final class HandOver implements AutoCloseable {
         }
         NativeSnapshot rows = host.engine().pin();
         sealing = rows;
-        host.aside(
+        host.executeAsync(
                 () -> {
                     try (rows) {
                         fail(Fault.FAIL_IN_SEAL, true);
@@ -253,7 +254,7 @@ final class HandOver implements AutoCloseable {
             done(ack);
             return;
         }
-        host.aside(
+        host.executeAsync(
                 () -> {
                     List<NativeAdoption> all = new ArrayList<>();
                     for (int source : sources) {
@@ -267,7 +268,7 @@ final class HandOver implements AutoCloseable {
                 },
                 all -> {
                     awaited.addAll(all);
-                    host.later(0, () -> adopt(ack));
+                    host.schedule(0, () -> adopt(ack));
                 });
     }
 
@@ -304,14 +305,14 @@ final class HandOver implements AutoCloseable {
         if (taken == 0) {
             awaited.remove().close();
         }
-        host.later(PAUSE_MILLIS, () -> adopt(ack));
+        host.schedule(PAUSE_MILLIS, () -> adopt(ack));
     }
 
     /** Finds the rows that have left: all rows are visited, so not in the task's thread. */
     private void beginRelease(CommandAck ack) {
         NativeEngine engine = host.engine();
         MovedRanges ranges = ack.moves().select(i -> leaves(ack, i));
-        host.aside(
+        host.executeAsync(
                 () -> {
                     fail(Fault.FAIL_IN_SETTLE, true);
                     return engine.release(ranges, 0);
@@ -329,7 +330,7 @@ final class HandOver implements AutoCloseable {
         if (left == 0) {
             done(ack);
         } else {
-            host.later(PAUSE_MILLIS, () -> release(ack, ranges, left));
+            host.schedule(PAUSE_MILLIS, () -> release(ack, ranges, left));
         }
     }
 

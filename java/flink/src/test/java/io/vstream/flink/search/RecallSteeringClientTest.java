@@ -26,7 +26,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** A partition that asks what whole answers need, of a JobManager that loses questions. */
-class SteeredTest {
+class RecallSteeringClientTest {
 
     private static final String COLLECTION =
             """
@@ -45,7 +45,8 @@ class SteeredTest {
     private final Ratio aim = new Meters(new UnregisteredMetricsGroup()).ratio(Names.RECALL_AIM);
     private final List<RecallSteering.Request> asked = new ArrayList<>();
     private final Queue<CompletableFuture<CoordinationResponse>> answers = new ArrayDeque<>();
-    private final Steered steered = new Steered(this::answer, mailbox, engine::aim, 1, 2, aim);
+    private final RecallSteeringClient steering =
+            new RecallSteeringClient(this::answer, mailbox, engine::aim, 1, 2, aim);
 
     @AfterEach
     void close() {
@@ -57,7 +58,7 @@ class SteeredTest {
         answers.add(
                 CompletableFuture.completedFuture(
                         new RecallSteering.Totals(0, 0, 0, 0, 0).answer()));
-        steered.ask(0.93);
+        steering.request(0.93);
         read();
         assertThat(asked).containsExactly(new RecallSteering.Request(1, 2, 1 - 0.93, Double.NaN));
         // A tenth may be lost, of which routing is assumed to lose a half; of what the partition
@@ -68,7 +69,7 @@ class SteeredTest {
         answers.add(
                 CompletableFuture.completedFuture(
                         new RecallSteering.Totals(1e6, 3e4, 2e4, 5e4, 6.25e4).answer()));
-        steered.ask(0.95);
+        steering.request(0.95);
         read();
         assertThat(aim.getValue()).isCloseTo(1 - 0.07 / 0.4 / 0.8, within(1e-3));
     }
@@ -77,8 +78,8 @@ class SteeredTest {
     void aLostQuestionIsAskedAgainAndOneIsUnderWayAtMost() throws Exception {
         CompletableFuture<CoordinationResponse> late = new CompletableFuture<>();
         answers.add(late);
-        steered.ask(Double.NaN);
-        steered.ask(Double.NaN);
+        steering.request(Double.NaN);
+        steering.request(Double.NaN);
         assertThat(asked).hasSize(1);
         late.completeExceptionally(new TimeoutException("too busy"));
         read();
@@ -86,7 +87,7 @@ class SteeredTest {
         answers.add(
                 CompletableFuture.completedFuture(
                         new RecallSteering.Totals(0, 0, 0, 0, 0).answer()));
-        steered.ask(Double.NaN);
+        steering.request(Double.NaN);
         read();
         assertThat(asked).hasSize(2);
         assertThat(aim.getValue()).isFinite();
@@ -96,8 +97,8 @@ class SteeredTest {
     void anAnswerAfterTheEndIsLeft() throws Exception {
         CompletableFuture<CoordinationResponse> late = new CompletableFuture<>();
         answers.add(late);
-        steered.ask(0.9);
-        steered.close();
+        steering.request(0.9);
+        steering.close();
         engine.close();
         late.complete(new RecallSteering.Totals(0, 0, 0, 0, 0).answer());
         read();

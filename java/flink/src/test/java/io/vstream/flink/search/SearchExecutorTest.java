@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 @Timeout(60)
-class SearchesTest {
+class SearchExecutorTest {
 
     private final TaskMailboxImpl mailbox = new TaskMailboxImpl();
     private final MailboxExecutorImpl executor =
@@ -28,30 +28,30 @@ class SearchesTest {
                     new MailboxProcessor(controller -> {}));
     private final List<Integer> answers = new ArrayList<>();
     private final AtomicInteger closed = new AtomicInteger();
-    private Searches<Integer> searches;
+    private SearchExecutor<Integer> searches;
 
     @AfterEach
     void close() throws Exception {
         searches.close();
     }
 
-    private Searches<Integer> searches(int threads, int inFlight, long deadlineMillis) {
-        Searching searching = new Searching(threads, inFlight, true, deadlineMillis);
-        return new Searches<>(executor, "test", searching, answers::add);
+    private SearchExecutor<Integer> searches(int threads, int inFlight, long deadlineMillis) {
+        SearchSettings searching = new SearchSettings(threads, inFlight, true, deadlineMillis);
+        return new SearchExecutor<>(executor, "test", searching, answers::add);
     }
 
     /** A search that waits for somebody; its answer without a search is its number, negative. */
-    private class Held implements Searches.Search<Integer> {
+    private class HeldTask implements SearchExecutor.Task<Integer> {
 
         private final int number;
         private final CountDownLatch go;
         private final boolean exact;
 
-        private Held(int number, CountDownLatch go) {
+        private HeldTask(int number, CountDownLatch go) {
             this(number, go, false);
         }
 
-        private Held(int number, CountDownLatch go, boolean exact) {
+        private HeldTask(int number, CountDownLatch go, boolean exact) {
             this.number = number;
             this.go = go;
             this.exact = exact;
@@ -84,10 +84,10 @@ class SearchesTest {
         searches = searches(2, 16, 60_000);
         CountDownLatch slow = new CountDownLatch(1);
         CountDownLatch open = new CountDownLatch(0);
-        searches.begin(new Held(0, slow));
+        searches.begin(new HeldTask(0, slow));
         for (int number = 1; number <= 50; number++) {
             searches.awaitRoom(false);
-            searches.begin(new Held(number, open));
+            searches.begin(new HeldTask(number, open));
         }
         while (answers.size() < 50) {
             executor.yield();
@@ -106,7 +106,7 @@ class SearchesTest {
         CountDownLatch go = new CountDownLatch(1);
         for (int number = 0; number < 3; number++) {
             searches.awaitRoom(false);
-            searches.begin(new Held(number, go));
+            searches.begin(new HeldTask(number, go));
         }
         Thread task = Thread.currentThread();
         Thread later =
@@ -121,7 +121,7 @@ class SearchesTest {
         searches.awaitRoom(false);
         assertThat(answers).as("one made room").containsExactly(0);
         assertThat(searches.inFlight()).isEqualTo(2);
-        searches.begin(new Held(3, go));
+        searches.begin(new HeldTask(3, go));
         searches.drain();
         assertThat(answers).containsExactly(0, 1, 2, 3);
         assertThat(searches.inFlight()).isZero();
@@ -132,7 +132,7 @@ class SearchesTest {
     void aFailureFailsTheTask() {
         searches = searches(1, 3, 60_000);
         searches.begin(
-                new Held(1, null) {
+                new HeldTask(1, null) {
                     @Override
                     public Integer run() {
                         throw new IllegalStateException("The file is damaged.");
@@ -147,7 +147,7 @@ class SearchesTest {
     void anErrorFailsTheTaskToo() {
         searches = searches(1, 3, 60_000);
         searches.begin(
-                new Held(1, null) {
+                new HeldTask(1, null) {
                     @Override
                     public Integer run() {
                         throw new OutOfMemoryError("Cannot reserve bytes of direct memory.");
@@ -162,7 +162,7 @@ class SearchesTest {
         searches = searches(1, 8, 60_000);
         CountDownLatch never = new CountDownLatch(1);
         for (int number = 0; number < 8; number++) {
-            searches.begin(new Held(number, never));
+            searches.begin(new HeldTask(number, never));
         }
         mailbox.close();
         searches.close();
@@ -179,12 +179,12 @@ class SearchesTest {
         CountDownLatch slow = new CountDownLatch(1);
         CountDownLatch open = new CountDownLatch(0);
         for (int number = 1; number <= 4; number++) {
-            searches.begin(new Held(number, slow, true));
+            searches.begin(new HeldTask(number, slow, true));
         }
         assertThat(searches.hasRoom(true)).isFalse();
         for (int number = 11; number <= 60; number++) {
             searches.awaitRoom(false);
-            searches.begin(new Held(number, open));
+            searches.begin(new HeldTask(number, open));
         }
         while (answers.size() < 50) {
             executor.yield();
@@ -204,12 +204,12 @@ class SearchesTest {
         CountDownLatch slow = new CountDownLatch(1);
         int begun = 0;
         while (searches.hasRoom(true)) {
-            searches.begin(new Held(++begun, slow, true));
+            searches.begin(new HeldTask(++begun, slow, true));
         }
-        assertThat(begun).isEqualTo(2 * Searches.EXACT_PLACES).isLessThan(32);
+        assertThat(begun).isEqualTo(2 * SearchExecutor.EXACT_PLACES).isLessThan(32);
         for (int number = 100; number < 356; number++) {
             assertThat(searches.hasRoom(false)).isTrue();
-            searches.begin(new Held(number, slow));
+            searches.begin(new HeldTask(number, slow));
         }
         assertThat(searches.hasRoom(false)).isFalse();
         slow.countDown();
@@ -223,7 +223,7 @@ class SearchesTest {
         searches = searches(1, 8, 30);
         CountDownLatch stuck = new CountDownLatch(1);
         for (int number = 1; number <= 8; number++) {
-            searches.begin(new Held(number, stuck));
+            searches.begin(new HeldTask(number, stuck));
         }
         searches.drain();
         assertThat(answers).containsExactly(-1, -2, -3, -4, -5, -6, -7, -8);
@@ -243,8 +243,8 @@ class SearchesTest {
     void aSearchThatWaitedPastItsDeadlineIsNotRun() throws Exception {
         searches = searches(1, 8, 1_000);
         CountDownLatch go = new CountDownLatch(1);
-        searches.begin(new Held(1, go));
-        searches.begin(new Held(2, new CountDownLatch(0)));
+        searches.begin(new HeldTask(1, go));
+        searches.begin(new HeldTask(2, new CountDownLatch(0)));
         Thread.sleep(1_001);
         go.countDown();
         // The task is busy elsewhere: it is the pool that finds the second one late.

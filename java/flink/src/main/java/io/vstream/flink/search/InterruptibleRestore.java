@@ -10,9 +10,9 @@ import java.util.function.Consumer;
  * Runs native work that cannot be interrupted, so that the task can be: Flink ends the whole task
  * manager of a task that does not listen. The work goes on by itself and its result is let go of.
  */
-final class Restoring {
+final class InterruptibleRestore {
 
-    private Restoring() {}
+    private InterruptibleRestore() {}
 
     /**
      * Waits for the result of {@code work}, which runs in a thread of its own.

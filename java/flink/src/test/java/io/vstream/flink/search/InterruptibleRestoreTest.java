@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 @Timeout(60)
-class RestoringTest {
+class InterruptibleRestoreTest {
 
     /** Flink once ended a task manager whose task was in a native call when it was cancelled. */
     @Test
@@ -24,7 +24,7 @@ class RestoringTest {
                 new Thread(
                         () -> {
                             try {
-                                Restoring.run(
+                                InterruptibleRestore.run(
                                         "restore",
                                         () -> {
                                             begun.countDown();
@@ -48,10 +48,10 @@ class RestoringTest {
 
     @Test
     void theResultOrTheFailureIsThatOfTheWork() throws Exception {
-        assertThat(Restoring.run("restore", () -> 7, none -> {})).isEqualTo(7);
+        assertThat(InterruptibleRestore.run("restore", () -> 7, none -> {})).isEqualTo(7);
         assertThatThrownBy(
                         () ->
-                                Restoring.run(
+                                InterruptibleRestore.run(
                                         "restore",
                                         () -> {
                                             throw new IOException("The disk is full.");

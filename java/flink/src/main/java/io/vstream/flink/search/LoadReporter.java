@@ -20,17 +20,17 @@ import java.util.function.Predicate;
  * lies in, in the partition that has this cell; elsewhere it counts for all rows alike. With the
  * counts goes a slice of a sample of the rows.
  */
-final class LoadReport {
+final class LoadReporter {
 
     private static final long WALK_SHARE = 100;
 
     /** Rows and upserts of a bucket. */
     private static final int LOAD_BYTES = 8;
 
-    private final HandOver.Host aside;
-    private final HandOver handOver;
+    private final HandoverParticipant.Host host;
+    private final HandoverParticipant handover;
     private final Predicate<PartitionReport> control;
-    private final SearchSettings settings;
+    private final PartitionSettings settings;
     private final long[] searchNanos = new long[MovedRanges.BUCKETS];
     private final int partitions;
     private long otherNanos;
@@ -46,15 +46,15 @@ final class LoadReport {
      * @param control hears the reports, or says that it does not
      * @param partitions of the job
      */
-    LoadReport(
-            HandOver.Host aside,
-            HandOver handOver,
+    LoadReporter(
+            HandoverParticipant.Host host,
+            HandoverParticipant handover,
             Predicate<PartitionReport> control,
-            SearchSettings settings,
+            PartitionSettings settings,
             int partitions) {
         this.partitions = partitions;
-        this.aside = aside;
-        this.handOver = handOver;
+        this.host = host;
+        this.handover = handover;
         this.control = control;
         this.settings = settings;
     }
@@ -70,7 +70,7 @@ final class LoadReport {
         writeNanos = nanos;
         dueNanos = System.nanoTime();
         drawDueNanos = dueNanos;
-        aside.later(settings.reportMillis(), this::report);
+        host.schedule(settings.reportMillis(), this::report);
     }
 
     /** Counts the cost of a search; {@code bucket} is negative if the query lies elsewhere. */
@@ -84,29 +84,29 @@ final class LoadReport {
 
     private void report() {
         if (!settings.loads() || System.nanoTime() - dueNanos < 0) {
-            if (settings.loads() || !handOver.resting()) {
-                control.test(handOver.report());
+            if (settings.loads() || !handover.resting()) {
+                control.test(handover.report());
             }
-            aside.later(settings.reportMillis(), this::report);
+            host.schedule(settings.reportMillis(), this::report);
             return;
         }
         // Before the first template codes say nothing.
-        long position = handOver.report().position();
+        long position = handover.report().position();
         boolean placed = position >= CommandAck.position(1, Step.DONE);
         boolean due = placed && System.nanoTime() - drawDueNanos >= 0;
         double share = due ? SampleSlice.share(live, settings.dimension(), partitions) : 0;
         int number = slice;
-        aside.aside(() -> walk(share, number), walk -> send(walk, position));
+        host.executeAsync(() -> walk(share, number), walk -> send(walk, position));
     }
 
     /** Not in the task's thread. */
     private Walk walk(double share, int number) {
         long began = System.nanoTime();
-        byte[] loads = aside.engine().loads();
+        byte[] loads = host.engine().loads();
         long counted = System.nanoTime();
         SampleSlice drawn = null;
         if (share > 0) {
-            byte[] rows = aside.engine().sample(share, number, SampleSlice.SLICES);
+            byte[] rows = host.engine().sample(share, number, SampleSlice.SLICES);
             drawn = new SampleSlice(share, number, rows);
         }
         return new Walk(loads, counted - began, drawn, System.nanoTime() - counted);
@@ -123,7 +123,7 @@ final class LoadReport {
     private record Walk(byte[] loads, long countNanos, SampleSlice drawn, long drawNanos) {}
 
     private void send(Walk walk, long position) {
-        if (handOver.report().position() != position) {
+        if (handover.report().position() != position) {
             // Rows came or went meanwhile: those that were counted here may count elsewhere too.
             report();
             return;
@@ -133,7 +133,7 @@ final class LoadReport {
         if (walk.drawn != null) {
             drawDueNanos = System.nanoTime() + WALK_SHARE * walk.drawNanos;
         }
-        PartitionReport report = handOver.report();
+        PartitionReport report = handover.report();
         if (before != null) {
             double each = (double) writeNanos.getCount() / Math.max(1, applied.getCount());
             report = report.with(loads, before, each, searchNanos, otherNanos, walk.drawn);
@@ -146,7 +146,7 @@ final class LoadReport {
             slice = (slice + (walk.drawn == null ? 0 : 1)) % SampleSlice.SLICES;
         }
         live = rows(loads);
-        aside.later(settings.reportMillis(), this::report);
+        host.schedule(settings.reportMillis(), this::report);
     }
 
     private static long rows(byte[] loads) {

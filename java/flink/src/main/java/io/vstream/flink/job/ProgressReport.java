@@ -10,7 +10,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.Json
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 
 /** Turns the job's metrics into the JSON lines of the job runner. Not for several threads. */
-final class Report {
+final class ProgressReport {
 
     private static final double NANOS = 1e9;
     private static final double MICROS_PER_MILLI = 1e3;
@@ -32,7 +32,7 @@ final class Report {
     private long lastAudits;
     private long lastMicros;
 
-    Report(MetricsView metrics) {
+    ProgressReport(MetricsView metrics) {
         this.metrics = metrics;
     }
 

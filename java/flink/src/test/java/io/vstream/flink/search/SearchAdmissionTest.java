@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** A partition that gets more queries than it can answer, on a real engine. */
 @Timeout(120)
-class AnsweringTest {
+class SearchAdmissionTest {
 
     private static final int DIMENSION = 64;
     private static final int ROWS = 6_000;
@@ -51,11 +51,11 @@ class AnsweringTest {
     private final Random random = new Random(SEED);
     private final List<float[]> rows = new ArrayList<>();
     private final Map<Long, PartialAnswer> answers = new HashMap<>();
-    private Answering answering;
+    private SearchAdmission admission;
 
     @AfterEach
     void close() throws Exception {
-        answering.close();
+        admission.close();
         engine.close();
     }
 
@@ -67,8 +67,8 @@ class AnsweringTest {
     void writesGoOnAndEveryQueryIsAnswered() throws Exception {
         open(true, 60_000);
         CountDownLatch busy = new CountDownLatch(1);
-        answering.beside().begin(new Held(false, busy));
-        answering.beside().begin(new Held(true, busy));
+        admission.executor().begin(new HeldTask(false, busy));
+        admission.executor().begin(new HeldTask(true, busy));
         int asked = 0;
         while (rows.size() < ROWS) {
             write();
@@ -79,18 +79,18 @@ class AnsweringTest {
         }
         assertThat(live()).isEqualTo(ROWS);
         // All but those that have a place, of which the held ones have two.
-        int places = IN_FLIGHT + Searches.EXACT_PLACES;
+        int places = IN_FLIGHT + SearchExecutor.EXACT_PLACES;
         assertThat(answers).hasSize(asked - places + 2);
         assertThat(answers.values()).allMatch(PartialAnswer::shed);
         busy.countDown();
-        answering.drain();
+        admission.drain();
         assertThat(answers).hasSize(asked);
         assertThat(answers.values().stream().filter(answer -> !answer.shed()))
                 .hasSize(places - 2)
                 .allMatch(answer -> answer.rows().size() == K);
         // There is room again, and an exact query finds what is nearest.
         ask(asked, BufferLayout.EFFORT_EXACT, false);
-        answering.drain();
+        admission.drain();
         PartialAnswer last = answers.get((long) asked);
         assertThat(last.rows().ids()).as("seed %d", SEED).isEqualTo(nearest(query(asked)));
     }
@@ -102,18 +102,18 @@ class AnsweringTest {
         open(shed, 60_000);
         CountDownLatch busy = new CountDownLatch(1);
         write();
-        answering.beside().begin(new Held(true, busy));
+        admission.executor().begin(new HeldTask(true, busy));
         for (int audit = 0; audit < 40; audit++) {
             ask(audit, 0, true);
         }
         assertThat(answers.values())
-                .hasSize(40 - Searches.EXACT_PLACES + 1)
+                .hasSize(40 - SearchExecutor.EXACT_PLACES + 1)
                 .allMatch(PartialAnswer::shed);
         for (int query = 100; query < 100 + IN_FLIGHT; query++) {
             ask(query, 0, false);
         }
         busy.countDown();
-        answering.drain();
+        admission.drain();
         assertThat(answers).hasSize(40 + IN_FLIGHT);
         for (long query = 100; query < 100 + IN_FLIGHT; query++) {
             assertThat(answers.get(query).shed()).isFalse();
@@ -127,7 +127,7 @@ class AnsweringTest {
         for (int query = 0; query < 200; query++) {
             ask(query, query % 2 == 0 ? 0 : BufferLayout.EFFORT_EXACT, false);
         }
-        answering.drain();
+        admission.drain();
         assertThat(answers.values()).hasSize(200).noneMatch(PartialAnswer::shed);
     }
 
@@ -136,24 +136,24 @@ class AnsweringTest {
         open(true, 1_000);
         CountDownLatch never = new CountDownLatch(1);
         write();
-        answering.beside().begin(new Held(false, never));
+        admission.executor().begin(new HeldTask(false, never));
         ask(1, 0, false);
-        answering.drain();
+        admission.drain();
         assertThat(answers.get(1L).shed()).isTrue();
         assertThat(answers.get(1L).rows().size()).isZero();
         never.countDown();
     }
 
     private void open(boolean shed, long deadlineMillis) {
-        answering =
-                new Answering(
-                        new Question.Desk(engine, DIMENSION, 0),
-                        new Searching(1, IN_FLIGHT, shed, deadlineMillis),
+        admission =
+                new SearchAdmission(
+                        new SearchTask.Partition(engine, new BufferPool(DIMENSION), 0),
+                        new SearchSettings(1, IN_FLIGHT, shed, deadlineMillis),
                         executor,
                         "test",
-                        new Answering.Writes(this::apply, () -> Frontier.NONE),
+                        new SearchAdmission.Writes(this::apply, () -> Frontier.NONE),
                         found -> {
-                            if (found != Held.NOTHING) {
+                            if (found != HeldTask.NOTHING) {
                                 PartialAnswer answer = found.answer();
                                 assertThat(answers.put(answer.ticket().number(), answer)).isNull();
                             }
@@ -161,19 +161,19 @@ class AnsweringTest {
     }
 
     /** A search that takes as long as the test wants. */
-    private record Held(boolean exact, CountDownLatch go)
-            implements Searches.Search<Question.Found> {
+    private record HeldTask(boolean exact, CountDownLatch go)
+            implements SearchExecutor.Task<SearchResult> {
 
-        private static final Question.Found NOTHING = new Question.Found(null, 0, 0, 0, 0);
+        private static final SearchResult NOTHING = new SearchResult(null, 0, 0, 0, 0);
 
         @Override
-        public Question.Found run() throws Exception {
+        public SearchResult run() throws Exception {
             go.await();
             return NOTHING;
         }
 
         @Override
-        public Question.Found shed() {
+        public SearchResult shed() {
             return NOTHING;
         }
 
@@ -208,7 +208,7 @@ class AnsweringTest {
         if (audit) {
             ticket = ticket.asAudit();
         }
-        answering.ask(new QueryCopy(ticket, 0, true, 1, -1, query(number), null));
+        admission.ask(new QueryCopy(ticket, 0, true, 1, -1, query(number), null));
     }
 
     private static float[] query(long number) {

@@ -7,97 +7,101 @@ import java.util.function.Supplier;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 
 /**
- * Decides what becomes of a query: it is searched beside the task, in the task, or not at all.
+ * Decides how a query is answered: by a search beside the task, by one in the task, or by none.
  *
  * <p>With as many searches under way as there may be, the query is shed: its answer is partial,
  * comes at once, and writes go on. Where the settings say so, the task waits instead, but for no
  * audit.
  */
-final class Answering implements AutoCloseable {
+final class SearchAdmission implements AutoCloseable {
 
-    private final Question.Desk desk;
-    private final Searching settings;
-    private final Searches<Question.Found> beside;
+    private final SearchTask.Partition partition;
+    private final SearchSettings settings;
+    private final SearchExecutor<SearchResult> executor;
     private final Runnable applyWrites;
-    private final Supplier<Frontier> behind;
-    private final Consumer<Question.Found> answers;
+    private final Supplier<Frontier> frontier;
+    private final Consumer<SearchResult> answers;
 
     /**
      * @param mailbox of the task
      * @param name of the threads
      * @param answers receives every answer, in the task thread
      */
-    Answering(
-            Question.Desk desk,
-            Searching settings,
+    SearchAdmission(
+            SearchTask.Partition partition,
+            SearchSettings settings,
             MailboxExecutor mailbox,
             String name,
             Writes writes,
-            Consumer<Question.Found> answers) {
-        this.desk = desk;
+            Consumer<SearchResult> answers) {
+        this.partition = partition;
         this.settings = settings;
         this.applyWrites = writes.apply;
-        this.behind = writes.behind;
+        this.frontier = writes.frontier;
         this.answers = answers;
-        beside = settings.threads() == 0 ? null : new Searches<>(mailbox, name, settings, answers);
+        executor =
+                settings.threads() == 0
+                        ? null
+                        : new SearchExecutor<>(mailbox, name, settings, answers);
     }
 
     /**
      * The writes that a query comes after.
      *
      * @param apply applies those that wait
-     * @param behind how much of the vector stream they are
+     * @param frontier how much of the vector stream they are
      */
-    record Writes(Runnable apply, Supplier<Frontier> behind) {}
+    record Writes(Runnable apply, Supplier<Frontier> frontier) {}
 
     /** Takes a query; every one has one answer. */
     void ask(QueryCopy copy) throws InterruptedException {
-        if (beside == null) {
+        if (executor == null) {
             applyWrites.run();
-            answers.accept(new Question(desk, copy, behind.get(), null).run());
+            answers.accept(new SearchTask(partition, copy, frontier.get(), null).run());
             return;
         }
-        boolean exact = Question.readsEveryRow(copy);
-        if (!beside.hasRoom(exact)) {
+        boolean exact = SearchTask.readsEveryRow(copy);
+        if (!executor.hasRoom(exact)) {
             // An audit may be left out, and nobody is to wait for one.
             if (settings.shed() || copy.ticket().audit()) {
-                answers.accept(new Question(desk, copy, behind.get(), null).shed());
+                answers.accept(new SearchTask(partition, copy, frontier.get(), null).shed());
                 return;
             }
-            beside.awaitRoom(exact);
+            executor.awaitRoom(exact);
         }
         applyWrites.run();
-        beside.begin(new Question(desk, copy, behind.get(), desk.moment()));
+        executor.begin(
+                new SearchTask(partition, copy, frontier.get(), partition.engine().moment()));
     }
 
     /** Waits for all answers, up to the deadline of the newest query. */
     void drain() throws InterruptedException {
-        if (beside != null) {
-            beside.drain();
+        if (executor != null) {
+            executor.drain();
         }
     }
 
     /** Answers queries that are past their deadline. */
     void shedLate() {
-        if (beside != null) {
-            beside.shedLate();
+        if (executor != null) {
+            executor.shedLate();
         }
     }
 
     /** Searches under way beside the task; null if it searches itself. */
-    Searches<Question.Found> beside() {
-        return beside;
+    SearchExecutor<SearchResult> executor() {
+        return executor;
     }
 
     /** How many are under way. */
     int inFlight() {
-        return beside == null ? 0 : beside.inFlight();
+        return executor == null ? 0 : executor.inFlight();
     }
 
     @Override
     public void close() throws InterruptedException {
-        if (beside != null) {
-            beside.close();
+        if (executor != null) {
+            executor.close();
         }
     }
 }

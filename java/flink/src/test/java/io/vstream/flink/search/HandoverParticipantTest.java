@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Two partitions, of which one leaves the other a range, and writes that wait in their batches. */
-class HandOverTest {
+class HandoverParticipantTest {
 
     private static final int PARTITIONS = 2;
     private static final int MOVED = 1_000;
@@ -202,12 +202,12 @@ class HandOverTest {
     }
 
     /** The part of an operator; what another thread or a timer would do is done by {@link #run}. */
-    private final class Partition implements HandOver.Host, AutoCloseable {
+    private final class Partition implements HandoverParticipant.Host, AutoCloseable {
 
         private final NativeEngine engine;
-        private final HandOver part;
+        private final HandoverParticipant part;
         private final VectorBatch writes = new VectorBatch(CheckpointLab.DIMENSION, 32);
-        private final Deque<HandOver.Work> later = new ArrayDeque<>();
+        private final Deque<HandoverParticipant.Work> later = new ArrayDeque<>();
         private final List<PartitionReport> reports = new ArrayList<>();
         private final Count adopted = new Count();
         private final Count released = new Count();
@@ -218,18 +218,19 @@ class HandOverTest {
             Path home = Files.createDirectories(folder.resolve(number + "-of-" + partitions));
             engine = PartitionState.create(CheckpointLab.SETTINGS, shards, home.resolve("engine"));
             part =
-                    new HandOver(
+                    new HandoverParticipant(
                             this,
                             reports::add,
                             settings(),
-                            new HandOver.Part(number, partitions, 0, partitions, partitions),
+                            new HandoverParticipant.Part(
+                                    number, partitions, 0, partitions, partitions),
                             home,
                             new HandoverFolder(folder.resolve("shared").toUri().toString()),
                             List.of(adopted, released));
         }
 
-        private SearchSettings settings() {
-            return new SearchSettings(
+        private PartitionSettings settings() {
+            return new PartitionSettings(
                     CheckpointLab.SETTINGS,
                     CheckpointLab.DIMENSION,
                     null,
@@ -237,7 +238,7 @@ class HandOverTest {
                     null,
                     1_000,
                     false,
-                    new Searching(0, 1, false, 5_000),
+                    new SearchSettings(0, 1, false, 5_000),
                     EnumSet.noneOf(Fault.class));
         }
 
@@ -268,12 +269,12 @@ class HandOverTest {
         }
 
         @Override
-        public void later(long millis, HandOver.Work work) {
+        public void schedule(long millis, HandoverParticipant.Work work) {
             later.add(work);
         }
 
         @Override
-        public <T> void aside(Callable<T> work, Consumer<T> next) {
+        public <T> void executeAsync(Callable<T> work, Consumer<T> next) {
             later.add(
                     () -> {
                         T result = work.call();

@@ -23,17 +23,17 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What a partition tells of its costs, on a real engine without rows. */
 @Timeout(60)
-class LoadReportTest implements HandOver.Host {
+class LoadReporterTest implements HandoverParticipant.Host {
 
     private static final int BUCKET = 3;
     private static final long MILLISECOND = 1_000_000;
 
     @TempDir private Path folder;
 
-    private final Deque<HandOver.Work> later = new ArrayDeque<>();
+    private final Deque<HandoverParticipant.Work> later = new ArrayDeque<>();
     private final List<PartitionReport> told = new ArrayList<>();
     private NativeEngine engine;
-    private LoadReport loads;
+    private LoadReporter loads;
     private int others;
     private int refused;
     private boolean refusing;
@@ -45,8 +45,8 @@ class LoadReportTest implements HandOver.Host {
                         CheckpointLab.SETTINGS,
                         new KeyGroupRange(0, 127),
                         folder.resolve("engine"));
-        SearchSettings settings =
-                new SearchSettings(
+        PartitionSettings settings =
+                new PartitionSettings(
                         CheckpointLab.SETTINGS,
                         CheckpointLab.DIMENSION,
                         null,
@@ -54,18 +54,18 @@ class LoadReportTest implements HandOver.Host {
                         null,
                         1_000,
                         true,
-                        new Searching(0, 1, false, 5_000),
+                        new SearchSettings(0, 1, false, 5_000),
                         EnumSet.noneOf(Fault.class));
-        HandOver handOver =
-                new HandOver(
+        HandoverParticipant handover =
+                new HandoverParticipant(
                         this,
                         told::add,
                         settings,
-                        new HandOver.Part(0, 1, 0, 1, 1),
+                        new HandoverParticipant.Part(0, 1, 0, 1, 1),
                         folder,
                         null,
                         List.of(new Count(), new Count()));
-        loads = new LoadReport(this, handOver, this::hear, settings, 1);
+        loads = new LoadReporter(this, handover, this::hear, settings, 1);
         loads.begin(new Count(), new Count());
         // The first look at the loads is what later ones are compared with.
         while (others == 0) {
@@ -124,12 +124,12 @@ class LoadReportTest implements HandOver.Host {
     }
 
     @Override
-    public void later(long millis, HandOver.Work work) {
+    public void schedule(long millis, HandoverParticipant.Work work) {
         later.add(work);
     }
 
     @Override
-    public <T> void aside(Callable<T> work, Consumer<T> next) {
+    public <T> void executeAsync(Callable<T> work, Consumer<T> next) {
         later.add(() -> next.accept(work.call()));
     }
 }

@@ -4,10 +4,11 @@ import io.vstream.flink.ingest.Frontier;
 import java.util.Arrays;
 
 /**
- * How much of the vector stream has reached one partition: what all place subtasks have said. Until
- * each of them has said something, what the checkpoint held counts. Not for several threads.
+ * Tracks how much of the vector stream has reached one partition. The smallest offsets that any
+ * place subtask has sent count, and those of the checkpoint until all of them have sent some. Not
+ * for several threads.
  */
-final class Applied {
+final class FrontierTracker {
 
     private final long[][] byPlace;
     private final Frontier restored;
@@ -15,10 +16,10 @@ final class Applied {
 
     /**
      * @param places parallelism of place
-     * @param restored what was behind every partition of the checkpoint; if its stream had ended
-     *     then, that says nothing of the times of the stream that goes on
+     * @param restored frontier that every partition of the checkpoint had reached; if its stream
+     *     had ended then, its time says nothing about the stream that follows
      */
-    Applied(int places, Frontier restored) {
+    FrontierTracker(int places, Frontier restored) {
         byPlace = new long[places][0];
         this.restored = new Frontier(Frontier.kept(restored.watermark()), restored.offsets());
         frontier = this.restored;
@@ -39,8 +40,8 @@ final class Applied {
         frontier = new Frontier(Math.max(time, restored.watermark()), frontier.offsets());
     }
 
-    /** What an answer of now has behind it; the same object until something changes. */
-    Frontier frontier() {
+    /** The frontier of an answer given now; the same object until something changes. */
+    Frontier current() {
         return frontier;
     }
 }

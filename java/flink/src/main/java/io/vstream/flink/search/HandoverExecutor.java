@@ -14,13 +14,13 @@ import org.apache.flink.util.ExceptionUtils;
  * Threads for a hand-over: one beside the task's, for files and for walks over all rows, and the
  * task's own. A failure in either fails the task.
  */
-final class Aside implements HandOver.Host, AutoCloseable {
+final class HandoverExecutor implements HandoverParticipant.Host, AutoCloseable {
 
     private final NativeEngine engine;
     private final Runnable applyWrites;
     private final MailboxExecutor mailbox;
     private final ProcessingTimeService clock;
-    private final ExecutorService other;
+    private final ExecutorService thread;
     private volatile boolean closed;
 
     /**
@@ -28,7 +28,7 @@ final class Aside implements HandOver.Host, AutoCloseable {
      * @param engine of the partition
      * @param applyWrites applies the writes that wait in the operator
      */
-    Aside(
+    HandoverExecutor(
             String name,
             NativeEngine engine,
             Runnable applyWrites,
@@ -38,7 +38,7 @@ final class Aside implements HandOver.Host, AutoCloseable {
         this.applyWrites = applyWrites;
         this.mailbox = mailbox;
         this.clock = clock;
-        this.other = Executors.newSingleThreadExecutor(work -> new Thread(work, name));
+        this.thread = Executors.newSingleThreadExecutor(work -> new Thread(work, name));
     }
 
     @Override
@@ -52,13 +52,13 @@ final class Aside implements HandOver.Host, AutoCloseable {
     }
 
     @Override
-    public void later(long millis, HandOver.Work work) {
+    public void schedule(long millis, HandoverParticipant.Work work) {
         clock.registerTimer(clock.getCurrentProcessingTime() + millis, time -> work.run());
     }
 
     @Override
-    public <T> void aside(Callable<T> work, Consumer<T> next) {
-        other.execute(
+    public <T> void executeAsync(Callable<T> work, Consumer<T> next) {
+        thread.execute(
                 () -> {
                     T result;
                     try {
@@ -72,7 +72,7 @@ final class Aside implements HandOver.Host, AutoCloseable {
                 });
     }
 
-    private void mail(HandOver.Work work) {
+    private void mail(HandoverParticipant.Work work) {
         if (closed) {
             return;
         }
@@ -92,6 +92,6 @@ final class Aside implements HandOver.Host, AutoCloseable {
     @Override
     public void close() {
         closed = true;
-        other.shutdownNow();
+        thread.shutdownNow();
     }
 }
