@@ -156,7 +156,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                         : new HandoverFolder(
                                 HandoverFolder.of(settings.folder(), getRuntimeContext()));
         later(0, this::resume);
-        if (settings.on()) {
+        if (settings.enabled()) {
             later(settings.intervalMillis(), this::look);
             polling = true;
             later(ASK_MILLIS, this::poll);
@@ -275,7 +275,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                             (answer, failure) ->
                                     mailbox.execute(() -> answered(answer, failure), "reports"));
         }
-        if (step != Step.DONE || settings.on()) {
+        if (step != Step.DONE || settings.enabled()) {
             later(ASK_MILLIS, this::poll);
         } else {
             polling = false;

@@ -14,6 +14,10 @@ import java.io.Serializable;
 public record RebalanceSettings(String policy, long intervalMillis, double trigger, String folder)
         implements Serializable {
 
+    /** Nothing changes hands; without a folder. */
+    public static final RebalanceSettings DEFAULT =
+            new RebalanceSettings("none", 5_000, 1.15, null);
+
     /** Where plans stop. */
     private static final double TARGET = 1.05;
 
@@ -23,12 +27,12 @@ public record RebalanceSettings(String policy, long intervalMillis, double trigg
     private static final long REPORT_MILLIS_MAX = 1_000;
 
     /** True if ranges change hands at all. */
-    public boolean on() {
+    public boolean enabled() {
         return !policy.equals("none");
     }
 
     /** The same with a folder. */
-    public RebalanceSettings in(String shared) {
+    public RebalanceSettings withFolder(String shared) {
         return new RebalanceSettings(policy, intervalMillis, trigger, shared);
     }
 

@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import java.time.Duration;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
@@ -30,7 +31,7 @@ final class FlinkSettings {
      * @param restore path of a checkpoint or savepoint to start from, or null
      */
     static Configuration of(JobSettings job, String restore) {
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         if (job.checkpoint() == null) {
             flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
         } else {

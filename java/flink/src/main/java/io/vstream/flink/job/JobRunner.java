@@ -116,10 +116,8 @@ public final class JobRunner {
         FinalSnapshot.prepare(job.snapshotFolder());
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
-        boolean training = VStreamJob.needsTraining(job);
-        Sources.Streams streams = Sources.add(env, job, gateName, training);
-        VStreamJob.addSink(job, VStreamJob.add(env, job, streams).answers());
-        try (LocalCluster cluster = new LocalCluster(1, job.parallelism())) {
+        VStreamJob.add(env, job, gateName);
+        try (LocalCluster cluster = new LocalCluster(1, job.dataflow().partitions())) {
             JobID id = cluster.submit(env, job.name());
             Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
             Runtime.getRuntime().addShutdownHook(stop);
@@ -158,7 +156,7 @@ public final class JobRunner {
     /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
         ProgressReport report = new ProgressReport(cluster.metrics());
-        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.parallelism());
+        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.dataflow().partitions());
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
         while (!cluster.status(id).isGloballyTerminalState()) {
