@@ -2,7 +2,6 @@ package io.vstream.flink.place;
 
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.handover.Command;
-import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.VectorRecord;
@@ -11,22 +10,9 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.PartitionCount;
-import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.state.Totals;
-import io.vstream.flink.state.VectorSerializer;
 import io.vstream.nativecore.EngineException;
-import io.vstream.nativecore.MovedRanges;
-import io.vstream.nativecore.NativeRouter;
 import java.util.EnumSet;
-import org.apache.flink.api.common.state.BroadcastState;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
-import org.apache.flink.api.common.typeutils.base.IntSerializer;
-import org.apache.flink.api.common.typeutils.base.LongSerializer;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.runtime.state.VoidNamespace;
@@ -86,44 +72,21 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     private static final int REFUSED = 5;
     private static final int EXPIRED = 6;
 
-    /** Name of the template in broadcast state. */
-    private static final Integer TEMPLATE = 0;
-
-    /** Name of the announced one. */
-    private static final Integer NEXT = 1;
-
-    /** Name of the ranges that are in two hands; there from "switch" to "done". */
-    private static final Integer MOVES = 2;
-
     private final String collection;
     private final int dimension;
     private final PartitionCount partitionCount;
     private final long lifeMillis;
     private final EnumSet<Fault> faults;
 
-    private transient int partitions;
-    private transient ValueState<Location> location;
-    private transient ValueStateDescriptor<float[]> heldDescriptor;
-    private transient ValueState<float[]> held;
-    private transient ValueStateDescriptor<Location> leavingDescriptor;
-    private transient ValueState<Location> leaving;
-    private transient BroadcastState<Integer, byte[]> template;
-    private transient ListState<Long> clockState;
-    private transient long clock;
-    private transient ListState<Long> watermarkState;
-    private transient long watermark;
+    private transient PlaceState state;
+    private transient TemplateSwitch template;
+    private transient CopyTracker copies;
+    private transient WriteSender writes;
+    private transient Expiry expiry;
     private transient Totals totals;
     private transient Count placed;
     private transient Count sent;
     private transient Level epoch;
-    private transient Placements placements;
-    private transient Holders holders;
-    private transient ValueStateDescriptor<Long> endDescriptor;
-    private transient ValueState<Long> end;
-    private transient Expiry expiry;
-    private transient MovedRanges moves;
-    private transient StreamRecord<Write> record;
-    private transient Write write;
     private transient long[] offsets;
     private transient boolean offsetsScheduled;
 
@@ -150,37 +113,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        location =
-                context.getKeyedStateStore()
-                        .getState(
-                                new ValueStateDescriptor<>(
-                                        "location", new Location.LocationSerializer()));
-        heldDescriptor = new ValueStateDescriptor<>("held", new VectorSerializer());
-        held = context.getKeyedStateStore().getState(heldDescriptor);
-        leavingDescriptor =
-                new ValueStateDescriptor<>("leaving", new Location.LocationSerializer());
-        leaving = context.getKeyedStateStore().getState(leavingDescriptor);
-        endDescriptor = new ValueStateDescriptor<>("end", LongSerializer.INSTANCE);
-        end = context.getKeyedStateStore().getState(endDescriptor);
-        template =
-                context.getOperatorStateStore()
-                        .getBroadcastState(
-                                new MapStateDescriptor<>(
-                                        "template",
-                                        IntSerializer.INSTANCE,
-                                        BytePrimitiveArraySerializer.INSTANCE));
-        clockState =
-                context.getOperatorStateStore()
-                        .getUnionListState(
-                                new ListStateDescriptor<>("clock", LongSerializer.INSTANCE));
-        for (long old : clockState.get()) {
-            clock = Math.max(clock, old);
-        }
-        watermarkState =
-                context.getOperatorStateStore()
-                        .getUnionListState(
-                                new ListStateDescriptor<>("watermark", LongSerializer.INSTANCE));
-        watermark = least(watermarkState.get());
+        state = new PlaceState(context);
         Meters meters = new Meters(getMetricGroup());
         totals =
                 new Totals(
@@ -202,38 +135,20 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
         totals.snapshot();
-        clockState.clear();
-        clockState.add(clock);
-        watermarkState.clear();
-        watermarkState.add(expiry == null ? Frontier.NO_TIME : Frontier.kept(expiry.watermark()));
-    }
-
-    /** The watermark that all subtasks of the checkpoint had reached. */
-    private static long least(Iterable<Long> watermarks) {
-        long least = Long.MAX_VALUE;
-        for (long one : watermarks) {
-            least = Math.min(least, one);
-        }
-        return watermarks.iterator().hasNext() ? least : Frontier.NO_TIME;
+        state.snapshot(expiry == null ? Frontier.NO_TIME : Frontier.kept(expiry.watermark()));
     }
 
     @Override
     public void open() throws Exception {
         super.open();
-        partitions = partitionCount.count(getContainingTask());
-        write = new Write();
+        int partitions = partitionCount.count(getContainingTask());
+        template = new TemplateSwitch(collection, dimension, state.template());
+        copies = new CopyTracker(partitions);
+        writes = new WriteSender(output, partitions, copies, sent);
         offsets = Frontier.NONE.offsets();
-        record = new StreamRecord<>(write);
-        byte[] known = template.get(TEMPLATE);
-        NativeRouter router =
-                known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
-        placements = new Placements(dimension, router);
-        holders = new Holders(partitions);
         expiry = expiry();
-        byte[] pending = template.get(MOVES);
-        moves = pending == null ? null : new MovedRanges(pending);
         // A template that needs no training has no epoch that anyone waits for.
-        epoch.set(known == null ? 0 : placements.epoch() - (moves == null ? 0 : 1));
+        epoch.set(template.epochDone());
     }
 
     /** Null if rows live for ever, also those that were restored. */
@@ -241,25 +156,20 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         Expiry made =
                 new Expiry(
                         lifeMillis,
-                        end,
+                        state.end(),
                         getInternalTimerService("expiry", VoidNamespaceSerializer.INSTANCE, this),
-                        watermark);
+                        state.watermark());
         if (lifeMillis > 0) {
             return made;
         }
-        getKeyedStateBackend()
-                .applyToAllKeys(
-                        VoidNamespace.INSTANCE,
-                        VoidNamespaceSerializer.INSTANCE,
-                        endDescriptor,
-                        (Object id, ValueState<Long> old) -> made.cancel());
+        state.forEachEnd(getKeyedStateBackend(), (id, old) -> made.cancel());
         return null;
     }
 
     @Override
     public void close() throws Exception {
-        if (placements != null) {
-            placements.close();
+        if (template != null) {
+            template.close();
         }
         super.close();
     }
@@ -285,77 +195,53 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
 
     @Override
     public void processElement2(StreamRecord<Command> element) throws Exception {
-        Command event = element.getValue();
-        switch (event.step()) {
-            case ANNOUNCE -> {
-                if (event.epoch() > placements.epoch()) {
-                    template.put(NEXT, event.template());
-                }
-            }
+        Command command = element.getValue();
+        switch (command.step()) {
+            case ANNOUNCE -> template.announce(command);
             case SWITCH -> {
-                if (event.epoch() > placements.epoch()) {
-                    change(event);
+                if (template.change(command)) {
+                    placeHeldRows();
                 }
             }
             case DONE -> {
-                if (moves != null && event.epoch() == placements.epoch()) {
-                    leave();
+                if (template.end(command)) {
+                    deleteOldCopies();
                 }
             }
             default -> {
                 // Adopting and settling change nothing here, but are acknowledged.
             }
         }
-        CommandAck ack = event.ack(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
-        for (int partition = 0; partition < partitions; partition++) {
-            write.acknowledge(ack, ShardKeys.shardIn(partition, partitions));
-            output.collect(record);
-        }
+        writes.acknowledge(command.ack(subtask()));
     }
 
-    /** Places by the announced template from now on. */
-    private void change(Command event) throws Exception {
-        byte[] next = template.get(NEXT);
-        template.put(TEMPLATE, next);
-        template.remove(NEXT);
-        template.put(MOVES, event.moves());
-        placements.use(NativeRouter.fromBytes(next));
-        moves = new MovedRanges(event.moves());
-        getKeyedStateBackend()
-                .applyToAllKeys(
-                        VoidNamespace.INSTANCE,
-                        VoidNamespaceSerializer.INSTANCE,
-                        heldDescriptor,
-                        (Object id, ValueState<float[]> row) -> {
-                            move((Long) id, row.value());
-                            row.clear();
-                        });
+    private void placeHeldRows() throws Exception {
+        state.forEachHeld(
+                getKeyedStateBackend(),
+                (id, row) -> {
+                    move(id, row.value());
+                    row.clear();
+                });
     }
 
-    /** The new owners have all they should: the old copies go. */
-    private void leave() throws Exception {
-        template.remove(MOVES);
-        moves = null;
-        getKeyedStateBackend()
-                .applyToAllKeys(
-                        VoidNamespace.INSTANCE,
-                        VoidNamespaceSerializer.INSTANCE,
-                        leavingDescriptor,
-                        (Object id, ValueState<Location> old) -> {
-                            Location now = location.value();
-                            holders.clear();
-                            addCopies(old.value());
-                            sendDeletes((Long) id, now.version(), now);
-                            old.clear();
-                        });
-        epoch.set(placements.epoch());
+    /** The new owners have all rows that they should: the old copies go. */
+    private void deleteOldCopies() throws Exception {
+        state.forEachLeaving(
+                getKeyedStateBackend(),
+                (id, old) -> {
+                    Location now = state.location().value();
+                    copies.findAt(old.value());
+                    writes.deletes(id, now.version(), now);
+                    old.clear();
+                });
+        epoch.set(template.epochDone());
     }
 
     /** The time to live of a row is over. */
     @Override
     public void onEventTime(InternalTimer<Long, VoidNamespace> timer) throws Exception {
-        end.clear();
-        remove(timer.getKey(), location.value());
+        state.end().clear();
+        remove(timer.getKey(), state.location().value());
         totals.get(EXPIRED).inc();
     }
 
@@ -372,9 +258,10 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
             return;
         }
         if (expiry.over(element.getTimestamp())) {
-            if (location.value() != null) {
+            Location old = state.location().value();
+            if (old != null) {
                 expiry.cancel();
-                remove(in.id, location.value());
+                remove(in.id, old);
             }
             totals.get(EXPIRED).inc();
         } else if (upsert(in)) {
@@ -383,7 +270,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     }
 
     private void delete(long id) throws Exception {
-        Location old = location.value();
+        Location old = state.location().value();
         if (old == null) {
             totals.get(UNKNOWN_DELETES).inc();
             return;
@@ -399,11 +286,11 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         long version = nextVersion(old);
         findHolders(old);
         if (!faults.contains(Fault.DROP_DELETE)) {
-            sendDeletes(id, version, null);
+            writes.deletes(id, version, null);
         }
-        location.clear();
-        if (!placements.placed()) {
-            held.clear();
+        state.location().clear();
+        if (!template.placements().placed()) {
+            state.held().clear();
         }
     }
 
@@ -412,29 +299,29 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         if (!locate(in.id, in.vector)) {
             return false;
         }
-        Location old = location.value();
-        int copies = send(in.id, in.vector, old);
+        Location old = state.location().value();
+        int count = send(in.id, in.vector, old);
         if (old != null) {
             findHolders(old);
             if (!faults.contains(Fault.DUPLICATE_ON_MOVE)) {
-                Location now = location.value();
-                sendDeletes(in.id, now.version(), now);
+                Location now = state.location().value();
+                writes.deletes(in.id, now.version(), now);
             }
         }
-        if (!placements.placed()) {
-            held.update(in.vector);
+        if (!template.placements().placed()) {
+            state.held().update(in.vector);
         }
         totals.get(UPSERTS).inc();
-        totals.get(COPIES).inc(copies);
+        totals.get(COPIES).inc(count);
         return true;
     }
 
     /** Re-places a held row, whose old copies stay for now; the current key is {@code id}. */
     private void move(long id, float[] vector) throws Exception {
         if (locate(id, vector)) {
-            Location old = location.value();
+            Location old = state.location().value();
             send(id, vector, old);
-            leaving.update(old);
+            state.leaving().update(old);
             totals.get(MOVES_MADE).inc();
         }
     }
@@ -442,7 +329,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     /** Asks the template; false if it refuses the vector, which is then a bad record. */
     private boolean locate(long id, float[] vector) {
         try {
-            placements.place(id, vector);
+            template.placements().place(id, vector);
             return true;
         } catch (EngineException e) {
             if (e.kind() != EngineException.Kind.INVALID) {
@@ -455,59 +342,18 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
 
     /** Sends the copies of a row that follows {@code old} (null for none); returns how many. */
     private int send(long id, float[] vector, Location old) throws Exception {
-        long version = nextVersion(old);
-        Location now = Location.of(version, placements);
-        int copies = 0;
-        for (int i = 0; i < now.count(); i++) {
-            if (firstInPartition(now, i)) {
-                write.upsert(id, version, now.code(i), now.shard(i), vector);
-                output.collect(record);
-                sent.inc();
-                copies++;
-            }
-        }
-        location.update(now);
-        return copies;
+        Location now = Location.of(nextVersion(old), template.placements());
+        int count = writes.upserts(id, vector, now);
+        state.location().update(now);
+        return count;
     }
 
-    /** Finds every partition that may hold a copy of a row that was at {@code old}. */
+    /** Finds every partition that may hold a copy of the current row, which was at {@code old}. */
     private void findHolders(Location old) throws Exception {
-        holders.clear();
-        if (placements.moving()) {
-            long code = old.code(0);
-            holders.add(partition(placements.shardOf(code)), code, placements.shardOf(code));
-        } else {
-            addCopies(old);
-        }
-        if (moves != null) {
-            int range = moves.rangeOf(old.code(0));
-            if (range >= 0) {
-                int shard = moves.from(range);
-                holders.add(partition(shard), old.code(0), shard);
-            }
-            Location before = leaving.value();
-            if (before != null) {
-                addCopies(before);
-                leaving.clear();
-            }
-        }
-    }
-
-    private void addCopies(Location place) {
-        for (int i = 0; i < place.count(); i++) {
-            holders.add(partition(place.shard(i)), place.code(i), place.shard(i));
-        }
-    }
-
-    /** Sends a delete to every holder that has no copy of {@code now} (null for none). */
-    private void sendDeletes(long id, long version, Location now) {
-        for (int i = 0; i < holders.count(); i++) {
-            int shard = holders.shard(i);
-            if (now == null || !inPartition(now, partition(shard))) {
-                write.delete(id, version, holders.code(i), shard);
-                output.collect(record);
-                sent.inc();
-            }
+        Location before = template.moves() == null ? null : state.leaving().value();
+        copies.find(old, before, template);
+        if (before != null) {
+            state.leaving().clear();
         }
     }
 
@@ -522,42 +368,18 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
 
     private void sendOffsets() {
         offsetsScheduled = false;
-        int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        for (int partition = 0; partition < partitions; partition++) {
-            write.offsets(subtask, offsets, ShardKeys.shardIn(partition, partitions));
-            output.collect(record);
-        }
+        writes.offsets(subtask(), offsets);
+    }
+
+    private int subtask() {
+        return getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
     }
 
     private long nextVersion(Location old) {
         if (old != null && faults.contains(Fault.STALE_VERSION_WINS)) {
             return old.version() - 1;
         }
-        clock = Math.max(clock, old == null ? 0 : old.version()) + 1;
-        return clock;
-    }
-
-    private int partition(int shard) {
-        return ShardKeys.partition(shard, partitions);
-    }
-
-    /** True if no earlier copy is in the same partition, where they would be one row. */
-    private boolean firstInPartition(Location place, int copy) {
-        for (int i = 0; i < copy; i++) {
-            if (partition(place.shard(i)) == partition(place.shard(copy))) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    private boolean inPartition(Location place, int partition) {
-        for (int i = 0; i < place.count(); i++) {
-            if (partition(place.shard(i)) == partition) {
-                return true;
-            }
-        }
-        return false;
+        return state.nextVersion(old);
     }
 
     private void refuse(long id, String why) {
