@@ -57,7 +57,7 @@ public final class VectorSearch {
         refused = outputs.bad();
     }
 
-    /** What an environment should be made with: no generic types, objects reused. */
+    /** Settings to make an environment with: no generic types, objects reused. */
     public static Configuration flinkSettings() {
         Configuration settings = SearchDataflow.flinkSettings();
         // A program may have watermarks of its own.

@@ -7,8 +7,8 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /**
- * What all partitions have reported of their cells. Work is smoothed over some ten reports: a cell
- * sees few queries in a second, and what is noise must move no rows. A cell that grows counts as
+ * The loads of all cells, as partitions have reported them. Work is smoothed over some ten reports:
+ * a cell sees few queries in a second, and noise must move no rows. A cell that grows counts as
  * what it will hold soon, since the rows of a plan arrive some seconds after the look at the loads.
  */
 final class CellLoads {
@@ -44,7 +44,7 @@ final class CellLoads {
         growth = new double[MovedRanges.BUCKETS];
     }
 
-    /** Takes what one partition says. */
+    /** Takes the report of one partition. */
     void take(PartitionReport report) {
         int partition = report.partition();
         Arrays.fill(rows[partition], 0);
@@ -59,7 +59,7 @@ final class CellLoads {
         heard[partition] = true;
     }
 
-    /** True if every partition has spoken since {@link #forget}. */
+    /** True if every partition has reported since {@link #forget}. */
     boolean complete() {
         for (boolean one : heard) {
             if (!one) {
@@ -69,14 +69,14 @@ final class CellLoads {
         return true;
     }
 
-    /** Waits for every partition to speak again, since rows have moved. */
+    /** Waits for new reports of all partitions, since rows have moved. */
     void forget() {
         Arrays.fill(heard, false);
     }
 
     /**
-     * Sees how fast buckets grow; to be called when every partition has spoken, so that rows are in
-     * one place each.
+     * Sees how fast buckets grow; to be called when every partition has reported, so that each row
+     * counts once.
      *
      * @param nanos now
      */

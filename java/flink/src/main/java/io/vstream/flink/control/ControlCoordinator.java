@@ -21,18 +21,18 @@ import org.apache.flink.streaming.api.operators.collect.CollectCoordinationRespo
 import org.apache.flink.util.InstantiationUtil;
 
 /**
- * Keeps the newest report of every partition for the control task, in the JobManager; and, for the
- * partitions, what audits of whole answers have found, see {@link RecallSteering}.
+ * Keeps the newest report of every partition for the control task, in the JobManager, and the
+ * results of audits for the partitions: see {@link RecallSteering}.
  *
- * <p>A coordinator belongs to one operator, so there are two: the one of search hears, the one of
- * the control task is asked. They meet in the job's coordinator store, under the name of their
- * search. Neither has state: what is lost is repeated, and what is old is told by its run. Commands
- * do not go this way: place tasks and routers must obey them at one point of their streams, in one
- * order with checkpoints.
+ * <p>A coordinator belongs to one operator, so there are two: the one of search receives reports,
+ * the one of the control task answers with them. They share the job's coordinator store, under the
+ * name of their search. Neither has state: lost reports are repeated, and old ones are told by
+ * their run. Commands do not go this way: place tasks and routers must follow them at one point of
+ * their streams, in one order with checkpoints.
  *
- * <p>Both ways are questions, because Flink fails a task whose operator event is lost, and holds
- * events back while a checkpoint is on its way. A question is answered or not, and then it is asked
- * again. The control task may hear of a partition at any time, since no partition is past a
+ * <p>Both ways are requests, because Flink fails a task whose operator event is lost, and holds
+ * events back while a checkpoint is on its way. A request is answered or not, and then it is sent
+ * again. The control task may learn of a partition at any time, since no partition is past a
  * checkpoint that the control task, which stands before all of them, has not taken.
  */
 final class ControlCoordinator implements OperatorCoordinator, CoordinationRequestHandler {
@@ -46,7 +46,7 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     private static final CoordinationResponse HEARD =
             new CollectCoordinationResponse("", 0, List.of());
 
-    private final CoordinatorStore meeting;
+    private final CoordinatorStore store;
     private final String key;
     private final boolean control;
     private final String files;
@@ -58,8 +58,8 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
      *     this relay to do
      */
     private ControlCoordinator(
-            CoordinatorStore meeting, String search, boolean control, String files) {
-        this.meeting = meeting;
+            CoordinatorStore store, String search, boolean control, String files) {
+        this.store = store;
         this.key = "vstream-reports-" + search;
         this.control = control;
         this.files = files;
@@ -91,18 +91,18 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
         }
     }
 
-    /** Asks for the newest report of each partition; see {@link #reports}. */
+    /** Requests the newest report of each partition; see {@link #reports}. */
     record ReportsRequest() implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
     }
 
     /**
-     * Asks for a part of the sample.
+     * Requests a part of the sample.
      *
      * @param vectors that are wanted
-     * @param most that all subtasks together may have in this attempt of the job
+     * @param vectorsMax that all subtasks together may have in this attempt of the job
      */
-    record SampleRequest(int vectors, long most) implements CoordinationRequest {
+    record SampleRequest(int vectors, long vectorsMax) implements CoordinationRequest {
         private static final long serialVersionUID = 1L;
     }
 
@@ -125,24 +125,24 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     public CompletableFuture<CoordinationResponse> handleCoordinationRequest(
             CoordinationRequest request) {
         if (request instanceof PartitionReport report) {
-            meeting.compute(key, (name, old) -> with(old, report));
+            store.compute(key, (name, old) -> with(old, report));
             return CompletableFuture.completedFuture(HEARD);
         }
         if (request instanceof MergedAudits found) {
             steering.take(found);
             return CompletableFuture.completedFuture(HEARD);
         }
-        if (request instanceof RecallSteering.Request asked) {
-            return CompletableFuture.completedFuture(steering.answer(asked));
+        if (request instanceof RecallSteering.Request own) {
+            return CompletableFuture.completedFuture(steering.answer(own));
         }
         if (request instanceof SampleRequest sample) {
-            long granted = Math.min(sample.vectors, Math.max(0, sample.most - sampled));
+            long granted = Math.min(sample.vectors, Math.max(0, sample.vectorsMax - sampled));
             sampled += granted;
             return CompletableFuture.completedFuture(
                     new CollectCoordinationResponse("", granted, List.of()));
         }
         List<byte[]> answer = new ArrayList<>();
-        meeting.compute(key, (name, old) -> tell(old, answer));
+        store.compute(key, (name, old) -> addAll(old, answer));
         return CompletableFuture.completedFuture(BytesResponse.of(answer));
     }
 
@@ -153,7 +153,7 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     }
 
     /** Adds all reports to the answer, and keeps them less the loads that it holds. */
-    private static Object tell(Object old, List<byte[]> answer) {
+    private static Object addAll(Object old, List<byte[]> answer) {
         Map<Integer, PartitionReport> all = copy(old);
         long loadBytes = 0;
         for (Map.Entry<Integer, PartitionReport> one : all.entrySet()) {
@@ -216,7 +216,7 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     private void forget() {
         sampled = 0;
         if (control) {
-            meeting.compute(key, (name, old) -> null);
+            store.compute(key, (name, old) -> null);
         }
     }
 

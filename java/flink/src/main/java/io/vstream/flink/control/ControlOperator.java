@@ -60,7 +60,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
     private static final long ANSWER_MILLIS = 1_000;
 
     /** Share of the rows that must have changed for the template to be learned anew. */
-    private static final double LESSON = 0.1;
+    private static final double RELEARN_SHARE = 0.1;
 
     private final RebalanceSettings settings;
     private final transient MailboxExecutor mailbox;
@@ -78,13 +78,13 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
     private transient PartitionSamples samples;
     private transient HandoverFolder files;
     private transient long commandedNanos;
-    private transient List<Long> took;
+    private transient List<Long> stepMillis;
     private transient boolean resumed;
     private transient boolean ending;
-    private transient BackgroundExecutor beside;
+    private transient BackgroundExecutor background;
     private transient boolean planning;
     private transient boolean polling;
-    private transient boolean asking;
+    private transient boolean awaiting;
     private transient long idleDueNanos;
     private transient Level epochLevel;
     private transient Level stepLevel;
@@ -145,21 +145,21 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         // Chance, since nothing that survives a failure may be needed to tell two runs apart.
         run = ThreadLocalRandom.current().nextLong() | 1;
         reached = new long[0];
-        took = new ArrayList<>();
+        stepMillis = new ArrayList<>();
         loads = new CellLoads(0);
         samples = new PartitionSamples(0);
-        beside = new BackgroundExecutor("vstream-plan", mailbox);
+        background = new BackgroundExecutor("vstream-plan", mailbox);
         moves = moves();
         files =
                 settings.folder() == null
                         ? null
                         : new HandoverFolder(
                                 HandoverFolder.of(settings.folder(), getRuntimeContext()));
-        later(0, this::resume);
+        schedule(0, this::resume);
         if (settings.enabled()) {
-            later(settings.intervalMillis(), this::look);
+            schedule(settings.intervalMillis(), this::look);
             polling = true;
-            later(ASK_MILLIS, this::poll);
+            schedule(ASK_MILLIS, this::poll);
         }
     }
 
@@ -189,11 +189,11 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         begin(event.epoch(), event.template());
     }
 
-    /** Takes what the JobManager knows of the partitions; earlier runs do not count. */
-    private void hear(List<PartitionReport> reports) {
-        List<PartitionReport> ofThisRun = reports.stream().filter(one -> one.run() == run).toList();
+    /** Takes the reports that the JobManager has; those of earlier runs do not count. */
+    private void receive(List<PartitionReport> reports) {
+        List<PartitionReport> current = reports.stream().filter(one -> one.run() == run).toList();
         // Loads first: the end of a hand-over, which may follow, makes them old.
-        for (PartitionReport report : ofThisRun) {
+        for (PartitionReport report : current) {
             expect(report.partitions());
             if (report.hasLoads()) {
                 loads.take(report);
@@ -202,7 +202,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                 samples.take(report.partition(), report.drawn());
             }
         }
-        for (PartitionReport report : ofThisRun) {
+        for (PartitionReport report : current) {
             reached[report.partition()] = Math.max(reached[report.partition()], report.position());
         }
         advance();
@@ -218,7 +218,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         }
     }
 
-    /** The stream has ended: what has begun is brought to its end, so that every row is one row. */
+    /** The stream has ended: ends a hand-over that has begun, so that every row is in one place. */
     @Override
     public void finish() throws Exception {
         ending = true;
@@ -231,14 +231,14 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
             if (!all.tryYield()) {
                 // A checkpoint may be on its way whose barrier is behind the end of the stream;
                 // Flink keeps the reports until it is taken.
-                ask();
+                requestAndWait();
                 Thread.sleep(ASK_MILLIS);
             }
         }
         super.finish();
     }
 
-    private CompletableFuture<CoordinationResponse> question() {
+    private CompletableFuture<CoordinationResponse> request() {
         try {
             return getContainingTask()
                     .getEnvironment()
@@ -251,41 +251,41 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         }
     }
 
-    private void ask() throws Exception {
+    private void requestAndWait() throws Exception {
         try {
-            hear(question().get(ANSWER_MILLIS, TimeUnit.MILLISECONDS));
+            receive(request().get(ANSWER_MILLIS, TimeUnit.MILLISECONDS));
         } catch (ExecutionException | TimeoutException e) {
             LOG.debug("The JobManager does not say how far the partitions are", e);
         }
     }
 
-    private void hear(CoordinationResponse answer) throws Exception {
-        hear(ControlCoordinator.reports(answer, getUserCodeClassloader()));
+    private void receive(CoordinationResponse answer) throws Exception {
+        receive(ControlCoordinator.reports(answer, getUserCodeClassloader()));
     }
 
-    /** Asks how far the partitions are: often in a hand-over, now and then if loads matter. */
+    /** Requests reports: often in a hand-over, now and then if loads matter. */
     private void poll() {
         boolean due = step != Step.DONE || System.nanoTime() - idleDueNanos >= 0;
-        if (due && !asking && !ending) {
+        if (due && !awaiting && !ending) {
             idleDueNanos =
                     System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.reportMillis());
-            asking = true;
-            question()
+            awaiting = true;
+            request()
                     .whenComplete(
                             (answer, failure) ->
                                     mailbox.execute(() -> answered(answer, failure), "reports"));
         }
         if (step != Step.DONE || settings.enabled()) {
-            later(ASK_MILLIS, this::poll);
+            schedule(ASK_MILLIS, this::poll);
         } else {
             polling = false;
         }
     }
 
     private void answered(CoordinationResponse answer, Throwable failure) throws Exception {
-        asking = false;
+        awaiting = false;
         if (failure == null) {
-            hear(answer);
+            receive(answer);
         } else {
             LOG.debug("The JobManager does not say how far the partitions are", failure);
         }
@@ -296,8 +296,8 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         if (files != null) {
             files.close();
         }
-        if (beside != null) {
-            beside.close();
+        if (background != null) {
+            background.close();
         }
         super.close();
     }
@@ -324,7 +324,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         epoch = next;
         step = Step.ANNOUNCE;
         moves = moves();
-        took.clear();
+        stepMillis.clear();
         epochLevel.set(epoch);
         LOG.info("Template {} begins: {} ranges change partition.", epoch, moves.count());
         command();
@@ -340,11 +340,11 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                 return;
             }
         }
-        took.add(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - commandedNanos));
+        stepMillis.add(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - commandedNanos));
         step = step.next();
         command();
         if (step == Step.DONE) {
-            LOG.info("Template {} is in use; its steps took {} ms.", epoch, took);
+            LOG.info("Template {} is in use; its steps took {} ms.", epoch, stepMillis);
             loads.forget();
             if (files != null) {
                 files.deleteAll();
@@ -359,21 +359,21 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         output.collect(new StreamRecord<>(new Command(run, epoch, step, template, moves.bytes())));
         if (!polling && step != Step.DONE) {
             polling = true;
-            later(ASK_MILLIS, this::poll);
+            schedule(ASK_MILLIS, this::poll);
         }
     }
 
-    /** Looks at the loads and has a better template looked for, beside the task. */
+    /** Looks at the loads and plans a better template beside the task. */
     private void look() {
         boolean rest = step == Step.DONE && !ending && !planning && newer.length > 0;
         if (rest && reached.length > 0 && loads.complete()) {
             loads.look(System.nanoTime());
-            boolean learn = samples.complete() && loads.changed() >= LESSON;
+            boolean learn = samples.complete() && loads.changed() >= RELEARN_SHARE;
             if (learn) {
                 loads.learned();
             }
-            Planner.Situation now =
-                    new Planner.Situation(
+            Planner.Input now =
+                    new Planner.Input(
                             newer,
                             reached.length,
                             loads.sum(),
@@ -381,9 +381,9 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                             learn ? samples.share() : 0);
             long since = epoch;
             planning = true;
-            beside.run(() -> planner.plan(now), plan -> planned(plan, since));
+            background.run(() -> planner.plan(now), plan -> planned(plan, since));
         }
-        later(settings.intervalMillis(), this::look);
+        schedule(settings.intervalMillis(), this::look);
     }
 
     private void planned(Planner.Plan plan, long since) {
@@ -409,7 +409,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         }
     }
 
-    private void later(long millis, Runnable work) {
+    private void schedule(long millis, Runnable work) {
         long now = getProcessingTimeService().getCurrentProcessingTime();
         getProcessingTimeService().registerTimer(now + millis, time -> work.run());
     }

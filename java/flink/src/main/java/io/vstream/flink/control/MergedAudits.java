@@ -3,8 +3,8 @@ package io.vstream.flink.control;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 
 /**
- * What audits of whole answers have found since the last time: a share of the true neighbours lies
- * in partitions that were not asked, a share was missed by those that were.
+ * The results of audits of whole answers since the last time. One share of the true neighbours lies
+ * in partitions that were not asked; another was missed by those that were.
  *
  * @param audits how many
  * @param lost sum over them of the share in partitions that were not asked

@@ -51,11 +51,11 @@ final class PartitionSamples {
             }
         }
         byte[] all = new byte[size];
-        int at = 0;
+        int end = 0;
         for (SampleSlice[] slices : drawn) {
             for (SampleSlice slice : slices) {
-                System.arraycopy(slice.rows(), 0, all, at, slice.rows().length);
-                at += slice.rows().length;
+                System.arraycopy(slice.rows(), 0, all, end, slice.rows().length);
+                end += slice.rows().length;
             }
         }
         return all;

@@ -22,7 +22,7 @@ final class Planner {
     }
 
     /**
-     * The state of things.
+     * The input of a plan.
      *
      * @param template in use
      * @param partitions of the job
@@ -30,11 +30,10 @@ final class Planner {
      * @param sample rows that live now; null if nothing is to be learned
      * @param share of all rows that the sample holds
      */
-    record Situation(
-            byte[] template, int partitions, ByteBuffer loads, byte[] sample, double share) {}
+    record Input(byte[] template, int partitions, ByteBuffer loads, byte[] sample, double share) {}
 
     /**
-     * What came of it.
+     * The result.
      *
      * @param template the better one; empty if there is none
      * @param cells of the template in use
@@ -43,7 +42,7 @@ final class Planner {
     record Plan(byte[] template, int cells, boolean learned) {}
 
     /** Takes milliseconds, or seconds if there is something to learn. */
-    Plan plan(Situation now) {
+    Plan plan(Input now) {
         try (NativeRouter router = NativeRouter.fromBytes(now.template)) {
             int cells = router.cells();
             byte[] learned = cells == 0 || now.sample == null ? null : learn(router, now);
@@ -59,7 +58,7 @@ final class Planner {
         }
     }
 
-    private byte[] learn(NativeRouter router, Situation now) {
+    private byte[] learn(NativeRouter router, Input now) {
         long began = System.nanoTime();
         try {
             byte[] learned =

@@ -8,8 +8,8 @@ import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
 
 /**
- * Keeps, in the JobManager, what audits of whole answers have found, for partitions that ask: from
- * it follows what each must reach so that the whole answer reaches its target.
+ * Keeps the results of audits of whole answers in the JobManager. From them each partition learns
+ * the recall that it must reach so that whole answers reach their target.
  *
  * <p>An audit counts half after {@value #HALF_LIFE} others. Nothing is kept beyond the JobManager,
  * nor for another number of partitions: then partitions begin again with what they assume.
@@ -22,9 +22,9 @@ public final class RecallSteering {
     private Totals sums = Totals.NONE;
 
     /**
-     * Asks what is known; answered with {@link Totals}.
+     * Requests the sums; answered with {@link Totals}.
      *
-     * @param partition that asks
+     * @param partition that requests
      * @param partitions in all
      * @param ownMissed share of its own true neighbours that its searches miss, as its engine
      *     measured; not a number if it does not know
@@ -40,7 +40,7 @@ public final class RecallSteering {
     }
 
     /**
-     * What is known.
+     * Sums over the audits.
      *
      * @param audits how many there were, the older ones for less
      * @param lost sum of the shares in partitions that were not asked

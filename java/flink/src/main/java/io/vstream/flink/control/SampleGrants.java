@@ -61,7 +61,7 @@ public final class SampleGrants {
             return sample;
         }
         int part = Math.max(PART_MIN, sample / (PARTS_PER_SUBTASK * subtasks));
-        long most = sample + (long) part * subtasks;
+        long vectorsMax = sample + (long) part * subtasks;
         try {
             int granted =
                     ControlCoordinator.granted(
@@ -70,7 +70,7 @@ public final class SampleGrants {
                                             control,
                                             new SerializedValue<>(
                                                     new ControlCoordinator.SampleRequest(
-                                                            part, most)))
+                                                            part, vectorsMax)))
                                     .get(ANSWER_MILLIS, TimeUnit.MILLISECONDS));
             exhausted = granted == 0;
             return granted;

@@ -14,7 +14,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * What the steps of one search need to know; nothing about sources, sinks or runners.
+ * Settings of one search and its steps. They say nothing about sources, sinks or runners.
  *
  * @param collection settings of the collection as JSON, for the native side
  * @param rules what the collection accepts
@@ -230,8 +230,8 @@ public record DataflowSettings(
         }
 
         private static void checkSample(int vectors, int dimension) {
-            int most = TrainOperator.sampleMax(dimension);
-            if (vectors > most) {
+            int largest = TrainOperator.sampleMax(dimension);
+            if (vectors > largest) {
                 throw new IllegalArgumentException(
                         "training-sample: "
                                 + vectors
@@ -239,7 +239,7 @@ public record DataflowSettings(
                                 + dimension
                                 + " elements do not fit into the 2 GiB that a sample may have. Give"
                                 + " "
-                                + most
+                                + largest
                                 + " at most.");
             }
         }

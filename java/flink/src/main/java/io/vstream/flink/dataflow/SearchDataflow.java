@@ -138,14 +138,14 @@ public final class SearchDataflow {
     private Outputs connect(Inputs inputs) {
         SingleOutputStreamOperator<VectorRecord> decoded = decode(inputs.vectors(), "decode");
         DataStream<BadRecord> bad = decoded.getSideOutput(BadRecord.TAG);
-        SingleOutputStreamOperator<VectorRecord> asked = decoded;
+        SingleOutputStreamOperator<VectorRecord> queries = decoded;
         if (inputs.queries() != null) {
-            asked = decode(inputs.queries(), "decode-queries");
-            bad = bad.union(asked.getSideOutput(BadRecord.TAG));
+            queries = decode(inputs.queries(), "decode-queries");
+            bad = bad.union(queries.getSideOutput(BadRecord.TAG));
         }
         DataStream<Command> commands = balance(train(decoded));
         SingleOutputStreamOperator<Write> writes = place(decoded, commands);
-        DataStream<QueryCopy> copies = route(asked, commands);
+        DataStream<QueryCopy> copies = route(queries, commands);
         DataStream<Answer> answers = merge(search(writes, copies));
         return new Outputs(answers, bad.union(writes.getSideOutput(BadRecord.TAG)));
     }

@@ -59,10 +59,10 @@ public record CommandAck(long run, long epoch, Step step, int task, MovedRanges 
         out.write(bytes);
     }
 
-    /** Reads what {@link #writeBytes} wrote, if it is no longer than {@code most}. */
-    public static byte[] readBytes(DataInputView in, int most) throws IOException {
+    /** Reads what {@link #writeBytes} wrote, if it is no longer than {@code bytesMax}. */
+    public static byte[] readBytes(DataInputView in, int bytesMax) throws IOException {
         int length = in.readInt();
-        if (length < 0 || length > most) {
+        if (length < 0 || length > bytesMax) {
             throw new IOException("A record claims " + length + " bytes.");
         }
         byte[] bytes = new byte[length];

@@ -78,8 +78,8 @@ public final class HandoverFolder implements AutoCloseable {
         if (deleter == null) {
             deleter = Executors.newSingleThreadExecutor(work -> new Thread(work, "vstream-sweep"));
         }
-        // What another task is about to write belongs to the next run or epoch: names are taken
-        // now.
+        // Takes the names now: files that another task writes later belong to the next run or
+        // epoch.
         FileStatus[] old = list();
         deleter.execute(
                 () -> {

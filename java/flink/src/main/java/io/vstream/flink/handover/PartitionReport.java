@@ -7,11 +7,11 @@ import java.util.Arrays;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 
 /**
- * What a partition tells the control task: how far it is in a hand-over, and what its cells cost.
- * It is repeated, and it is sent as a question: one that is lost does no harm. A lost event would
- * fail the task.
+ * A partition's report to the control task: its progress in a hand-over and the costs of its cells.
+ * It is sent as a request and repeated, so that a lost one does no harm. A lost event would fail
+ * the task.
  *
- * @param partition that speaks
+ * @param partition that reports
  * @param partitions in all, in this attempt of the job
  * @param run in which it got its commands; 0 before the first
  * @param position whose work it has done, see {@link CommandAck#position}
@@ -49,7 +49,7 @@ public record PartitionReport(
      * @param writeNanos that an upsert costs
      * @param searchNanos of searches by bucket since the last report
      * @param otherNanos of searches for queries of no bucket here: they cost each row the same
-     * @param some rows, or null
+     * @param rowSample some rows, or null
      */
     public PartitionReport with(
             byte[] loads,
@@ -57,28 +57,28 @@ public record PartitionReport(
             double writeNanos,
             long[] searchNanos,
             long otherNanos,
-            SampleSlice some) {
+            SampleSlice rowSample) {
         ByteBuffer now = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
         ByteBuffer old = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
         int[] held = new int[searchNanos.length];
         int[] cost = new int[searchNanos.length];
         long live = 0;
-        for (int at = 0; at < loads.length; at += LOAD_BYTES) {
-            live += now.getInt(at);
+        for (int offset = 0; offset < loads.length; offset += LOAD_BYTES) {
+            live += now.getInt(offset);
         }
         double each = (double) otherNanos / Math.max(1, live);
         for (int bucket = 0; bucket < searchNanos.length; bucket++) {
-            int at = bucket * LOAD_BYTES;
-            int writes = now.getInt(at + WRITES) - old.getInt(at + WRITES);
-            double nanos = writes * writeNanos + searchNanos[bucket] + each * now.getInt(at);
-            held[bucket] = now.getInt(at);
+            int offset = bucket * LOAD_BYTES;
+            int writes = now.getInt(offset + WRITES) - old.getInt(offset + WRITES);
+            double nanos = writes * writeNanos + searchNanos[bucket] + each * now.getInt(offset);
+            held[bucket] = now.getInt(offset);
             cost[bucket] = (int) Math.min(Integer.MAX_VALUE, Math.round(nanos / NANOS_PER_MICRO));
         }
-        return with(held, cost, some);
+        return with(held, cost, rowSample);
     }
 
     /** The same report with rows and costs of every bucket, of which it keeps those that are. */
-    private PartitionReport with(int[] held, int[] cost, SampleSlice some) {
+    private PartitionReport with(int[] held, int[] cost, SampleSlice rowSample) {
         short[] used = new short[held.length];
         int[] usedRows = new int[held.length];
         int[] usedMicros = new int[held.length];
@@ -99,7 +99,7 @@ public record PartitionReport(
                 Arrays.copyOf(used, count),
                 Arrays.copyOf(usedRows, count),
                 Arrays.copyOf(usedMicros, count),
-                some);
+                rowSample);
     }
 
     /** The same report less its loads. */

@@ -32,7 +32,7 @@ public record SampleSlice(double share, int slice, byte[] rows) implements Seria
      * @param partitions of the job
      */
     public static double share(long live, int dimension, int partitions) {
-        int most = Math.min(ROWS_MAX, BYTES_MAX / (dimension * Float.BYTES));
-        return Math.min(1, (double) most / partitions / Math.max(1, live));
+        int rowsMax = Math.min(ROWS_MAX, BYTES_MAX / (dimension * Float.BYTES));
+        return Math.min(1, (double) rowsMax / partitions / Math.max(1, live));
     }
 }

@@ -39,7 +39,7 @@ public record Frontier(long watermark, long[] offsets) {
         return watermark == Long.MAX_VALUE ? NO_TIME : watermark;
     }
 
-    /** What is behind both answers. */
+    /** The frontier behind both answers. */
     public Frontier min(Frontier other) {
         return new Frontier(Math.min(watermark, other.watermark), min(offsets, other.offsets));
     }

@@ -12,7 +12,7 @@ import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.CheckpointingMode;
 import org.apache.flink.state.rocksdb.RocksDBOptions;
 
-/** What a job's settings ask of Flink: checkpoints, and what happens after a failure. */
+/** Flink's settings for a job: checkpoints and restarts. */
 final class FlinkSettings {
 
     /** Restarts of a job that ends by itself; a job on topics is restarted for ever. */
@@ -20,7 +20,7 @@ final class FlinkSettings {
 
     private static final Duration RESTART_AFTER = Duration.ofSeconds(1);
 
-    /** Of place and merge in one slot: a few bytes per row, of which the rest is on disk. */
+    /** Memory of place and merge in one slot. The disk holds the rest of their state. */
     private static final MemorySize STATE_MEMORY = MemorySize.ofMebiBytes(64);
 
     private FlinkSettings() {}

@@ -61,7 +61,7 @@ public final class LocalCluster implements AutoCloseable {
         cluster.start();
     }
 
-    /** What the job reports; one job per cluster. */
+    /** Metrics of the job; one job per cluster. */
     public MetricsView metrics() {
         return metrics;
     }

@@ -36,7 +36,7 @@ final class ProgressReport {
         this.metrics = metrics;
     }
 
-    /** What place has done. */
+    /** Counts of place. */
     private record Counts(long upserts, long deletes, long unknownDeletes) {
         private long records() {
             return upserts + deletes + unknownDeletes;
@@ -97,7 +97,7 @@ final class ProgressReport {
         return line;
     }
 
-    /** What has happened since the last line: work and recall; and where hand-overs are. */
+    /** Work and recall since the last line, and the step of the hand-over. */
     private void recent(ObjectNode line) {
         long[] search = metrics.bySubtask(Names.SEARCH_NANOS);
         long[] write = metrics.bySubtask(Names.WRITE_NANOS);

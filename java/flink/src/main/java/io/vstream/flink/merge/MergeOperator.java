@@ -59,8 +59,8 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
     /** How long after its deadline a restored query's number is remembered. */
     static final long KEEP_MILLIS = 60_000;
 
-    /** Ticks after which the partitions hear what audits have found. */
-    private static final long TICKS_PER_WORD = 10;
+    /** Ticks between two reports of audits to the partitions. */
+    private static final long TICKS_PER_SEND = 10;
 
     private static final int AUDITS = 0;
     private static final int RECALL_MICROS = 1;
@@ -88,8 +88,8 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
     private transient StreamRecord<Answer> record;
     private transient Totals totals;
 
-    /** Audits that the partitions have not heard of. */
-    private transient MergedAudits untold;
+    /** Audits that were not sent to the partitions yet. */
+    private transient MergedAudits unsent;
 
     /**
      * @param deadlineMillis how long a query waits for partial answers after the first one
@@ -127,7 +127,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
         ranking = new Ranking();
         truth = new Ranking();
         record = new StreamRecord<>(null);
-        untold = MergedAudits.NONE;
+        unsent = MergedAudits.NONE;
         // All wait a whole deadline from now on: the outage was not theirs.
         try (Stream<Long> numbers =
                 this.<Long>getKeyedStateBackend().getKeys(STATE, VoidNamespace.INSTANCE)) {
@@ -192,7 +192,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
             boolean lost = faults.contains(Fault.MERGE_LOSES_PARTIAL) && part.partition() % 2 == 1;
             // An audit compares the two lists partition by partition.
             gathering.rows().add(lost ? Neighbors.NONE : part.rows());
-            gathering.behind(part.frontier());
+            gathering.include(part.frontier());
             gathering.lacks(part.shed());
             if (part.ticket().audit()) {
                 gathering.exact().add(part.exact());
@@ -242,13 +242,13 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
         }
         // An effort that the caller chose says nothing of what partitions must reach by themselves.
         if (ticket.effort() == 0) {
-            untold = untold.and(audit.lost(), audit.missed());
+            unsent = unsent.and(audit.lost(), audit.missed());
         }
     }
 
-    /** Tells the partitions' coordinator what audits have found; a word that is lost is lost. */
-    private void tell() {
-        if (untold.audits() == 0) {
+    /** Sends the results of audits to the partitions' coordinator; does not repeat a lost one. */
+    private void sendAudits() {
+        if (unsent.audits() == 0) {
             return;
         }
         try {
@@ -256,11 +256,11 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
                     .getEnvironment()
                     .getOperatorCoordinatorEventGateway()
                     .sendRequestToCoordinator(
-                            SampleGrants.operatorOf(searchUid), new SerializedValue<>(untold));
+                            SampleGrants.operatorOf(searchUid), new SerializedValue<>(unsent));
         } catch (IOException e) {
             throw new UncheckedIOException("What audits have found cannot be written.", e);
         }
-        untold = MergedAudits.NONE;
+        unsent = MergedAudits.NONE;
     }
 
     private void tickLater() {
@@ -286,8 +286,8 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
         while (memories.due(ticks)) {
             gatherings.remove(memories.take());
         }
-        if (ticks % TICKS_PER_WORD == 0) {
-            tell();
+        if (ticks % TICKS_PER_SEND == 0) {
+            sendAudits();
         }
         tickLater();
     }

@@ -47,7 +47,7 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
     private transient ListState<Long> epochState;
     private transient List<float[]> sample;
     private transient long trained;
-    private transient BackgroundExecutor beside;
+    private transient BackgroundExecutor background;
     private transient boolean training;
     private transient long takenMeanwhile;
     private transient Count taken;
@@ -102,7 +102,7 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
     public void open() throws Exception {
         super.open();
         checkAlone();
-        beside = new BackgroundExecutor("vstream-train", mailbox());
+        background = new BackgroundExecutor("vstream-train", mailbox());
         if (trained == 0 && sample.size() >= sampleSize) {
             train();
         }
@@ -134,16 +134,16 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
     private void train() {
         training = true;
         List<float[]> rows = List.copyOf(sample);
-        beside.run(() -> template(rows), this::trained);
+        background.run(() -> template(rows), this::trained);
     }
 
     private byte[] template(List<float[]> vectors) {
         int bytes = vectors.size() * dimension * Float.BYTES;
         ByteBuffer rows = BufferLayout.allocate(bytes + Long.BYTES);
-        int at = 0;
+        int end = 0;
         for (float[] vector : vectors) {
-            rows.asFloatBuffer().put(at, vector, 0, dimension);
-            at += dimension;
+            rows.asFloatBuffer().put(end, vector, 0, dimension);
+            end += dimension;
         }
         try (NativeRouter router =
                 NativeRouter.train(collection, rows, vectors.size(), FIRST_EPOCH)) {
@@ -174,8 +174,8 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
 
     @Override
     public void close() throws Exception {
-        if (beside != null) {
-            beside.close();
+        if (background != null) {
+            background.close();
         }
         super.close();
     }

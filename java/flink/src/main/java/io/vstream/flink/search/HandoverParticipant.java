@@ -43,13 +43,13 @@ final class HandoverParticipant implements AutoCloseable {
 
     private static final long PAUSE_MILLIS = 1;
 
-    /** Of {@link Fault#KILL_IN_HAND_OVER}: one of so many moments is the last of its process. */
+    /** {@link Fault#KILL_IN_HAND_OVER} kills the process in one of so many moments. */
     private static final int MOMENTS_PER_KILL = 10;
 
     private static final Logger LOG = LoggerFactory.getLogger(HandoverParticipant.class);
 
     /**
-     * What a hand-over needs of its operator, all of it in the task's thread but for {@link
+     * The operator as a hand-over uses it: all of it in the task's thread but for {@link
      * #executeAsync}.
      */
     interface Host {
@@ -68,7 +68,7 @@ final class HandoverParticipant implements AutoCloseable {
         <T> void executeAsync(Callable<T> work, Consumer<T> next);
     }
 
-    /** Something to do in the task's thread. */
+    /** Work in the task's thread. */
     interface Work {
         /** Does it. */
         void run() throws Exception;
@@ -140,7 +140,7 @@ final class HandoverParticipant implements AutoCloseable {
      */
     record Part(int partition, int partitions, int attempt, int places, int routers) {}
 
-    /** What there is to report, without loads. */
+    /** The report of this moment, without loads. */
     PartitionReport report() {
         return PartitionReport.of(partition, partitions, run, done);
     }
@@ -178,7 +178,7 @@ final class HandoverParticipant implements AutoCloseable {
     }
 
     private void begin(CommandAck ack) throws Exception {
-        // What came before the acknowledgements comes before the step: a delete that a move left
+        // Earlier writes come before the step: a delete that a move left
         // behind has
         // the moved row's own version and would kill it, adopted before the delete was applied.
         host.applyWrites();
@@ -342,13 +342,13 @@ final class HandoverParticipant implements AutoCloseable {
         return folder.resolve("adopt-" + ack.epoch() + "-" + source);
     }
 
-    private void fail(Fault failure, boolean here) throws IOException {
-        if (here && firstAttempt && settings.faults().contains(failure)) {
+    private void fail(Fault failure, boolean due) throws IOException {
+        if (due && firstAttempt && settings.faults().contains(failure)) {
             throw new IOException("Failed on demand: " + failure.key() + ".");
         }
         // Only some partitions seal, adopt and settle, and each of them is told of a hand-over.
         int moments = MOMENTS_PER_KILL * (failure == Fault.FAIL_IN_ANNOUNCE ? partitions : 1);
-        if (here
+        if (due
                 && settings.faults().contains(Fault.KILL_IN_HAND_OVER)
                 && ThreadLocalRandom.current().nextInt(moments) == 0) {
             LOG.warn("Killed on demand: {}", failure.key());

@@ -12,8 +12,8 @@ import java.util.Arrays;
 import java.util.function.Predicate;
 
 /**
- * Tells the control task, now and then, how far the partition is and what its cells cost. Where
- * cells have no costs that matter, it speaks during hand-overs alone.
+ * Reports the progress of the partition and the costs of its cells to the control task. Where costs
+ * do not matter, it reports during hand-overs alone.
  *
  * <p>Upserts are counted by the engine. Rows are counted by walking over all of them in another
  * thread, at most a hundredth of the time. The cost of a search counts for the cell that the query
@@ -113,7 +113,7 @@ final class LoadReporter {
     }
 
     /**
-     * What a walk over all rows has found.
+     * The result of a walk over all rows.
      *
      * @param loads of all buckets
      * @param countNanos that these took
@@ -152,8 +152,8 @@ final class LoadReporter {
     private static long rows(byte[] loads) {
         ByteBuffer buckets = ByteBuffer.wrap(loads).order(ByteOrder.LITTLE_ENDIAN);
         long rows = 0;
-        for (int at = 0; at < loads.length; at += LOAD_BYTES) {
-            rows += buckets.getInt(at);
+        for (int offset = 0; offset < loads.length; offset += LOAD_BYTES) {
+            rows += buckets.getInt(offset);
         }
         return rows;
     }

@@ -229,7 +229,7 @@ final class SearchExecutor<A> implements AutoCloseable {
         private final Task<A> search;
         private final long dueNanos;
 
-        /** Whoever sets it lets go of the search's state. */
+        /** The thread that sets it releases the search's state. */
         private final AtomicBoolean begun = new AtomicBoolean();
 
         private Work(SearchExecutor<A> searches, Task<A> search, long dueNanos) {

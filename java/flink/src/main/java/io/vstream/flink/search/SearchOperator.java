@@ -227,7 +227,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         if (write.offsets != null) {
-            // What it speaks of may wait in the batch, which every query applies first.
+            // Its writes may wait in the batch, which every query applies first.
             frontier.offsets((int) write.id, write.offsets);
             return;
         }
@@ -361,7 +361,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         }
     }
 
-    /** Behind all partitions of the checkpoint, since a shard may come from any of them. */
+    /** The frontier that all partitions of the checkpoint had: a shard may come from any. */
     private Frontier restoredFrontier() throws Exception {
         Frontier least = null;
         for (long[] one : frontierState.get()) {
