@@ -62,7 +62,7 @@ final class Planner {
         long began = System.nanoTime();
         try {
             byte[] learned =
-                    router.renew(
+                    router.retrain(
                             collection,
                             now.loads,
                             now.sample,

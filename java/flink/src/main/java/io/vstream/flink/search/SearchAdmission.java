@@ -71,7 +71,7 @@ final class SearchAdmission implements AutoCloseable {
         }
         applyWrites.run();
         executor.begin(
-                new SearchTask(partition, copy, frontier.get(), partition.engine().moment()));
+                new SearchTask(partition, copy, frontier.get(), partition.engine().readSnapshot()));
     }
 
     /** Waits for all answers, up to the deadline of the newest query. */

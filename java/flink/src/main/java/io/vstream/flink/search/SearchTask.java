@@ -5,7 +5,7 @@ import io.vstream.flink.route.QueryCopy;
 import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeEngine;
-import io.vstream.nativecore.NativeMoment;
+import io.vstream.nativecore.NativeReadSnapshot;
 
 /** The search of one query, on the rows of one moment or on those that it finds. */
 final class SearchTask implements SearchExecutor.Task<SearchResult> {
@@ -13,18 +13,19 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
     private final Partition partition;
     private final QueryCopy copy;
     private final Frontier frontier;
-    private final NativeMoment moment;
+    private final NativeReadSnapshot snapshot;
     private final long createdNanos = System.nanoTime();
 
     /**
      * @param frontier how much of the vector stream the rows hold
-     * @param moment is closed with this task; null to search the rows that are there when it runs
+     * @param snapshot is closed with this task; null to search the rows that are there when it runs
      */
-    SearchTask(Partition partition, QueryCopy copy, Frontier frontier, NativeMoment moment) {
+    SearchTask(
+            Partition partition, QueryCopy copy, Frontier frontier, NativeReadSnapshot snapshot) {
         this.partition = partition;
         this.copy = copy;
         this.frontier = frontier;
-        this.moment = moment;
+        this.snapshot = snapshot;
     }
 
     /**
@@ -73,8 +74,8 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
         if (audit) {
             buffers.queries().add(k, BufferLayout.EFFORT_EXACT, copy.vector());
         }
-        if (moment != null) {
-            buffers.answers().search(moment, buffers.queries());
+        if (snapshot != null) {
+            buffers.answers().search(snapshot, buffers.queries());
         } else {
             buffers.answers().search(partition.engine, buffers.queries());
         }
@@ -95,8 +96,8 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
 
     @Override
     public void close() {
-        if (moment != null) {
-            moment.close();
+        if (snapshot != null) {
+            snapshot.close();
         }
     }
 

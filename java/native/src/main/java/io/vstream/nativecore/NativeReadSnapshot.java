@@ -6,11 +6,11 @@ import java.nio.ByteBuffer;
  * The rows of an engine at one moment. Writes that came later are not seen; any thread may search,
  * each with its own buffers, and the engine may be closed before.
  */
-public final class NativeMoment implements AutoCloseable {
+public final class NativeReadSnapshot implements AutoCloseable {
 
     private final NativeHandle handle;
 
-    NativeMoment(long number) {
+    NativeReadSnapshot(long number) {
         this.handle = NativeHandle.frequent("moment", number, Bridge::momentClose);
     }
 
