@@ -30,4 +30,5 @@ keeps!(every_matches_is_asserted, tidy::bare_matches(&files()));
 keeps!(sources_have_no_open_ends, tidy::open_ends(&files()));
 keeps!(links_lead_somewhere, tidy::links(&files(), &|path| root().join(path).exists()));
 keeps!(the_connector_imports_what_it_may, tidy::imports(&files()));
+keeps!(the_connectors_packages_have_no_cycles, tidy::package_cycles(&files()));
 keeps!(no_large_file_is_tracked, tidy::blobs(&tidy::tracked_bytes()));

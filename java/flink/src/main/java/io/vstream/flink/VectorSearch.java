@@ -1,11 +1,10 @@
 package io.vstream.flink;
 
+import io.vstream.flink.dataflow.DataflowSettings;
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.VectorRules;
-import io.vstream.flink.job.JobSettings;
-import io.vstream.flink.job.Sources;
-import io.vstream.flink.job.VStreamJob;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.route.ShardKeys;
@@ -53,14 +52,14 @@ public final class VectorSearch {
     private final DataStream<Answer> results;
     private final DataStream<BadRecord> refused;
 
-    private VectorSearch(VStreamJob.Outputs outputs) {
+    private VectorSearch(SearchDataflow.Outputs outputs) {
         results = outputs.answers();
         refused = outputs.bad();
     }
 
-    /** What an environment should be made with: no generic types, objects reused. */
+    /** Settings to make an environment with: no generic types, objects reused. */
     public static Configuration flinkSettings() {
-        Configuration settings = VStreamJob.flinkSettings();
+        Configuration settings = SearchDataflow.flinkSettings();
         // A program may have watermarks of its own.
         settings.removeConfig(PipelineOptions.AUTO_WATERMARK_INTERVAL);
         // The steps of a search have their own.
@@ -132,14 +131,14 @@ public final class VectorSearch {
         private String name = "";
         private DataStream<VectorChange> vectors;
         private DataStream<VectorQuery> queries;
-        private int k = 10;
+        private int k = DataflowSettings.K;
         private int partitions;
-        private int trainingSample = 20_000;
-        private int searchThreads = 1;
+        private int trainingSample = DataflowSettings.TRAINING_SAMPLE;
+        private int searchThreads = DataflowSettings.SEARCH_THREADS;
         private int searchesInFlight;
         private double auditShare;
         private boolean shed = true;
-        private Duration deadline = Duration.ofSeconds(5);
+        private Duration deadline = Duration.ofMillis(DataflowSettings.MERGE_DEADLINE_MILLIS);
         private Duration timeToLive = Duration.ZERO;
 
         private Builder(String collection) {
@@ -297,9 +296,11 @@ public final class VectorSearch {
                                 + " build().");
             }
             StreamExecutionEnvironment env = vectors.getExecutionEnvironment();
-            JobSettings job = settings(partitions > 0 ? partitions : env.getParallelism());
-            return new VectorSearch(
-                    VStreamJob.add(env, job, new Sources.Streams(changes(), questions(k)), name));
+            DataflowSettings dataflow =
+                    settings(partitions > 0 ? partitions : env.getParallelism());
+            SearchDataflow.Inputs inputs =
+                    new SearchDataflow.Inputs(changes(), questions(dataflow.k()));
+            return new VectorSearch(SearchDataflow.add(env, dataflow, inputs, name));
         }
 
         private DataStream<Incoming> changes() {
@@ -343,23 +344,18 @@ public final class VectorSearch {
             return name.isEmpty() ? usual : name + "-" + usual;
         }
 
-        JobSettings settings(int parallelism) {
-            ObjectNode job = JSON.createObjectNode();
-            job.put("parallelism", within("partitions", parallelism, ShardKeys.SHARDS));
-            job.set("collection", tree(collection));
-            job.putObject("vectors")
-                    .put("kind", "program")
-                    .put("time-to-live", timeToLive.toMillis());
-            job.putObject("queries").put("kind", "program").put("k", k);
-            job.put("training-sample", trainingSample);
-            job.put("merge-deadline", deadline.toMillis());
-            job.put("audit-share", auditShare);
-            ObjectNode search = job.putObject("search");
-            search.put("threads", searchThreads).put("when-full", shed ? "shed" : "wait");
-            if (searchesInFlight > 0) {
-                search.put("in-flight", searchesInFlight);
-            }
-            return JobSettings.fromJson(job.toString());
+        DataflowSettings settings(int parallelism) {
+            int count = within("partitions", parallelism, ShardKeys.SHARDS);
+            return DataflowSettings.of(tree(collection).toString(), count)
+                    .k(k)
+                    .timeToLiveMillis(timeToLive.toMillis())
+                    .trainingSample(trainingSample)
+                    .mergeDeadlineMillis(deadline.toMillis())
+                    .auditShare(auditShare)
+                    .searchThreads(searchThreads)
+                    .searchesInFlight(searchesInFlight)
+                    .shed(shed)
+                    .build();
         }
 
         private static int within(String name, long value, int max) {

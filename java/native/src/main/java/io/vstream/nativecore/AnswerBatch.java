@@ -32,10 +32,10 @@ public final class AnswerBatch {
         end = engine.search(queries.buffer(), buffer);
     }
 
-    /** As {@link #search(NativeEngine, QueryBatch)} on the rows of one moment. */
-    public void search(NativeMoment moment, QueryBatch queries) {
+    /** Does {@link #search(NativeEngine, QueryBatch)} on the rows of one moment. */
+    public void search(NativeReadSnapshot snapshot, QueryBatch queries) {
         grow(queries);
-        end = moment.search(queries.buffer(), buffer);
+        end = snapshot.search(queries.buffer(), buffer);
     }
 
     private void grow(QueryBatch queries) {

@@ -144,8 +144,8 @@ public final class NativeEngine implements AutoCloseable {
      *
      * @throws EngineException CLOSED after {@link #close}
      */
-    public NativeMoment moment() {
-        return new NativeMoment(Bridge.engineMoment(handle.number()));
+    public NativeReadSnapshot readSnapshot() {
+        return new NativeReadSnapshot(Bridge.engineMoment(handle.number()));
     }
 
     /**

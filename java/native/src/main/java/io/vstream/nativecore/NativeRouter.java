@@ -152,7 +152,7 @@ public final class NativeRouter implements AutoCloseable {
      * @return the bytes of a template one epoch later
      * @throws EngineException INVALID for a template without cells, or less than two rows for each
      */
-    public byte[] renew(
+    public byte[] retrain(
             String settingsJson,
             ByteBuffer loads,
             byte[] sample,

@@ -19,10 +19,10 @@ class NativeEngineTest {
 
     @Test
     void aMomentSeesNoWriteThatCameLater() {
-        NativeMoment before;
+        NativeReadSnapshot before;
         try (NativeEngine engine = NativeEngine.create(Fixture.L2)) {
             Fixture.upsert(engine, 0, 1_000, 1);
-            before = engine.moment();
+            before = engine.readSnapshot();
             Fixture.upsert(engine, 0, 500, 2);
             Fixture.delete(engine, 500, 600, 2);
             Fixture.upsert(engine, 1_000, 2_000, 1);
@@ -44,7 +44,7 @@ class NativeEngineTest {
                 () -> ask(before, 7, BufferLayout.EFFORT_EXACT));
     }
 
-    private static String ask(NativeMoment moment, long id, int effort) {
+    private static String ask(NativeReadSnapshot moment, long id, int effort) {
         QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 1);
         queries.add(1, effort, Fixture.vector(id));
         AnswerBatch answers = new AnswerBatch();

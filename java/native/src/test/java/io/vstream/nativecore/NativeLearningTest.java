@@ -59,7 +59,7 @@ class NativeLearningTest {
                 int bucket = MovedRanges.bucket(read.getLong(at + 8)) * 16;
                 loads.putDouble(bucket, loads.getDouble(bucket) + 1);
             }
-            byte[] next = first.renew(COSINE, loads, rows, 1, 4, LIMITS);
+            byte[] next = first.retrain(COSINE, loads, rows, 1, 4, LIMITS);
             try (NativeRouter second = NativeRouter.fromBytes(next)) {
                 assertThat(second.epoch()).isEqualTo(2);
                 assertThat(second.cells()).isGreaterThan(first.cells());
@@ -75,15 +75,15 @@ class NativeLearningTest {
             assertFails(
                     Kind.INVALID,
                     "sampled rows",
-                    () -> first.renew(COSINE, loads, damaged, 1, 4, LIMITS));
+                    () -> first.retrain(COSINE, loads, damaged, 1, 4, LIMITS));
             assertFails(
                     Kind.INVALID,
                     "send more",
-                    () -> first.renew(COSINE, loads, new byte[0], 1, 4, LIMITS));
+                    () -> first.retrain(COSINE, loads, new byte[0], 1, 4, LIMITS));
             assertFails(
                     Kind.INVALID,
                     "cells",
-                    () -> first.renew(Fixture.L2, loads, rows, 1, 4, LIMITS));
+                    () -> first.retrain(Fixture.L2, loads, rows, 1, 4, LIMITS));
         }
     }
 

@@ -1,9 +1,9 @@
 package io.vstream.flink.ingest;
 
-import io.vstream.flink.balance.SampleGrants;
+import io.vstream.flink.control.SampleGrants;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 
-/** Runs {@link Decode} with its part of the sample. */
+/** Runs {@link DecodeFunction} with its part of the sample. */
 public final class DecodeOperator extends ProcessOperator<Incoming, VectorRecord> {
 
     private static final long serialVersionUID = 1L;
@@ -14,14 +14,14 @@ public final class DecodeOperator extends ProcessOperator<Incoming, VectorRecord
      * @param decode what it runs
      * @param controlUid uid of the control task
      */
-    public DecodeOperator(Decode decode, String controlUid) {
+    public DecodeOperator(DecodeFunction decode, String controlUid) {
         super(decode);
         this.controlUid = controlUid;
     }
 
     @Override
     public void open() throws Exception {
-        Decode decode = (Decode) userFunction;
+        DecodeFunction decode = (DecodeFunction) userFunction;
         decode.share(
                 new SampleGrants(
                         getContainingTask().getEnvironment().getOperatorCoordinatorEventGateway(),

@@ -23,7 +23,7 @@ public enum Element {
     /** The middle between the largest half and 2^16: from here on the nearest is infinite. */
     private static final float F16_END = 65_520;
 
-    /** As {@link #F16_END}, between the largest upper half of a single and 2^128. */
+    /** The same for BF16: between the largest upper half of a single and 2^128. */
     private static final float BF16_END = Float.intBitsToFloat(0x7f7f_8000);
 
     /**

@@ -16,6 +16,9 @@ import org.apache.flink.core.memory.DataOutputView;
  */
 public record Frontier(long watermark, long[] offsets) {
 
+    /** Sources and place send their offsets on at most this often. */
+    public static final long OFFSETS_EVERY_MILLIS = 100;
+
     /** A watermark that is not known. */
     public static final long NO_TIME = Long.MIN_VALUE;
 
@@ -36,7 +39,7 @@ public record Frontier(long watermark, long[] offsets) {
         return watermark == Long.MAX_VALUE ? NO_TIME : watermark;
     }
 
-    /** What is behind both answers. */
+    /** The frontier behind both answers. */
     public Frontier min(Frontier other) {
         return new Frontier(Math.min(watermark, other.watermark), min(offsets, other.offsets));
     }

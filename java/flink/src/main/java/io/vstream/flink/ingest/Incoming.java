@@ -8,12 +8,12 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * What a source hands to decode: a record that a generator made, or a line that nobody has read
+ * A record on its way from a source to decode: made by a generator, or a line that nobody has read
  * yet. Sources reuse one object, so whoever keeps a field copies it.
  */
 public final class Incoming {
 
-    /** What the record is. */
+    /** Kinds of records. */
     public enum Kind {
         /** {@link #id} and {@link #vector}. */
         UPSERT,
@@ -30,7 +30,7 @@ public final class Incoming {
         /** {@link #line} describes a record that its source could not read, for {@link #reason}. */
         UNREADABLE,
         /** {@link #offsets} of the source; {@link #id} leads to one place subtask. */
-        MARK
+        OFFSETS
     }
 
     private static final Kind[] KINDS = Kind.values();
@@ -42,7 +42,7 @@ public final class Incoming {
     public static final RecordType<Incoming> TYPE =
             RecordType.of(Incoming.class, IncomingSerializer::new);
 
-    /** What the record is; the other fields depend on it. */
+    /** Kind of the record; the other fields depend on it. */
     public Kind kind = Kind.UPSERT;
 
     /** Id of the record or of the query, an unsigned number. */
@@ -75,7 +75,7 @@ public final class Incoming {
     /** Position in the partition; -1 where sources have none. */
     public long offset = -1;
 
-    /** Of a mark, see {@link Frontier#offsets}; shared, never changed. */
+    /** Offsets of the source, see {@link Frontier#offsets}; shared, never changed. */
     public long[] offsets = NO_OFFSETS;
 
     private static final class IncomingSerializer extends RecordSerializer<Incoming> {

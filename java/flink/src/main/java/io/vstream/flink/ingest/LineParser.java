@@ -56,7 +56,7 @@ public final class LineParser {
         }
     }
 
-    /** As {@link #parse(Incoming)}, from {@code json} in place of the line; closes it. */
+    /** Does {@link #parse(Incoming)} from {@code json} in place of the line; closes it. */
     public Reason parse(JsonParser from, Incoming record) {
         boolean query = record.kind == Incoming.Kind.QUERY_LINE;
         Fields fields = new Fields();

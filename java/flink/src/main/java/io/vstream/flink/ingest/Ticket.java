@@ -5,7 +5,7 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * What stays with a query from decode to its answer. Immutable.
+ * The part of a query that goes with it from decode to its answer. Immutable.
  *
  * @param number names the query inside the job: subtask of decode in the upper 16 bits (the top bit
  *     is zero), its own count below. Never repeats, unlike the user's id

@@ -7,19 +7,22 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** A checked record on its way to place: an upsert with its vector, a delete, or a mark. */
+/**
+ * A checked record on its way to place: an upsert with its vector, a delete, or the offsets of its
+ * source.
+ */
 public final class VectorRecord {
 
     private static final float[] NONE = new float[0];
     private static final byte UPSERT = 0;
     private static final byte DELETE = 1;
-    private static final byte MARK = 2;
+    private static final byte OFFSETS = 2;
 
     /** Type of a stream of these. */
     public static final RecordType<VectorRecord> TYPE =
             RecordType.of(VectorRecord.class, VectorRecordSerializer::new);
 
-    /** Id of the record, an unsigned number; of a mark one that leads to a place subtask. */
+    /** Id of the record, an unsigned number; offsets have one that leads to a place subtask. */
     public long id;
 
     /** True for a delete, which has no vector. */
@@ -29,8 +32,8 @@ public final class VectorRecord {
     public float[] vector = NONE;
 
     /**
-     * Null unless this is a mark: how far the source was read, see {@link Frontier#offsets}.
-     * Shared, never changed.
+     * Null unless this says how far the source was read, see {@link Frontier#offsets}. Shared,
+     * never changed.
      */
     public long[] offsets;
 
@@ -50,8 +53,8 @@ public final class VectorRecord {
         offsets = null;
     }
 
-    /** Becomes a mark. */
-    public void mark(long leadingId, long[] sourceOffsets) {
+    /** Becomes offsets of the source. */
+    public void offsets(long leadingId, long[] sourceOffsets) {
         id = leadingId;
         delete = false;
         vector = NONE;
@@ -85,7 +88,7 @@ public final class VectorRecord {
         public void serialize(VectorRecord record, DataOutputView target) throws IOException {
             target.writeLong(record.id);
             if (record.offsets != null) {
-                target.writeByte(MARK);
+                target.writeByte(OFFSETS);
                 Frontier.write(record.offsets, target);
             } else if (record.delete) {
                 target.writeByte(DELETE);
@@ -100,7 +103,7 @@ public final class VectorRecord {
             VectorRecord record = new VectorRecord();
             long id = source.readLong();
             switch (source.readByte()) {
-                case MARK -> record.mark(id, Frontier.readOffsets(source));
+                case OFFSETS -> record.offsets(id, Frontier.readOffsets(source));
                 case DELETE -> record.delete(id);
                 default -> record.upsert(id, floats().read(source));
             }

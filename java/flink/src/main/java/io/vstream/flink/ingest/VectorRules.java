@@ -4,7 +4,8 @@ import io.vstream.flink.ingest.BadRecord.Reason;
 import java.io.Serializable;
 
 /**
- * What a collection accepts. Checks only: no arithmetic of the index lives here. Stateless.
+ * The rules of a collection for vectors and queries. Checks only: no arithmetic of the index lives
+ * here. Stateless.
  *
  * @param dimension elements of every vector, 1 to 4,096
  * @param cosine true if the metric is cosine, which needs vectors that have a direction

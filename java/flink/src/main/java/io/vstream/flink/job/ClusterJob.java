@@ -47,8 +47,7 @@ public final class ClusterJob {
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
         try {
             // Nobody opens a gate on a cluster, so a name that nobody knows is an open one.
-            Sources.Streams streams = Sources.add(env, job, "", VStreamJob.needsTraining(job));
-            VStreamJob.addSink(job, VStreamJob.add(env, job, streams).answers());
+            VStreamJob.add(env, job, "");
         } catch (EngineException e) {
             throw new IllegalArgumentException(e.getMessage(), e);
         }

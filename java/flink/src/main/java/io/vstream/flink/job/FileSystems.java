@@ -43,7 +43,9 @@ final class FileSystems {
         FileSystem.initialize(settings, PluginUtils.createPluginManagerFromRootFolder(settings));
     }
 
-    /** What the environment says of S3, less its credentials: the client looks them up itself. */
+    /**
+     * The S3 settings of the environment, less its credentials: the client looks these up itself.
+     */
     static Configuration s3(Map<String, String> environment) {
         Configuration settings = new Configuration();
         String endpoint = first(environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");

@@ -57,7 +57,7 @@ final class FinalSnapshot {
         publish(folder, Files::move);
     }
 
-    /** As above, for tests, with moves that may fail. */
+    /** The same for tests, with moves that may fail. */
     static void publish(String folder, Move move) throws IOException {
         if (folder != null) {
             Path target = Path.of(folder);

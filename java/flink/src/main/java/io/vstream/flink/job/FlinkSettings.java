@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import java.time.Duration;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
@@ -11,7 +12,7 @@ import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.CheckpointingMode;
 import org.apache.flink.state.rocksdb.RocksDBOptions;
 
-/** What a job's settings ask of Flink: checkpoints, and what happens after a failure. */
+/** Flink's settings for a job: checkpoints and restarts. */
 final class FlinkSettings {
 
     /** Restarts of a job that ends by itself; a job on topics is restarted for ever. */
@@ -19,7 +20,7 @@ final class FlinkSettings {
 
     private static final Duration RESTART_AFTER = Duration.ofSeconds(1);
 
-    /** Of place and merge in one slot: a few bytes per row, of which the rest is on disk. */
+    /** Memory of place and merge in one slot. The disk holds the rest of their state. */
     private static final MemorySize STATE_MEMORY = MemorySize.ofMebiBytes(64);
 
     private FlinkSettings() {}
@@ -30,7 +31,7 @@ final class FlinkSettings {
      * @param restore path of a checkpoint or savepoint to start from, or null
      */
     static Configuration of(JobSettings job, String restore) {
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         if (job.checkpoint() == null) {
             flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
         } else {

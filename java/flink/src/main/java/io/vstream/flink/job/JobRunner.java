@@ -1,6 +1,6 @@
 package io.vstream.flink.job;
 
-import io.vstream.flink.balance.Shared;
+import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.GeneratorScript;
@@ -116,10 +116,8 @@ public final class JobRunner {
         FinalSnapshot.prepare(job.snapshotFolder());
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
-        boolean training = VStreamJob.needsTraining(job);
-        Sources.Streams streams = Sources.add(env, job, gateName, training);
-        VStreamJob.addSink(job, VStreamJob.add(env, job, streams).answers());
-        try (LocalCluster cluster = new LocalCluster(1, job.parallelism())) {
+        VStreamJob.add(env, job, gateName);
+        try (LocalCluster cluster = new LocalCluster(1, job.dataflow().partitions())) {
             JobID id = cluster.submit(env, job.name());
             Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
             Runtime.getRuntime().addShutdownHook(stop);
@@ -157,8 +155,8 @@ public final class JobRunner {
 
     /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
-        Report report = new Report(cluster.metrics());
-        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.parallelism());
+        ProgressReport report = new ProgressReport(cluster.metrics());
+        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.dataflow().partitions());
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
         while (!cluster.status(id).isGloballyTerminalState()) {
@@ -188,7 +186,7 @@ public final class JobRunner {
         }
     }
 
-    private void print(Report report) {
+    private void print(ProgressReport report) {
         out.println(report.progress());
         String sample = report.sample();
         if (sample != null) {
@@ -213,7 +211,7 @@ public final class JobRunner {
             cluster.await(id);
             if (job.checkpoint() != null) {
                 // The process may be gone before the JobManager removes rows on their way.
-                FileSystems.delete(Shared.of(FileSystems.uri(job.checkpoint().path()), id));
+                FileSystems.delete(HandoverFolder.of(FileSystems.uri(job.checkpoint().path()), id));
             }
         } catch (Exception e) {
             // The process ends anyway; what the job left is overwritten by the next one.

@@ -1,12 +1,10 @@
 package io.vstream.flink.job;
 
-import io.vstream.flink.balance.BalanceSettings;
-import io.vstream.flink.ingest.Element;
-import io.vstream.flink.ingest.VectorRules;
+import io.vstream.flink.control.RebalanceSettings;
+import io.vstream.flink.dataflow.DataflowSettings;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
-import io.vstream.flink.place.Trainer;
-import io.vstream.flink.search.Searching;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -18,46 +16,27 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * milliseconds, paths absolute. The schema and its checks are in Rust; here it is only read.
  *
  * @param name of the job
- * @param parallelism partitions
- * @param collection settings of the collection as JSON, for the native side
- * @param rules what the collection accepts
+ * @param dataflow settings of the search
  * @param seed of every choice that is left to chance
  * @param vectors where vectors come from
  * @param queries where queries come from, or null
  * @param workload of the generator
  * @param results where answers go
- * @param trainingSample vectors to train on
- * @param mergeDeadlineMillis how long merge waits for partial answers
- * @param auditShare share of the queries to audit, 0 to 1
- * @param rebalance when and how ranges change partition
- * @param searching how a partition answers queries
  * @param checkpoint when and where, or null
- * @param stateFolder where engines make private folders, or null
  * @param snapshotFolder receives the engines at the end, or null
- * @param faults defects for tests
  */
 public record JobSettings(
         String name,
-        int parallelism,
-        String collection,
-        VectorRules rules,
+        DataflowSettings dataflow,
         long seed,
         Input vectors,
         Input queries,
         Workload workload,
         Results results,
-        int trainingSample,
-        long mergeDeadlineMillis,
-        double auditShare,
-        BalanceSettings rebalance,
-        Searching searching,
         Checkpoint checkpoint,
-        String stateFolder,
-        String snapshotFolder,
-        EnumSet<Fault> faults) {
+        String snapshotFolder) {
 
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final int SEARCH_THREADS = 1;
 
     /**
      * Where records come from.
@@ -67,17 +46,9 @@ public record JobSettings(
      * @param preload rows to insert first; generator only
      * @param limit records after the preload, 0 for no limit; generator only
      * @param k neighbours that queries ask for unless they say otherwise
-     * @param timeToLiveMillis event time that rows live for, 0 for ever
      * @param kafka the topic, or null
      */
-    public record Input(
-            Kind kind,
-            String path,
-            int preload,
-            long limit,
-            int k,
-            long timeToLiveMillis,
-            KafkaInput kafka) {
+    public record Input(Kind kind, String path, int preload, long limit, int k, KafkaInput kafka) {
 
         /** Kinds of sources. */
         public enum Kind {
@@ -86,9 +57,7 @@ public record JobSettings(
             /** A file of JSON lines. */
             FILE,
             /** A topic. */
-            KAFKA,
-            /** A stream of the program that builds the dataflow. */
-            PROGRAM
+            KAFKA
         }
 
         /** True for a generator. */
@@ -140,16 +109,6 @@ public record JobSettings(
         return vectors.kind == Input.Kind.KAFKA;
     }
 
-    /** True if the collection's encoder is one that is trained, without asking the native side. */
-    boolean trained() {
-        try {
-            JsonNode encoder = JSON.readTree(collection).path("encoder");
-            return !encoder.path("kind").asText("cells").equals("id");
-        } catch (JsonProcessingException e) {
-            throw new IllegalStateException("The settings were read before.", e);
-        }
-    }
-
     /**
      * Reads a normalised job.
      *
@@ -163,27 +122,17 @@ public record JobSettings(
             throw new IllegalArgumentException(
                     "The job is not JSON: " + e.getOriginalMessage() + ".", e);
         }
-        JsonNode collection = need(job, "collection");
-        boolean queries = present(job.path("queries"));
-        int dimension = need(collection, "dimension").asInt();
+        boolean asked = present(job.path("queries"));
+        Input queries = asked ? input(job.path("queries"), true) : null;
+        String snapshot = text(job.path("snapshot").path("path"));
         return new JobSettings(
                 job.path("name").asText("vstream"),
-                need(job, "parallelism").asInt(),
-                collection.toString(),
-                new VectorRules(
-                        dimension,
-                        need(collection, "metric").asText().equals("cosine"),
-                        Element.of(collection.path("element").asText("f32"))),
-                collection.path("seed").asLong(42),
+                dataflow(job, queries, snapshot),
+                job.path("collection").path("seed").asLong(42),
                 input(need(job, "vectors"), false),
-                queries ? input(job.path("queries"), true) : null,
-                workload(job.path("workload"), queries),
+                queries,
+                workload(job.path("workload"), asked),
                 results(job.path("results")),
-                trainingSample(job.path("training-sample").asInt(20_000), dimension),
-                job.path("merge-deadline").asLong(5_000),
-                job.path("audit-share").asDouble(0),
-                rebalance(job.path("rebalance")),
-                searching(job),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -191,9 +140,27 @@ public record JobSettings(
                                 job.path("checkpoint").path("timeout").asLong(120_000),
                                 job.path("checkpoint").path("tolerable-failures").asInt(10))
                         : null,
-                text(job.path("state").path("path")),
-                text(job.path("snapshot").path("path")),
-                faults(job.path("faults")));
+                snapshot);
+    }
+
+    private static DataflowSettings dataflow(JsonNode job, Input queries, String snapshot) {
+        String collection = need(job, "collection").toString();
+        JsonNode search = job.path("search");
+        return DataflowSettings.of(collection, need(job, "parallelism").asInt())
+                .k(queries == null ? 1 : queries.k())
+                .timeToLiveMillis(need(job, "vectors").path("time-to-live").asLong(0))
+                .trainingSample(job.path("training-sample").asInt(DataflowSettings.TRAINING_SAMPLE))
+                .mergeDeadlineMillis(
+                        job.path("merge-deadline").asLong(DataflowSettings.MERGE_DEADLINE_MILLIS))
+                .auditShare(job.path("audit-share").asDouble(0))
+                .rebalance(rebalance(job.path("rebalance")))
+                .searchThreads(search.path("threads").asInt(DataflowSettings.SEARCH_THREADS))
+                .searchesInFlight(search.path("in-flight").asInt(0))
+                .shed(search.path("when-full").asText("wait").equals("shed"))
+                .stateFolder(text(job.path("state").path("path")))
+                .snapshotFolder(FinalSnapshot.staging(snapshot))
+                .faults(faults(job.path("faults")))
+                .build();
     }
 
     private static Input input(JsonNode input, boolean queries) {
@@ -205,24 +172,8 @@ public record JobSettings(
                 file ? need(input, "path").asText() : null,
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
-                input.path("k").asInt(10),
-                input.path("time-to-live").asLong(0),
+                input.path("k").asInt(DataflowSettings.K),
                 kafka ? KafkaInput.fromJson(input, queries) : null);
-    }
-
-    private static int trainingSample(int vectors, int dimension) {
-        int most = Trainer.sampleMax(dimension);
-        if (vectors > most) {
-            throw new IllegalArgumentException(
-                    "training-sample: "
-                            + vectors
-                            + " vectors of "
-                            + dimension
-                            + " elements do not fit into the 2 GiB that a sample may have. Give "
-                            + most
-                            + " at most.");
-        }
-        return vectors;
     }
 
     private static Results results(JsonNode results) {
@@ -243,23 +194,13 @@ public record JobSettings(
                 workload.path("warm-up").asLong(0));
     }
 
-    private static BalanceSettings rebalance(JsonNode rebalance) {
-        return new BalanceSettings(
-                rebalance.path("policy").asText("none"),
-                rebalance.path("interval").asLong(5_000),
-                rebalance.path("trigger").asDouble(1.15),
-                null);
-    }
-
-    private static Searching searching(JsonNode job) {
-        JsonNode search = job.path("search");
-        boolean shed = search.path("when-full").asText("wait").equals("shed");
-        int usual = shed ? Searching.IN_FLIGHT_SHEDDING : Searching.IN_FLIGHT_WAITING;
-        return new Searching(
-                search.path("threads").asInt(SEARCH_THREADS),
-                search.path("in-flight").asInt(usual),
-                shed,
-                job.path("merge-deadline").asLong(5_000));
+    private static RebalanceSettings rebalance(JsonNode rebalance) {
+        RebalanceSettings usual = RebalanceSettings.DEFAULT;
+        return new RebalanceSettings(
+                rebalance.path("policy").asText(usual.policy()),
+                rebalance.path("interval").asLong(usual.intervalMillis()),
+                rebalance.path("trigger").asDouble(usual.trigger()),
+                usual.folder());
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

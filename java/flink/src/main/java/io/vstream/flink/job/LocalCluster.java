@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.metrics.InProcessReporter;
 import io.vstream.flink.metrics.MetricsView;
 import java.util.UUID;
@@ -39,7 +40,7 @@ public final class LocalCluster implements AutoCloseable {
      * @param slots slots of each
      */
     public LocalCluster(int taskManagers, int slots) throws Exception {
-        configuration = VStreamJob.flinkSettings();
+        configuration = SearchDataflow.flinkSettings();
         configuration.set(RestOptions.BIND_PORT, "0");
         configuration.set(RestOptions.BIND_ADDRESS, LOOPBACK);
         configuration.set(RestOptions.ADDRESS, LOOPBACK);
@@ -60,7 +61,7 @@ public final class LocalCluster implements AutoCloseable {
         cluster.start();
     }
 
-    /** What the job reports; one job per cluster. */
+    /** Metrics of the job; one job per cluster. */
     public MetricsView metrics() {
         return metrics;
     }

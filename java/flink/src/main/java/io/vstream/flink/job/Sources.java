@@ -1,7 +1,7 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
-import io.vstream.flink.ingest.MarkOffsets;
 import io.vstream.flink.kafka.BrokerCheck;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.route.PartitionCount;
@@ -11,6 +11,7 @@ import io.vstream.flink.source.LineScript;
 import io.vstream.flink.source.Mix;
 import io.vstream.flink.source.Script;
 import io.vstream.flink.source.ScriptSource;
+import io.vstream.flink.source.SourceOffsetsOperator;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,25 +28,17 @@ public final class Sources {
     private Sources() {}
 
     /**
-     * The input of a job.
-     *
-     * @param vectors vector records; with a generator also the queries, in the exact mix
-     * @param queries queries alone, or null if they are among the vectors or there are none
-     */
-    public record Streams(DataStream<Incoming> vectors, DataStream<Incoming> queries) {}
-
-    /**
      * Adds the sources of a job.
      *
      * @param gate name of the gate that they obey
      * @param needsTraining true if the preload should pause after the sample
      * @throws IllegalArgumentException with a sentence if a file is missing or does not fit
      */
-    public static Streams add(
+    public static SearchDataflow.Inputs add(
             StreamExecutionEnvironment env, JobSettings job, String gate, boolean needsTraining) {
         if (job.vectors().generator()) {
             Script script = new GeneratorScript(generator(job, needsTraining));
-            return new Streams(source(env, script, gate, "generator"), null);
+            return new SearchDataflow.Inputs(source(env, script, gate, "generator"), null);
         }
         if (job.unbounded()) {
             return topics(env, job);
@@ -54,11 +47,11 @@ public final class Sources {
         DataStream<Incoming> vectors =
                 source(env, new LineScript(job.vectors().path(), false), gate, "vector-lines");
         if (job.queries() == null) {
-            return new Streams(vectors, null);
+            return new SearchDataflow.Inputs(vectors, null);
         }
         readable(job.queries().path());
         Script script = new LineScript(job.queries().path(), true);
-        return new Streams(vectors, source(env, script, gate, "query-lines"));
+        return new SearchDataflow.Inputs(vectors, source(env, script, gate, "query-lines"));
     }
 
     /**
@@ -78,25 +71,25 @@ public final class Sources {
         }
     }
 
-    private static Streams topics(StreamExecutionEnvironment env, JobSettings job) {
+    private static SearchDataflow.Inputs topics(StreamExecutionEnvironment env, JobSettings job) {
         DataStream<Incoming> records =
                 Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic")
-                        .setParallelism(job.parallelism());
+                        .setParallelism(job.dataflow().partitions());
         DataStream<Incoming> vectors =
                 records.transform(
                                 "mark-offsets",
                                 Incoming.TYPE,
-                                new MarkOffsets(PartitionCount.OF_CHANNELS))
+                                new SourceOffsetsOperator(PartitionCount.OF_CHANNELS))
                         .setParallelism(records.getParallelism())
                         .uid("mark-offsets");
         if (job.queries() == null) {
-            return new Streams(vectors, null);
+            return new SearchDataflow.Inputs(vectors, null);
         }
         JobSettings.Input queries = job.queries();
-        return new Streams(
+        return new SearchDataflow.Inputs(
                 vectors,
                 Topics.source(env, queries.kafka(), true, queries.k(), "query-topic")
-                        .setParallelism(job.parallelism()));
+                        .setParallelism(job.dataflow().partitions()));
     }
 
     private static DataStream<Incoming> source(
@@ -113,7 +106,7 @@ public final class Sources {
     private static GeneratorScript.Settings generator(JobSettings job, boolean needsTraining) {
         JobSettings.Input vectors = job.vectors();
         JobSettings.Workload workload = job.workload();
-        int rows = rows(vectors.path(), job.rules().dimension());
+        int rows = rows(vectors.path(), job.dataflow().rules().dimension());
         if (vectors.preload() > rows) {
             throw new IllegalArgumentException(
                     "vectors.preload is "
@@ -125,14 +118,14 @@ public final class Sources {
                             + " rows; lower it.");
         }
         if (job.queries() != null) {
-            rows(job.queries().path(), job.rules().dimension());
+            rows(job.queries().path(), job.dataflow().rules().dimension());
         }
-        boolean pause = needsTraining && job.trainingSample() < vectors.preload();
+        boolean pause = needsTraining && job.dataflow().trainingSample() < vectors.preload();
         return new GeneratorScript.Settings(
                 vectors.path(),
                 job.queries() == null ? null : job.queries().path(),
                 vectors.preload(),
-                pause ? job.trainingSample() : -1,
+                pause ? job.dataflow().trainingSample() : -1,
                 vectors.limit(),
                 new Mix(workload.queries(), workload.inserts(), workload.deletes()),
                 workload.rate(),

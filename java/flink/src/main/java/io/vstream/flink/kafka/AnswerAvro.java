@@ -14,7 +14,7 @@ import org.apache.avro.io.EncoderFactory;
 /** Writes answers as Avro records of {@link #SCHEMA}. Not for several threads. */
 final class AnswerAvro {
 
-    /** What an answer is; ids are the bits of the unsigned number. */
+    /** Schema of an answer; ids are the bits of the unsigned number. */
     static final Schema SCHEMA =
             SchemaBuilder.record("Answer")
                     .namespace("io.vstream")

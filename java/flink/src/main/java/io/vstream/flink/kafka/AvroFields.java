@@ -123,7 +123,7 @@ final class AvroFields {
         return schema.getType() == Schema.Type.LONG ? decoder.readLong() : decoder.readInt();
     }
 
-    /** What does not fit into an int is out of range for k and effort, as a negative number is. */
+    /** A number that does not fit into an int is out of range for k and effort, like a negative. */
     private static int clamp(long value) {
         return value == (int) value ? (int) value : Integer.MIN_VALUE;
     }

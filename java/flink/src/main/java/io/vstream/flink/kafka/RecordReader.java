@@ -170,15 +170,15 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
     }
 
     private String describe(ConsumerRecord<byte[], byte[]> from) {
-        String at = from.topic() + "/" + from.partition() + "@" + from.offset();
+        String origin = from.topic() + "/" + from.partition() + "@" + from.offset();
         byte[] value = from.value();
         if (value == null) {
-            return at + " without a value";
+            return origin + " without a value";
         }
         if (format == KafkaInput.Format.RAW || format == KafkaInput.Format.AVRO) {
-            return at + " of " + value.length + " bytes";
+            return origin + " of " + value.length + " bytes";
         }
         int shown = Math.min(value.length, SHOWN_BYTES);
-        return at + ": " + new String(value, 0, shown, StandardCharsets.UTF_8);
+        return origin + ": " + new String(value, 0, shown, StandardCharsets.UTF_8);
     }
 }

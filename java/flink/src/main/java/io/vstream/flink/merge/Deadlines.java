@@ -17,9 +17,9 @@ final class Deadlines {
         if (size == numbers.length) {
             grow();
         }
-        int at = head + size & numbers.length - 1;
-        numbers[at] = number;
-        ticks[at] = atTick;
+        int end = head + size & numbers.length - 1;
+        numbers[end] = number;
+        ticks[end] = atTick;
         size++;
     }
 

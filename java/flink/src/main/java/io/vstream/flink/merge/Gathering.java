@@ -12,7 +12,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** What merge knows about one query: on the heap, and in checkpoints its keyed state. */
+/** The state of one query in merge: on the heap, and in checkpoints its keyed state. */
 final class Gathering {
 
     private static final int WORDS = 2;
@@ -56,13 +56,13 @@ final class Gathering {
         return exact;
     }
 
-    /** What is behind all rows. */
+    /** The frontier behind all rows. */
     Frontier frontier() {
         return frontier == null ? Frontier.NONE : frontier;
     }
 
     /** Notes how far a partition was when it answered. */
-    void behind(Frontier partial) {
+    void include(Frontier partial) {
         frontier = frontier == null ? partial : frontier.min(partial);
     }
 
@@ -154,9 +154,9 @@ final class Gathering {
             }
             read(gathering.rows, source);
             read(gathering.exact, source);
-            boolean behind = source.readBoolean();
+            boolean known = source.readBoolean();
             Frontier frontier = Frontier.read(source);
-            gathering.frontier = behind ? frontier : null;
+            gathering.frontier = known ? frontier : null;
             byte flags = source.readByte();
             gathering.answered = (flags & ANSWERED) != 0;
             gathering.lacking = (flags & LACKING) != 0;

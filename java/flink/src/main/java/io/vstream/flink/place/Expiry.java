@@ -5,7 +5,7 @@ import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.streaming.api.operators.InternalTimerService;
 
 /**
- * When rows are over: a timer in event time for each of them. All of it speaks of the current key.
+ * Ends rows: keeps one timer in event time for each. All methods are about the current key.
  *
  * <p>A row that is written again gets another time, and one that is deleted none; a timer of an
  * earlier time is taken back, so that there is one per row, some hundred bytes of heap.
@@ -33,7 +33,7 @@ final class Expiry {
         this.restored = restored;
     }
 
-    /** What has been reached, in this attempt or before it. */
+    /** The watermark that this attempt or the restored checkpoint has reached. */
     long watermark() {
         return Math.max(timers.currentWatermark(), restored);
     }

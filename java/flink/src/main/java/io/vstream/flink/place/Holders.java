@@ -10,13 +10,13 @@ final class Holders {
     private int count;
 
     /**
-     * @param most partitions of the job
+     * @param partitionsMax partitions of the job
      */
-    Holders(int most) {
-        known = new boolean[most];
-        partitions = new int[most];
-        shards = new int[most];
-        codes = new long[most];
+    Holders(int partitionsMax) {
+        known = new boolean[partitionsMax];
+        partitions = new int[partitionsMax];
+        shards = new int[partitionsMax];
+        codes = new long[partitionsMax];
     }
 
     /** Forgets all. */

@@ -1,6 +1,6 @@
 package io.vstream.flink.place;
 
-import io.vstream.flink.balance.Mark;
+import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -9,19 +9,22 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** One change, or a mark, on its way to one partition. Place reuses one object. */
+/**
+ * One change, offsets of the source or an acknowledgement, on its way to one partition. Place
+ * reuses one object.
+ */
 public final class Write {
 
     private static final float[] NONE = new float[0];
     private static final byte UPSERT = 0;
     private static final byte DELETE = 1;
-    private static final byte MARK = 2;
-    private static final byte OBEYED = 3;
+    private static final byte OFFSETS = 2;
+    private static final byte ACK = 3;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
 
-    /** Id of the record, an unsigned number; of a mark the place subtask that speaks. */
+    /** Id of the record, an unsigned number; otherwise the place subtask that sends this. */
     public long id;
 
     /** Larger is newer; never repeats for an id. */
@@ -40,13 +43,13 @@ public final class Write {
     public float[] vector = NONE;
 
     /**
-     * Null unless this is a mark: all writes of the source's records up to here, as far as they
-     * pass the place subtask {@link #id}, are before it. Shared, never changed.
+     * Null unless this carries offsets: all writes of the source's records up to here, as far as
+     * they pass the place subtask {@link #id}, are before it. Shared, never changed.
      */
     public long[] offsets;
 
-    /** Null unless this says that the place task has obeyed a command. Never changed. */
-    public Mark obeyed;
+    /** Null unless the place task acknowledges a command with this. Never changed. */
+    public CommandAck ack;
 
     /** Becomes an upsert. */
     void upsert(long upsertId, long newVersion, long newCode, int newShard, float[] newVector) {
@@ -62,20 +65,20 @@ public final class Write {
         vector = NONE;
     }
 
-    /** Becomes a mark. */
-    void mark(int place, long[] sourceOffsets, int toShard) {
+    /** Becomes offsets of the source. */
+    void offsets(int place, long[] sourceOffsets, int toShard) {
         set(place, 0, 0, toShard);
         delete = false;
         vector = NONE;
         offsets = sourceOffsets;
     }
 
-    /** Becomes the mark of a command. */
-    void obeyed(Mark mark, int toShard) {
-        set(mark.task(), 0, 0, toShard);
+    /** Becomes the acknowledgement of a command. */
+    void acknowledge(CommandAck newAck, int toShard) {
+        set(newAck.task(), 0, 0, toShard);
         delete = false;
         vector = NONE;
-        obeyed = mark;
+        ack = newAck;
     }
 
     private void set(long newId, long newVersion, long newCode, int newShard) {
@@ -84,7 +87,7 @@ public final class Write {
         code = newCode;
         shard = newShard;
         offsets = null;
-        obeyed = null;
+        ack = null;
     }
 
     private static final class WriteSerializer extends RecordSerializer<Write> {
@@ -107,7 +110,7 @@ public final class Write {
             to.delete = from.delete;
             to.vector = from.vector.clone();
             to.offsets = from.offsets;
-            to.obeyed = from.obeyed;
+            to.ack = from.ack;
             return to;
         }
 
@@ -118,11 +121,11 @@ public final class Write {
             target.writeLong(write.code);
             target.writeByte(write.shard);
             if (write.offsets != null) {
-                target.writeByte(MARK);
+                target.writeByte(OFFSETS);
                 Frontier.write(write.offsets, target);
-            } else if (write.obeyed != null) {
-                target.writeByte(OBEYED);
-                write.obeyed.write(target);
+            } else if (write.ack != null) {
+                target.writeByte(ACK);
+                write.ack.write(target);
             } else if (write.delete) {
                 target.writeByte(DELETE);
             } else {
@@ -140,9 +143,9 @@ public final class Write {
                     source.readLong(),
                     source.readUnsignedByte());
             switch (source.readByte()) {
-                case MARK -> write.offsets = Frontier.readOffsets(source);
+                case OFFSETS -> write.offsets = Frontier.readOffsets(source);
                 case DELETE -> write.delete = true;
-                case OBEYED -> write.obeyed = Mark.read(source);
+                case ACK -> write.ack = CommandAck.read(source);
                 default -> write.vector = floats().read(source);
             }
             return write;

@@ -1,6 +1,6 @@
 package io.vstream.flink.route;
 
-import io.vstream.flink.balance.Mark;
+import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -10,15 +10,15 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * One query, or the mark of a router, on its way to one partition.
+ * One query, or the acknowledgement of a router, on its way to one partition.
  *
  * @param ticket what stays with the query
  * @param shard any shard of the partition
  * @param inFanOut true if a query like this would visit the partition; only an audit goes further
  * @param expected copies that were sent in all
  * @param bucket in which the query lies, if its cost is to be counted there; else -1
- * @param vector the collection's dimension, all finite; empty for a mark
- * @param obeyed null unless this says that the router has obeyed a command
+ * @param vector the collection's dimension, all finite; empty for an acknowledgement
+ * @param ack null unless the router acknowledges a command with this
  */
 public record QueryCopy(
         Ticket ticket,
@@ -27,7 +27,7 @@ public record QueryCopy(
         int expected,
         int bucket,
         float[] vector,
-        Mark obeyed) {
+        CommandAck ack) {
 
     private static final Ticket NO_TICKET = new Ticket(0, 0, 1, 0, 0, false);
     private static final float[] NO_VECTOR = new float[0];
@@ -36,9 +36,9 @@ public record QueryCopy(
     public static final RecordType<QueryCopy> TYPE =
             RecordType.of(QueryCopy.class, QueryCopySerializer::new);
 
-    /** The mark of a router for the partition of {@code shard}. */
-    static QueryCopy of(Mark mark, int shard) {
-        return new QueryCopy(NO_TICKET, shard, false, 0, -1, NO_VECTOR, mark);
+    /** The acknowledgement of a router for the partition of {@code shard}. */
+    static QueryCopy of(CommandAck ack, int shard) {
+        return new QueryCopy(NO_TICKET, shard, false, 0, -1, NO_VECTOR, ack);
     }
 
     private static final class QueryCopySerializer extends RecordSerializer<QueryCopy> {
@@ -63,15 +63,15 @@ public record QueryCopy(
                     from.expected,
                     from.bucket,
                     from.vector.clone(),
-                    from.obeyed);
+                    from.ack);
         }
 
         @Override
         public void serialize(QueryCopy copy, DataOutputView target) throws IOException {
             target.writeShort(copy.shard);
-            target.writeBoolean(copy.obeyed != null);
-            if (copy.obeyed != null) {
-                copy.obeyed.write(target);
+            target.writeBoolean(copy.ack != null);
+            if (copy.ack != null) {
+                copy.ack.write(target);
                 return;
             }
             copy.ticket.write(target);
@@ -85,7 +85,7 @@ public record QueryCopy(
         public QueryCopy deserialize(DataInputView source) throws IOException {
             int shard = source.readUnsignedShort();
             if (source.readBoolean()) {
-                return of(Mark.read(source), shard);
+                return of(CommandAck.read(source), shard);
             }
             return new QueryCopy(
                     Ticket.read(source),

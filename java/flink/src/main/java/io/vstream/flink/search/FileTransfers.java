@@ -327,7 +327,7 @@ final class FileTransfers implements AutoCloseable {
         }
         unwanted.forEach(FileTransfers::discard);
         try {
-            // What runs deletes its file itself, for which the folder must still be there.
+            // A running upload deletes its file itself, for which the folder must still exist.
             pool.awaitTermination(END_SECONDS, TimeUnit.SECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

@@ -127,7 +127,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
         }
     }
 
-    /** Whose state it is, for the handle. */
+    /** Id of the engine, for the handle. */
     UUID engine() {
         return engine;
     }

@@ -10,7 +10,7 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * What one partition found for one query.
+ * The answer of one partition to one query.
  *
  * @param ticket of the query
  * @param partition that answered
@@ -29,7 +29,7 @@ public record PartialAnswer(
         Neighbors exact,
         boolean shed) {
 
-    /** What a search found. */
+    /** The answer of a search. */
     public PartialAnswer(
             Ticket ticket,
             int partition,

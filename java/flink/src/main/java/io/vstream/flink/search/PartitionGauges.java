@@ -7,7 +7,7 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.metrics.Ratio;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
-/** What a partition shows of its engine, now and then. */
+/** Gauges of a partition's engine. */
 final class PartitionGauges {
 
     private static final long UNKNOWN = -1;
@@ -33,13 +33,13 @@ final class PartitionGauges {
     }
 
     /**
-     * Shows what is so now.
+     * Sets all gauges.
      *
      * @param stats of the engine: see {@link io.vstream.nativecore.NativeEngine#statsJson}
-     * @param behind how much of the vector stream is applied
+     * @param frontier how much of the vector stream is applied
      * @param nowMillis since 1970
      */
-    void show(JsonNode stats, Frontier behind, long nowMillis) {
+    void show(JsonNode stats, Frontier frontier, long nowMillis) {
         rows.set(stats.path("live-rows").asLong());
         deleted.set(stats.path("deleted-rows").asLong());
         long inMemory = stats.path("memory-bytes").asLong();
@@ -49,7 +49,7 @@ final class PartitionGauges {
         JsonNode estimate = stats.path("recall");
         recall.set(estimate.path("mean").asDouble(Double.NaN));
         margin.set(estimate.path("margin").asDouble(Double.NaN));
-        boolean timed = behind.watermark() != Frontier.NO_TIME;
-        freshnessLag.set(timed ? Math.max(0, nowMillis - behind.watermark()) : UNKNOWN);
+        boolean timed = frontier.watermark() != Frontier.NO_TIME;
+        freshnessLag.set(timed ? Math.max(0, nowMillis - frontier.watermark()) : UNKNOWN);
     }
 }

@@ -1,6 +1,6 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.job.Fault;
+import io.vstream.flink.fault.Fault;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeState;
 import java.io.IOException;
@@ -19,7 +19,7 @@ import org.apache.flink.runtime.state.SnapshotResult;
  */
 final class PartitionState implements AutoCloseable {
 
-    private final SearchSettings settings;
+    private final PartitionSettings settings;
     private final KeyGroupRange shards;
     private final Path folder;
     private final SegmentSnapshotStore store;
@@ -30,7 +30,7 @@ final class PartitionState implements AutoCloseable {
      * @param shards that the subtask owns
      * @param parent where the private folder is made
      */
-    PartitionState(SearchSettings settings, KeyGroupRange shards, int partition, Path parent)
+    PartitionState(PartitionSettings settings, KeyGroupRange shards, int partition, Path parent)
             throws IOException {
         this.settings = settings;
         this.shards = shards;
@@ -43,7 +43,7 @@ final class PartitionState implements AutoCloseable {
     void restore(Collection<KeyedStateHandle> handles) throws IOException, InterruptedException {
         Path into = folder.resolve("restored");
         SegmentSnapshotStore.Restored restored = store.download(handles, into);
-        engine = Restoring.run("vstream-restore", () -> engine(restored), this::abandon);
+        engine = InterruptibleRestore.run("vstream-restore", () -> engine(restored), this::abandon);
     }
 
     private NativeEngine engine(SegmentSnapshotStore.Restored restored) throws IOException {

@@ -1,7 +1,7 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.balance.Reporter;
-import io.vstream.flink.balance.Shared;
+import io.vstream.flink.control.PartitionReporter;
+import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
@@ -49,8 +49,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       a call across the border and a publication cost the same for one as for many; whatever
  *       looks at the engine applies the batch first: a query, a checkpoint, the end, the tick.
  *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
- *       a slow read delays neither the stream nor other queries: see {@link Searches}. More queries
- *       than can be answered are shed, so that they do not hold up writes.
+ *       a slow read delays neither the stream nor other queries: see {@link SearchExecutor}. More
+ *       queries than can be answered are shed, so that they do not hold up writes.
  *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's files are
  *       pinned at the barrier; new ones are uploaded while the task goes on, and those of earlier
  *       checkpoints are named: see {@link IncrementalStore}.
@@ -73,17 +73,16 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** What the operator needs to know; see {@link SearchOperator}. */
-    private final SearchSettings settings;
+    private final PartitionSettings settings;
 
-    private final transient Reporter control;
+    private final transient PartitionReporter control;
     private final transient MailboxExecutor mailbox;
     private transient PartitionState state;
     private transient VectorBatch writes;
-    private transient Answering queries;
+    private transient SearchAdmission queries;
     private transient StreamRecord<PartialAnswer> record;
-    private transient Applied behind;
-    private transient ListState<long[]> behindState;
+    private transient FrontierTracker frontier;
+    private transient ListState<long[]> frontierState;
     private transient int partition;
     private transient long statsDueNanos;
     private transient Count applied;
@@ -96,10 +95,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient Level inFlight;
     private transient Count writeNanos;
     private transient Count leaves;
-    private transient Aside aside;
-    private transient HandOver handOver;
-    private transient LoadReport loads;
-    private transient Steered steered;
+    private transient HandoverExecutor handoverExecutor;
+    private transient HandoverParticipant handover;
+    private transient LoadReporter loadReporter;
+    private transient RecallSteeringClient steering;
 
     /**
      * @param settings of the partition
@@ -107,8 +106,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
      */
     SearchOperator(
             StreamOperatorParameters<PartialAnswer> parameters,
-            SearchSettings settings,
-            Reporter control) {
+            PartitionSettings settings,
+            PartitionReporter control) {
         super(parameters);
         this.settings = settings;
         this.control = control;
@@ -119,12 +118,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         int partitions = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-        behindState =
+        frontierState =
                 context.getOperatorStateStore()
                         .getUnionListState(
                                 new ListStateDescriptor<>(
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
-        behind = new Applied(Channels.into(getContainingTask(), 1), restoredFrontier());
+        frontier = new FrontierTracker(Channels.into(getContainingTask(), 1), restoredFrontier());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         KeyGroupRange shards =
                 KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
@@ -143,14 +142,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
         queries =
-                new Answering(
-                        new Question.Desk(state.engine(), settings.dimension(), partition),
-                        settings.searching(),
+                new SearchAdmission(
+                        new SearchTask.Partition(
+                                state.engine(), new BufferPool(settings.dimension()), partition),
+                        settings.search(),
                         getContainingTask()
                                 .getMailboxExecutorFactory()
                                 .createExecutor(getOperatorConfig().getChainIndex()),
                         "vstream-search-" + partition,
-                        new Answering.Writes(this::apply, () -> behind.frontier()),
+                        new SearchAdmission.Writes(this::apply, () -> frontier.current()),
                         this::answer);
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
@@ -164,15 +164,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         inFlight = meters.level(Names.IN_FLIGHT);
         writeNanos = meters.count(Names.WRITE_NANOS);
         leaves = meters.count(Names.LEAVES);
-        steered = openSteered(meters);
+        steering = openSteering(meters);
         readStats();
         tickLater();
-        openHandOver(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
+        openHandover(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
     }
 
-    private Steered openSteered(Meters meters) {
-        return new Steered(
-                Steered.Asking.of(
+    private RecallSteeringClient openSteering(Meters meters) {
+        return new RecallSteeringClient(
+                RecallSteeringClient.RequestSender.of(
                         getContainingTask().getEnvironment().getOperatorCoordinatorEventGateway(),
                         getOperatorID()),
                 mailbox,
@@ -182,9 +182,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                 meters.ratio(Names.RECALL_AIM));
     }
 
-    private void openHandOver(List<Count> moved) {
-        aside =
-                new Aside(
+    private void openHandover(List<Count> moved) {
+        handoverExecutor =
+                new HandoverExecutor(
                         "vstream-hand-over-" + partition,
                         state.engine(),
                         this::apply,
@@ -193,42 +193,42 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         String shared =
                 settings.sharedFolder() == null
                         ? null
-                        : Shared.of(settings.sharedFolder(), getRuntimeContext());
+                        : HandoverFolder.of(settings.sharedFolder(), getRuntimeContext());
         TaskInfo task = getRuntimeContext().getTaskInfo();
-        handOver =
-                new HandOver(
-                        aside,
+        handover =
+                new HandoverParticipant(
+                        handoverExecutor,
                         control::send,
                         settings,
-                        new HandOver.Part(
+                        new HandoverParticipant.Part(
                                 partition,
                                 task.getNumberOfParallelSubtasks(),
                                 task.getAttemptNumber(),
                                 Channels.into(getContainingTask(), 1),
                                 Channels.into(getContainingTask(), 2)),
                         state.folder(),
-                        shared == null ? null : new Shared(shared),
+                        shared == null ? null : new HandoverFolder(shared),
                         moved);
-        loads =
-                new LoadReport(
-                        aside,
-                        handOver,
+        loadReporter =
+                new LoadReporter(
+                        handoverExecutor,
+                        handover,
                         control::send,
                         settings,
                         task.getNumberOfParallelSubtasks());
-        loads.begin(applied, writeNanos);
+        loadReporter.begin(applied, writeNanos);
     }
 
     @Override
     public void processElement1(StreamRecord<Write> element) throws Exception {
         Write write = element.getValue();
-        if (write.obeyed != null) {
-            handOver.mark(true, write.obeyed);
+        if (write.ack != null) {
+            handover.acknowledge(true, write.ack);
             return;
         }
         if (write.offsets != null) {
-            // What it speaks of may wait in the batch, which every query applies first.
-            behind.mark((int) write.id, write.offsets);
+            // Its writes may wait in the batch, which every query applies first.
+            frontier.offsets((int) write.id, write.offsets);
             return;
         }
         if (write.delete) {
@@ -246,31 +246,31 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     @Override
     public void processWatermark1(Watermark mark) throws Exception {
-        behind.watermark(mark.getTimestamp());
+        frontier.watermark(mark.getTimestamp());
         super.processWatermark1(mark);
     }
 
     @Override
     public void processElement2(StreamRecord<QueryCopy> element) throws Exception {
         QueryCopy copy = element.getValue();
-        if (copy.obeyed() != null) {
-            handOver.mark(false, copy.obeyed());
+        if (copy.ack() != null) {
+            handover.acknowledge(false, copy.ack());
             return;
         }
         queries.ask(copy);
         inFlight.set(queries.inFlight());
     }
 
-    private void answer(Question.Found found) {
-        PartialAnswer answer = found.answer();
+    private void answer(SearchResult result) {
+        PartialAnswer answer = result.answer();
         if (answer.shed()) {
             shed.inc(answer.ticket().audit() ? 0 : 1);
         } else if (!answer.ticket().audit()) {
             searches.inc();
-            searchNanos.inc(found.searchNanos());
-            queueNanos.inc(found.queueNanos());
-            leaves.inc(found.leaves());
-            loads.searched(found.bucket(), found.searchNanos());
+            searchNanos.inc(result.searchNanos());
+            queueNanos.inc(result.queueNanos());
+            leaves.inc(result.leaves());
+            loadReporter.searched(result.bucket(), result.searchNanos());
         }
         inFlight.set(queries.inFlight());
         output.collect(record.replace(answer));
@@ -285,8 +285,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
-        behindState.clear();
-        behindState.add(behind.frontier().toLongs());
+        frontierState.clear();
+        frontierState.add(frontier.current().toLongs());
     }
 
     @Override
@@ -342,16 +342,16 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void close() throws Exception {
         try {
-            if (steered != null) {
-                steered.close();
+            if (steering != null) {
+                steering.close();
             }
             if (queries != null) {
                 queries.close();
             }
         } finally {
-            if (aside != null) {
-                aside.close();
-                handOver.close();
+            if (handoverExecutor != null) {
+                handoverExecutor.close();
+                handover.close();
             }
             if (state != null) {
                 state.close();
@@ -361,12 +361,12 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         }
     }
 
-    /** Behind all partitions of the checkpoint, since a shard may come from any of them. */
+    /** The frontier that all partitions of the checkpoint had: a shard may come from any. */
     private Frontier restoredFrontier() throws Exception {
         Frontier least = null;
-        for (long[] one : behindState.get()) {
-            Frontier frontier = Frontier.ofLongs(one);
-            least = least == null ? frontier : least.min(frontier);
+        for (long[] one : frontierState.get()) {
+            Frontier restored = Frontier.ofLongs(one);
+            least = least == null ? restored : least.min(restored);
         }
         return least == null ? Frontier.NONE : least;
     }
@@ -405,8 +405,8 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private void readStats() throws IOException {
         long began = System.nanoTime();
         JsonNode stats = JSON.readTree(state.engine().statsJson());
-        gauges.show(stats, behind.frontier(), System.currentTimeMillis());
-        steered.ask(stats.path("recall").path("mean").asDouble(Double.NaN));
+        gauges.show(stats, frontier.current(), System.currentTimeMillis());
+        steering.request(stats.path("recall").path("mean").asDouble(Double.NaN));
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }

@@ -1,30 +1,26 @@
 package io.vstream.flink.search;
 
-import io.vstream.flink.job.Fault;
 import java.io.Serializable;
-import java.util.EnumSet;
 
 /**
- * What a partition needs to know.
+ * How a partition answers queries: the section {@code search} of a job.
  *
- * @param collection normalised settings as JSON
- * @param dimension elements of every vector
- * @param stateFolder where each engine makes its private folder; null for the task manager's own
- * @param finalSnapshot folder that receives a snapshot at the end of the stream, or null
- * @param sharedFolder that all machines see, for rows that change partition, or null
- * @param reportMillis between two reports to the control task
- * @param loads whether reports say what cells cost
- * @param searching how queries are answered
- * @param faults defects for tests
+ * @param threads that search beside the task, and as many again for exact queries and audits; 0 to
+ *     search in the task
+ * @param inFlight searches under way at most, those that wait for a thread included; exact ones
+ *     have places of their own, 8 per thread
+ * @param shed whether a query that finds no place is answered at once, as partial; else the task
+ *     waits for a place, and everything upstream with it
+ * @param deadlineMillis after which a query that still waits is answered without a search
  */
-public record SearchSettings(
-        String collection,
-        int dimension,
-        String stateFolder,
-        String finalSnapshot,
-        String sharedFolder,
-        long reportMillis,
-        boolean loads,
-        Searching searching,
-        EnumSet<Fault> faults)
-        implements Serializable {}
+public record SearchSettings(int threads, int inFlight, boolean shed, long deadlineMillis)
+        implements Serializable {
+
+    /** Places where the task waits for one: few, as each holds on to the rows of a moment. */
+    public static final int IN_FLIGHT_WAITING = 32;
+
+    /**
+     * Places where a query without one is shed: enough for a stall of some tens of milliseconds.
+     */
+    public static final int IN_FLIGHT_SHEDDING = 256;
+}

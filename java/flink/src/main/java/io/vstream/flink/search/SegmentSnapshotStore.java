@@ -19,7 +19,7 @@ import org.apache.flink.runtime.state.SnapshotResult;
 interface SegmentSnapshotStore extends AutoCloseable {
 
     /**
-     * What is asked of one checkpoint or savepoint.
+     * One checkpoint or savepoint to write.
      *
      * @param id of the checkpoint
      * @param options its type says which files of others it may name
@@ -50,7 +50,7 @@ interface SegmentSnapshotStore extends AutoCloseable {
     void aborted(long checkpointId);
 
     /**
-     * What there is to restore.
+     * The states to restore.
      *
      * @param states folders, each with a state as {@link io.vstream.nativecore.NativeEngine#open}
      *     and {@link io.vstream.nativecore.NativeEngine#take} want it

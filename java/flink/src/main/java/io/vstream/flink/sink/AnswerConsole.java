@@ -1,6 +1,7 @@
 package io.vstream.flink.sink;
 
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.AnswerJson;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.sink2.SinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;

@@ -1,6 +1,7 @@
 package io.vstream.flink.sink;
 
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.AnswerJson;
 import java.io.BufferedWriter;
 import java.io.FileOutputStream;
 import java.io.IOException;

@@ -52,7 +52,7 @@ public final class DatasetFile implements Closeable {
 
     private record Header(int rows, int dimension) {}
 
-    /** What a file holds; its name ends in the name of its form. */
+    /** Element of a file; the file's name ends in it. */
     private enum Form {
         FBIN,
         U8BIN,

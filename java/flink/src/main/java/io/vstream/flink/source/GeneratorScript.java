@@ -41,7 +41,7 @@ public final class GeneratorScript implements Script {
     }
 
     /**
-     * What a generator makes.
+     * Settings of a generator.
      *
      * @param vectors path of the file with the rows to insert
      * @param queries path of the file with the queries, or null if the mix has none

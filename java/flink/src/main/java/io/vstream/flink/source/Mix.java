@@ -75,7 +75,7 @@ public final class Mix implements Serializable {
         return best;
     }
 
-    /** What the {@code index}-th record is. */
+    /** The kind of the {@code index}-th record. */
     Op op(long index) {
         return OPS[ops[(int) (index % ops.length)]];
     }

@@ -15,7 +15,7 @@ public interface Script extends Serializable {
     /** Starts to play at a position that {@link Player#position} once gave; the first is zero. */
     Player play(ScriptSplit from, Gate gate) throws IOException;
 
-    /** What came of one {@link Player#next}. */
+    /** The outcome of one {@link Player#next}. */
     enum Outcome {
         /** The record was filled. */
         RECORD,

@@ -1,12 +1,12 @@
 package io.vstream.flink.bench;
 
-import io.vstream.flink.ingest.Decode;
+import io.vstream.flink.dataflow.SearchDataflow;
+import io.vstream.flink.ingest.DecodeFunction;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.job.JobSettings;
 import io.vstream.flink.job.LocalCluster;
-import io.vstream.flink.job.VStreamJob;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.merge.Answer;
 import java.nio.file.Files;
@@ -37,17 +37,17 @@ public final class PeerJob {
     public static void main(String[] words) throws Exception {
         JobSettings job = JobSettings.fromJson(Files.readString(Path.of(words[0])));
         StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.getExecutionEnvironment(VStreamJob.flinkSettings());
-        env.setParallelism(job.parallelism());
+                StreamExecutionEnvironment.getExecutionEnvironment(SearchDataflow.flinkSettings());
+        env.setParallelism(job.dataflow().partitions());
         env.setBufferTimeout(BUFFER_MILLIS);
-        PeerAddress peer = new PeerAddress(words[1], words[2], job.rules().dimension());
+        PeerAddress peer = new PeerAddress(words[1], words[2], job.dataflow().rules().dimension());
         PeerWrites writes =
                 new PeerWrites(peer, Integer.parseInt(words[3]), Integer.parseInt(words[4]));
         DataStream<VectorRecord> vectors =
                 decode(job, Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic"));
         DataStream<QueryRecord> queries =
                 decode(job, Topics.source(env, job.queries().kafka(), true, 10, "query-topic"))
-                        .getSideOutput(Decode.QUERIES);
+                        .getSideOutput(DecodeFunction.QUERIES);
         DataStream<Answer> none =
                 AsyncDataStream.orderedWait(
                                 vectors.keyBy(record -> record.id, Types.LONG),
@@ -65,7 +65,7 @@ public final class PeerJob {
                                 QUERIES_AT_ONCE)
                         .returns(Answer.TYPE);
         Topics.sink(answers.union(none), job.results().kafka());
-        try (LocalCluster cluster = new LocalCluster(1, job.parallelism())) {
+        try (LocalCluster cluster = new LocalCluster(1, job.dataflow().partitions())) {
             JobID id = cluster.submit(env, "peer");
             cluster.await(id)
                     .getSerializedThrowable()
@@ -81,6 +81,7 @@ public final class PeerJob {
         return incoming.transform(
                 "decode",
                 VectorRecord.TYPE,
-                new ProcessOperator<>(new Decode(job.rules(), 0, job.queries().k())));
+                new ProcessOperator<>(
+                        new DecodeFunction(job.dataflow().rules(), 0, job.queries().k())));
     }
 }

@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Folders;
@@ -96,11 +97,11 @@ class CheckpointIT {
 
     @Test
     void unalignedCheckpointsAreRefusedWithASentence() {
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(1));
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, true);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
-        assertThatThrownBy(() -> VStreamJob.add(env, settings(0), null))
+        assertThatThrownBy(() -> SearchDataflow.add(env, settings(0).dataflow(), null))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("Set execution.checkpointing.unaligned to false.");
     }
@@ -110,7 +111,7 @@ class CheckpointIT {
             throws Exception {
         String name = UUID.randomUUID().toString();
         Gate gate = Gate.install(name);
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.toUri().toString());
         // Enabled, and never by itself.
@@ -123,7 +124,8 @@ class CheckpointIT {
                                 "script",
                                 Incoming.TYPE)
                         .setParallelism(1);
-        VStreamJob.add(env, settings(memory), new Sources.Streams(records, null))
+        SearchDataflow.add(
+                        env, settings(memory).dataflow(), new SearchDataflow.Inputs(records, null))
                 .answers()
                 .sinkTo(new Answers(name));
         List<CompletedCheckpointStats> checkpoints = new ArrayList<>();

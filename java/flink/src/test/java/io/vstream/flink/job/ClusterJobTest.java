@@ -14,7 +14,7 @@ class ClusterJobTest {
     @Test
     void leavesTheFoldersOfThisMachineBehind() throws Exception {
         JobSettings job = ClusterJob.settings(with("\"state\": {\"path\": \"/here\"}"));
-        assertThat(job.stateFolder()).isNull();
+        assertThat(job.dataflow().stateFolder()).isNull();
         assertThat(job.checkpoint().path()).isEqualTo("/shared/checkpoints");
     }
 

@@ -58,7 +58,7 @@ class FileSystemsTest {
                 JobSettings.fromJson(
                         """
                         {"parallelism": 1, "collection": {"dimension": 64, "metric": "l2"},
-                         "vectors": {"kind": "program"},
+                         "vectors": {"kind": "file", "path": "/vectors.jsonl"},
                          "checkpoint": {"interval": 1000, "path": "%s"}}
                         """
                                 .formatted(path));

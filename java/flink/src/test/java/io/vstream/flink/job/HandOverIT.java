@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
+import io.vstream.flink.fault.Fault;
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;

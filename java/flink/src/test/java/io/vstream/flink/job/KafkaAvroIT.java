@@ -2,6 +2,7 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.AvroRecords;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.kafka.RegistryStub;
@@ -74,7 +75,9 @@ class KafkaAvroIT {
             StreamExecutionEnvironment env =
                     StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
             VStreamJob.addSink(
-                    job, VStreamJob.add(env, job, Sources.add(env, job, "", false)).answers());
+                    job,
+                    SearchDataflow.add(env, job.dataflow(), Sources.add(env, job, "", false))
+                            .answers());
             try (LocalCluster cluster = new LocalCluster(1, 1)) {
                 JobID id = cluster.submit(env, "avro");
                 GenericRecord answer = ask(broker.address(), registered ? registry : null);

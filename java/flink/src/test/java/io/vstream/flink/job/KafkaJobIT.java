@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.kafka.Shape;
@@ -73,7 +74,7 @@ class KafkaJobIT {
         Sources.checkBrokers(job);
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
-        Sources.Streams topics = Sources.add(env, job, name, true);
+        SearchDataflow.Inputs topics = Sources.add(env, job, name, true);
         var vectors =
                 topics.vectors()
                         .map(new FailOnce(name, VECTORS / 4))
@@ -82,7 +83,11 @@ class KafkaJobIT {
                         .uid("fail-once");
         VStreamJob.addSink(
                 job,
-                VStreamJob.add(env, job, new Sources.Streams(vectors, topics.queries())).answers());
+                SearchDataflow.add(
+                                env,
+                                job.dataflow(),
+                                new SearchDataflow.Inputs(vectors, topics.queries()))
+                        .answers());
         Traffic traffic = new Traffic(Shape.SMALL, broker.address(), run, SEED, false);
         try (LocalCluster cluster = new LocalCluster(2, 1)) {
             JobID id = cluster.submit(env, name);

@@ -2,6 +2,7 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.source.ScriptSource;
 import java.nio.file.Path;
@@ -112,7 +113,10 @@ class RescaleIT {
                                 Incoming.TYPE)
                         .setParallelism(1)
                         .uid("log");
-        VStreamJob.add(env, MovingRows.settings(BUILT_FOR), new Sources.Streams(records, null))
+        SearchDataflow.add(
+                        env,
+                        MovingRows.settings(BUILT_FOR).dataflow(),
+                        new SearchDataflow.Inputs(records, null))
                 .answers()
                 .sinkTo(new Answers(name))
                 .setParallelism(1)
@@ -147,7 +151,7 @@ class RescaleIT {
     }
 
     private Configuration flink() {
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(200));
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.toUri().toString());

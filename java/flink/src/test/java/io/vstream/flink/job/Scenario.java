@@ -1,5 +1,7 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.SearchDataflow;
+import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.metrics.MetricsView;
 import io.vstream.flink.metrics.Names;
@@ -176,7 +178,7 @@ final class Scenario {
                         .returns(Incoming.TYPE)
                         .setParallelism(1)
                         .uid("fail-once");
-        VStreamJob.add(env, settings, new Sources.Streams(records, null))
+        SearchDataflow.add(env, settings.dataflow(), new SearchDataflow.Inputs(records, null))
                 .answers()
                 .sinkTo(answers)
                 .uid("answers");
@@ -227,7 +229,7 @@ final class Scenario {
     }
 
     private Configuration flink() {
-        Configuration flink = VStreamJob.flinkSettings();
+        Configuration flink = SearchDataflow.flinkSettings();
         FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints);

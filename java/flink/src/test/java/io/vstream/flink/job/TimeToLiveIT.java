@@ -2,6 +2,7 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.kafka.Shape;
 import io.vstream.flink.kafka.TopicJob;
@@ -54,8 +55,8 @@ class TimeToLiveIT {
             JobSettings job = JobSettings.fromJson(json);
             StreamExecutionEnvironment env =
                     StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
-            Sources.Streams topics = Sources.add(env, job, "life", true);
-            VStreamJob.addSink(job, VStreamJob.add(env, job, topics).answers());
+            SearchDataflow.Inputs topics = Sources.add(env, job, "life", true);
+            VStreamJob.addSink(job, SearchDataflow.add(env, job.dataflow(), topics).answers());
             try (LocalCluster cluster = new LocalCluster(2, 1);
                     KafkaProducer<String, String> producer = producer(broker);
                     KafkaConsumer<String, String> consumer = consumer(broker)) {

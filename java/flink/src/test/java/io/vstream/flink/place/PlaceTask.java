@@ -1,8 +1,8 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.fault.Fault;
+import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.job.Fault;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.route.ShardKeys;
 import java.util.EnumSet;
 import java.util.List;
@@ -22,7 +22,7 @@ final class PlaceTask implements AutoCloseable {
              "encoder": {"kind": "cells", "cells": 8, "recall-target": 0.9}}
             """;
 
-    final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, RouteEvent, Write> harness;
+    final KeyedTwoInputStreamOperatorTestHarness<Long, VectorRecord, Command, Write> harness;
 
     PlaceTask(int parallelism, int subtask, List<OperatorSubtaskState> restored) throws Exception {
         this(COLLECTION, 0, parallelism, subtask, restored);
@@ -41,7 +41,7 @@ final class PlaceTask implements AutoCloseable {
             throws Exception {
         harness =
                 new KeyedTwoInputStreamOperatorTestHarness<>(
-                        new Place(
+                        new PlaceOperator(
                                 collection,
                                 DIMENSION,
                                 task -> parallelism,
@@ -83,9 +83,9 @@ final class PlaceTask implements AutoCloseable {
         harness.processElement1(new StreamRecord<>(record));
     }
 
-    void mark(long... offsets) throws Exception {
+    void offsets(long... offsets) throws Exception {
         VectorRecord record = new VectorRecord();
-        record.mark(ShardKeys.idIn(1, 2), offsets);
+        record.offsets(ShardKeys.idIn(1, 2), offsets);
         harness.processElement1(new StreamRecord<>(record));
     }
 

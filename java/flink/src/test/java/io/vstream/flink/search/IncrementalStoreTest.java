@@ -307,7 +307,7 @@ class IncrementalStoreTest {
     @Test
     void filesOfSeveralCheckpointsAreNeverMergedIntoOne() {
         assertThat(
-                        io.vstream.flink.job.VStreamJob.flinkSettings()
+                        io.vstream.flink.dataflow.SearchDataflow.flinkSettings()
                                 .get(CheckpointingOptions.FILE_MERGING_ENABLED))
                 .isFalse();
     }

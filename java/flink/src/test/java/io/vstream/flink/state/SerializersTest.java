@@ -3,8 +3,9 @@ package io.vstream.flink.state;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.vstream.flink.balance.Mark;
-import io.vstream.flink.balance.Step;
+import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.CommandAck;
+import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
@@ -14,7 +15,6 @@ import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
-import io.vstream.flink.route.RouteEvent;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.nativecore.MovedRanges;
@@ -65,24 +65,24 @@ class SerializersTest {
         incoming.partition = 3;
         incoming.offset = 1L << 33;
         incoming.offsets = offsets;
-        VectorRecord mark = new VectorRecord();
-        mark.mark(5, offsets);
+        VectorRecord covered = new VectorRecord();
+        covered.offsets(5, offsets);
         Write passed = new Write();
         passed.id = 2;
         passed.offsets = offsets;
-        Write obeyed = new Write();
-        obeyed.id = 3;
-        obeyed.shard = 64;
-        obeyed.obeyed = new Mark(-1, 5, Step.SWITCH, 3, new MovedRanges(new byte[48]));
+        Write ack = new Write();
+        ack.id = 3;
+        ack.shard = 64;
+        ack.ack = new CommandAck(-1, 5, Step.SWITCH, 3, new MovedRanges(new byte[48]));
         return Stream.of(
                 Arguments.of(Incoming.TYPE, incoming),
                 Arguments.of(VectorRecord.TYPE, upsert),
                 Arguments.of(VectorRecord.TYPE, delete),
                 Arguments.of(Write.TYPE, write),
-                Arguments.of(VectorRecord.TYPE, mark),
+                Arguments.of(VectorRecord.TYPE, covered),
                 Arguments.of(Write.TYPE, erase),
                 Arguments.of(Write.TYPE, passed),
-                Arguments.of(Write.TYPE, obeyed),
+                Arguments.of(Write.TYPE, ack),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
                 Arguments.of(
                         QueryCopy.TYPE,
@@ -96,7 +96,7 @@ class SerializersTest {
                                 0,
                                 -1,
                                 new float[0],
-                                new Mark(9, 2, Step.ADOPT, 3, MovedRanges.NONE))),
+                                new CommandAck(9, 2, Step.ADOPT, 3, MovedRanges.NONE))),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
@@ -110,10 +110,9 @@ class SerializersTest {
                                 3,
                                 true,
                                 new Frontier(-9, offsets))),
-                Arguments.of(RouteEvent.TYPE, RouteEvent.template(3, new byte[] {1, 2})),
+                Arguments.of(Command.TYPE, Command.template(3, new byte[] {1, 2})),
                 Arguments.of(
-                        RouteEvent.TYPE,
-                        new RouteEvent(-7, 3, Step.SETTLE, new byte[0], new byte[24])),
+                        Command.TYPE, new Command(-7, 3, Step.SETTLE, new byte[0], new byte[24])),
                 Arguments.of(
                         BadRecord.TYPE, new BadRecord(BadRecord.Reason.BAD_K, "x".repeat(999))),
                 Arguments.of(VectorSerializer.TYPE, VECTOR));

@@ -1,0 +1,30 @@
+package io.vstream.flink.merge;
+
+/** Answers as JSON lines. Ids are unsigned; distances have nine digits at most, enough for f32. */
+public final class AnswerJson {
+
+    private AnswerJson() {}
+
+    /**
+     * One line without its end: {@code
+     * {"query_id":..,"ids":[..],"distances":[..],"partial":false}}.
+     *
+     * @param type written as a first field {@code "type"}, or null for none
+     */
+    public static String line(Answer answer, String type) {
+        StringBuilder line = new StringBuilder(64 + answer.ids().length * 32).append('{');
+        if (type != null) {
+            line.append("\"type\":\"").append(type).append("\",");
+        }
+        line.append("\"query_id\":").append(Long.toUnsignedString(answer.ticket().queryId()));
+        line.append(",\"ids\":[");
+        for (int i = 0; i < answer.ids().length; i++) {
+            line.append(i == 0 ? "" : ",").append(Long.toUnsignedString(answer.ids()[i]));
+        }
+        line.append("],\"distances\":[");
+        for (int i = 0; i < answer.distances().length; i++) {
+            line.append(i == 0 ? "" : ",").append(answer.distances()[i]);
+        }
+        return line.append("],\"partial\":").append(answer.partial()).append('}').toString();
+    }
+}

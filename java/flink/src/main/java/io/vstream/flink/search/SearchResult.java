@@ -1,0 +1,13 @@
+package io.vstream.flink.search;
+
+/**
+ * The result of one search, with its costs.
+ *
+ * @param answer for merge
+ * @param bucket of the query's own code
+ * @param leaves that the search read; 0 for an audit
+ * @param searchNanos that the search took
+ * @param queueNanos that the query waited for a thread
+ */
+record SearchResult(
+        PartialAnswer answer, int bucket, int leaves, long searchNanos, long queueNanos) {}

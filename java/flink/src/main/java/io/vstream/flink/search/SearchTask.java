@@ -1,0 +1,110 @@
+package io.vstream.flink.search;
+
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.route.QueryCopy;
+import io.vstream.nativecore.AnswerBatch;
+import io.vstream.nativecore.BufferLayout;
+import io.vstream.nativecore.NativeEngine;
+import io.vstream.nativecore.NativeReadSnapshot;
+
+/** The search of one query, on the rows of one moment or on those that it finds. */
+final class SearchTask implements SearchExecutor.Task<SearchResult> {
+
+    private final Partition partition;
+    private final QueryCopy copy;
+    private final Frontier frontier;
+    private final NativeReadSnapshot snapshot;
+    private final long createdNanos = System.nanoTime();
+
+    /**
+     * @param frontier how much of the vector stream the rows hold
+     * @param snapshot is closed with this task; null to search the rows that are there when it runs
+     */
+    SearchTask(
+            Partition partition, QueryCopy copy, Frontier frontier, NativeReadSnapshot snapshot) {
+        this.partition = partition;
+        this.copy = copy;
+        this.frontier = frontier;
+        this.snapshot = snapshot;
+    }
+
+    /**
+     * The partition that answers.
+     *
+     * @param engine that is searched
+     * @param buffers for its searches
+     * @param number of the partition
+     */
+    record Partition(NativeEngine engine, BufferPool buffers, int number) {}
+
+    @Override
+    public boolean exact() {
+        return readsEveryRow(copy);
+    }
+
+    /** True for exact queries and audits. */
+    static boolean readsEveryRow(QueryCopy copy) {
+        return copy.ticket().audit() || copy.ticket().effort() == BufferLayout.EFFORT_EXACT;
+    }
+
+    @Override
+    public SearchResult shed() {
+        PartialAnswer answer =
+                new PartialAnswer(
+                        copy.ticket(),
+                        partition.number,
+                        copy.expected(),
+                        Neighbors.NONE,
+                        frontier,
+                        Neighbors.NONE,
+                        true);
+        return new SearchResult(answer, copy.bucket(), 0, 0, System.nanoTime() - createdNanos);
+    }
+
+    @Override
+    public SearchResult run() {
+        long startedNanos = System.nanoTime();
+        BufferPool.Buffers buffers = partition.buffers.take();
+        boolean audit = copy.ticket().audit();
+        int k = copy.ticket().k();
+        buffers.queries().clear();
+        if (copy.inFanOut()) {
+            buffers.queries().add(k, copy.ticket().effort(), copy.vector());
+        }
+        if (audit) {
+            buffers.queries().add(k, BufferLayout.EFFORT_EXACT, copy.vector());
+        }
+        if (snapshot != null) {
+            buffers.answers().search(snapshot, buffers.queries());
+        } else {
+            buffers.answers().search(partition.engine, buffers.queries());
+        }
+        Neighbors found = copy.inFanOut() ? next(buffers.answers()) : Neighbors.NONE;
+        int leaves = copy.inFanOut() && !audit ? buffers.answers().leavesScanned() : 0;
+        Neighbors exact = audit ? next(buffers.answers()) : Neighbors.NONE;
+        partition.buffers.release(buffers);
+        PartialAnswer answer =
+                new PartialAnswer(
+                        copy.ticket(), partition.number, copy.expected(), found, frontier, exact);
+        return new SearchResult(
+                answer,
+                copy.bucket(),
+                leaves,
+                System.nanoTime() - startedNanos,
+                startedNanos - createdNanos);
+    }
+
+    @Override
+    public void close() {
+        if (snapshot != null) {
+            snapshot.close();
+        }
+    }
+
+    private static Neighbors next(AnswerBatch answers) {
+        if (!answers.next()) {
+            throw new IllegalStateException("The engine gave fewer answers than it was asked for.");
+        }
+        return Neighbors.of(answers);
+    }
+}
