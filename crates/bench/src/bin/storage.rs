@@ -358,11 +358,8 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     let without = without.map_err(refused)?;
     let code_memory = arguments.code_memory_kib.map(|kib| kib << 10);
     let limited = Settings { without, code_memory, ..settings(Some(arguments.memory_mib << 20)) };
-    let mut engine = Engine::builder()
-        .dir(&dir)
-        .journaling(tiers::journaling())
-        .create(limited)
-        .map_err(refused)?;
+    let made = Engine::builder().dir(&dir).journaling(tiers::journaling());
+    let mut engine = made.create(limited).map_err(refused)?;
     let mut beside = None;
     let row = if arguments.beside {
         let (row, times) = tiers::ingest_and_ask(
