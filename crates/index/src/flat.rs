@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use vstream_vector::{Neighbor, TopK};
 
-use crate::places::ById;
+use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
@@ -31,7 +31,7 @@ pub struct Flat {
     shared: Arc<Shared>,
     chunks: Chunks,
     open: RowWriter,
-    places: ById,
+    ids: IdMap,
     sequence: Sequence,
     dead: usize,
     rewrites: u64,
@@ -49,7 +49,7 @@ impl Flat {
         let chunks = vec![open.chunk().clone()];
         let published = Published::new(chunks.clone(), sequence);
         let shared = Arc::new(Shared { settings, published });
-        Flat { shared, chunks, open, places: ById::default(), sequence, dead: 0, rewrites: 0 }
+        Flat { shared, chunks, open, ids: IdMap::default(), sequence, dead: 0, rewrites: 0 }
     }
 
     fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {
@@ -59,17 +59,17 @@ impl Flat {
             self.chunks.push(self.open.chunk().clone());
         }
         let lane = self.open.push(key, vector, inserted);
-        self.places.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
+        self.ids.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
     }
 
-    fn mark(&mut self, place: (u32, u32), at: Sequence) {
-        self.chunks[place.0 as usize].mark_deleted(place.1 as usize, at);
+    fn mark(&mut self, address: (u32, u32), at: Sequence) {
+        self.chunks[address.0 as usize].mark_deleted(address.1 as usize, at);
         self.dead += 1;
     }
 
     /// Copies the living when the dead outnumber them, and publishes.
     fn settle(&mut self, chunks_before: usize) {
-        if self.dead > CHUNK_ROWS && self.dead > self.places.len() {
+        if self.dead > CHUNK_ROWS && self.dead > self.ids.len() {
             let old = std::mem::take(&mut self.chunks);
             let settings = &self.shared.settings;
             self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
@@ -98,16 +98,16 @@ impl Insert for Flat {
         died: &mut dyn FnMut(u64),
     ) -> Applied {
         let chunks_before = self.chunks.len();
-        let old = self.places.get(key.id);
-        if let Some(place) = old {
-            if self.chunks[place.0 as usize].key(place.1 as usize).version > key.version {
+        let old = self.ids.get(key.id);
+        if let Some(address) = old {
+            if self.chunks[address.0 as usize].key(address.1 as usize).version > key.version {
                 return Applied::Stale;
             }
         }
         self.sequence += 1;
         died(self.sequence);
-        if let Some(place) = old {
-            self.mark(place, self.sequence);
+        if let Some(address) = old {
+            self.mark(address, self.sequence);
         }
         self.push(key, vector, self.sequence);
         self.settle(chunks_before);
@@ -115,13 +115,13 @@ impl Insert for Flat {
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(place) = self.places.get(id) else { return false };
-        if self.chunks[place.0 as usize].key(place.1 as usize).version > version {
+        let Some(address) = self.ids.get(id) else { return false };
+        if self.chunks[address.0 as usize].key(address.1 as usize).version > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(id);
-        self.mark(place, self.sequence);
+        self.ids.remove(id);
+        self.mark(address, self.sequence);
         self.settle(self.chunks.len());
         true
     }
@@ -133,14 +133,14 @@ impl Insert for Flat {
     }
 
     fn end(&mut self, id: u64, at: u64) {
-        if let Some(place) = self.places.get(id) {
-            self.places.remove(id);
-            self.mark(place, at);
+        if let Some(address) = self.ids.get(id) {
+            self.ids.remove(id);
+            self.mark(address, at);
         }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        let (chunk, lane) = self.places.get(id)?;
+        let (chunk, lane) = self.ids.get(id)?;
         Some(self.chunks[chunk as usize].key(lane as usize).version)
     }
 
@@ -151,9 +151,9 @@ impl Insert for Flat {
     fn stats(&self) -> IndexStats {
         let rows: u64 = self.chunks.iter().map(|chunk| chunk.memory_bytes()).sum();
         IndexStats {
-            live: self.places.len() as u64,
+            live: self.ids.len() as u64,
             dead: self.dead as u64,
-            memory_bytes: rows + self.places.memory_bytes(),
+            memory_bytes: rows + self.ids.memory_bytes(),
             rewrites: self.rewrites,
             ..IndexStats::default()
         }

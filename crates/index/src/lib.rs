@@ -19,7 +19,7 @@ pub mod cluster;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod flat;
-mod places;
+mod id_map;
 mod publish;
 mod radius;
 mod reach;

@@ -36,7 +36,7 @@ pub(crate) use self::scan::ClusterScratch;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
-use crate::places::ById;
+use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 use crate::search::{Applied, IndexSettings, IndexStats, Insert, Search};
@@ -90,7 +90,7 @@ struct ClusterReader(Arc<Shared>);
 
 /// Where the writer finds a living row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct RowAddress {
     leaf: LeafId,
     /// Position in the leaf: `chunk · 32 + lane`; in the tail: the lane.
     position: u32,
@@ -133,7 +133,7 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
-    places: ById,
+    ids: IdMap,
     /// Leaves that await a split, merge or rewrite, oldest first.
     queue: VecDeque<LeafId>,
     /// Leaves that hold so many rows that they do not wait.
@@ -179,7 +179,7 @@ impl Cluster {
             leaves: Vec::new(),
             free: Vec::new(),
             tail,
-            places: ById::default(),
+            ids: IdMap::default(),
             queue: VecDeque::new(),
             overfull: Vec::new(),
             reassignments: VecDeque::new(),
@@ -201,35 +201,35 @@ impl Cluster {
         self.leaves[leaf as usize].as_mut().expect("a leaf that is in use")
     }
 
-    fn place_of(&self, id: u64) -> Option<Place> {
-        let (leaf, position) = self.places.get(id)?;
-        Some(Place { leaf, position })
+    fn address_of(&self, id: u64) -> Option<RowAddress> {
+        let (leaf, position) = self.ids.get(id)?;
+        Some(RowAddress { leaf, position })
     }
 
-    fn version_at(&self, place: Place) -> u64 {
-        if place.leaf == TAIL {
-            return self.tail.chunk().key(place.position as usize).version;
+    fn version_at(&self, address: RowAddress) -> u64 {
+        if address.leaf == TAIL {
+            return self.tail.chunk().key(address.position as usize).version;
         }
-        let (chunk, lane) = leaf::split_position(place.position);
-        self.state(place.leaf).leaf.chunk(chunk).rows.key(lane).version
+        let (chunk, lane) = leaf::split_position(address.position);
+        self.state(address.leaf).leaf.chunk(chunk).rows.key(lane).version
     }
 
-    /// Ends the life of the row at `place`; its leaf may be queued for a merge or rewrite.
-    fn kill(&mut self, place: Place, at: Sequence) {
-        if place.leaf == TAIL {
-            self.tail.chunk().mark_deleted(place.position as usize, at);
+    /// Ends the life of the row at `address`; its leaf may be queued for a merge or rewrite.
+    fn kill(&mut self, address: RowAddress, at: Sequence) {
+        if address.leaf == TAIL {
+            self.tail.chunk().mark_deleted(address.position as usize, at);
             self.tail_dead += 1;
             return;
         }
-        let (chunk, lane) = leaf::split_position(place.position);
+        let (chunk, lane) = leaf::split_position(address.position);
         let placed = self.placed;
-        let state = self.state_mut(place.leaf);
+        let state = self.state_mut(address.leaf);
         state.leaf.mark_deleted(chunk, lane, at);
         state.dead += 1;
         // What a batch moves elsewhere is not lost, and a batch marks with its own sequence.
         state.lost += usize::from(at != placed);
         self.dead += 1;
-        self.queue_if_due(place.leaf);
+        self.queue_if_due(address.leaf);
     }
 
     /// Swaps the root for what the writer holds now and makes everything so far visible.
@@ -247,17 +247,17 @@ impl Insert for Cluster {
         vector: VectorRef<'_>,
         died: &mut dyn FnMut(u64),
     ) -> Applied {
-        let old = self.place_of(key.id);
-        if old.is_some_and(|place| self.version_at(place) > key.version) {
+        let old = self.address_of(key.id);
+        if old.is_some_and(|address| self.version_at(address) > key.version) {
             return Applied::Stale;
         }
         self.sequence += 1;
         died(self.sequence);
-        if let Some(place) = old {
-            self.kill(place, self.sequence);
+        if let Some(address) = old {
+            self.kill(address, self.sequence);
         }
         let lane = self.tail.push(key, vector, self.sequence);
-        self.places.insert(key.id, (TAIL, lane as u32));
+        self.ids.insert(key.id, (TAIL, lane as u32));
         if self.tail.is_full() {
             self.place_tail();
         } else {
@@ -267,13 +267,13 @@ impl Insert for Cluster {
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(place) = self.place_of(id) else { return false };
-        if self.version_at(place) > version {
+        let Some(address) = self.address_of(id) else { return false };
+        if self.version_at(address) > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(id);
-        self.kill(place, self.sequence);
+        self.ids.remove(id);
+        self.kill(address, self.sequence);
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
         if self.deletes_since_maintenance >= due
@@ -295,14 +295,14 @@ impl Insert for Cluster {
     }
 
     fn end(&mut self, id: u64, at: u64) {
-        if let Some(place) = self.place_of(id) {
-            self.places.remove(id);
-            self.kill(place, at);
+        if let Some(address) = self.address_of(id) {
+            self.ids.remove(id);
+            self.kill(address, at);
         }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.place_of(id).map(|place| self.version_at(place))
+        self.address_of(id).map(|address| self.version_at(address))
     }
 
     fn reader(&self) -> Arc<dyn Search> {
@@ -313,12 +313,12 @@ impl Insert for Cluster {
         let leaves: u64 = self.leaves.iter().flatten().map(|state| state.leaf.memory_bytes()).sum();
         let nodes: u64 = self.tree.nodes.iter().map(|node| node.memory_bytes()).sum();
         IndexStats {
-            live: self.places.len() as u64,
+            live: self.ids.len() as u64,
             dead: (self.dead + self.tail_dead) as u64,
             leaves: self.tree.leaves as u64,
             memory_bytes: leaves
                 + nodes
-                + self.places.memory_bytes()
+                + self.ids.memory_bytes()
                 + self.tail.chunk().memory_bytes(),
             ..self.counts.clone()
         }

@@ -158,7 +158,7 @@ impl Cluster {
         let mut fine = std::mem::take(&mut self.buffers.fine);
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
-        let places = &mut self.places;
+        let ids = &mut self.ids;
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
         for row in rows {
@@ -190,7 +190,7 @@ impl Cluster {
                 }
             }
             let position = super::leaf::position(chunk, lane);
-            places.insert(row.key.id, (leaf, position));
+            ids.insert(row.key.id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");

@@ -20,7 +20,7 @@ use super::batch::{alive_lanes, Batch};
 use super::halves::two_sides;
 use super::leaf::{Leaf, LeafId};
 use super::place::{Code, Incoming};
-use super::{Cluster, Place};
+use super::{Cluster, RowAddress};
 use crate::rows::distance;
 
 /// Leaves whose rows are compared with new centres in one job.
@@ -77,7 +77,7 @@ impl Cluster {
         let has_fine = self.shared.second_look;
         self.state(to).leaf.widen(from.reach());
         from.for_each_block(|_, chunk, block, _| {
-            alive_lanes(&chunk.rows).for_each(|lane| self.places.prefetch(chunk.rows.key(lane).id));
+            alive_lanes(&chunk.rows).for_each(|lane| self.ids.prefetch(chunk.rows.key(lane).id));
             let rows = alive_lanes(&chunk.rows).map(|lane| Incoming {
                 key: chunk.rows.key(lane),
                 vector: chunk.rows.vector(lane),
@@ -102,7 +102,7 @@ impl Cluster {
     ) {
         let (leaf, node) = self.take_leaf(old);
         let rows = Batch::of_leaf(&self.shared, &leaf);
-        rows.ids().for_each(|id| self.places.prefetch(id));
+        rows.ids().for_each(|id| self.ids.prefetch(id));
         let sides = divide(rows.all_rotated());
         let centers = rows.means(&sides, &leaf.center);
         let ids: Vec<LeafId> =
@@ -213,7 +213,7 @@ impl Cluster {
                     targets.push((new[side].id, moved.len()));
                     moved.push(&shared, chunk, lane, self.placed);
                     let position = super::leaf::position(at, lane);
-                    self.kill(Place { leaf: leaf.id, position }, self.placed);
+                    self.kill(RowAddress { leaf: leaf.id, position }, self.placed);
                 }
             }
         }
