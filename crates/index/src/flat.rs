@@ -12,7 +12,7 @@ use crate::publish::Published;
 use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
-use crate::search::{
+use crate::traits::{
     Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
     SearchStats, Staged,
 };

@@ -25,9 +25,9 @@ mod radius;
 mod reach;
 mod rows;
 mod scratch;
-mod search;
 #[expect(unsafe_code, reason = "blocks of huge pages; what is in them is up to their owners")]
 mod slab;
+mod traits;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
@@ -35,7 +35,7 @@ pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
-pub use search::{
+pub use traits::{
     Applied, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
     SearchStats, Staged,
 };

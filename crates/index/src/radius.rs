@@ -11,7 +11,7 @@
 
 use vstream_vector::Metric;
 
-use crate::search::IndexSettings;
+use crate::traits::IndexSettings;
 
 /// Share of gap and reach that is conceded to the rounding of sums.
 const SUMS: f32 = 1e-3;

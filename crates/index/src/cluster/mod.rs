@@ -39,7 +39,7 @@ use crate::append::Pen;
 use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
-use crate::search::{Applied, IndexSettings, IndexStats, Insert, Search};
+use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
 
 /// Sizes of the cluster index.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -22,7 +22,7 @@ use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
 use crate::rows::distance;
-use crate::search::{Refined, SearchStats};
+use crate::traits::{Refined, SearchStats};
 
 /// Leaves whose heads are asked for ahead of the one that is scanned, and whose centroids.
 const HEAD_AHEAD: usize = 6;

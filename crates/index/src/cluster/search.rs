@@ -14,7 +14,7 @@ use super::view::View;
 use super::ClusterReader;
 use crate::reach::Reach;
 use crate::scratch::Scratch;
-use crate::search::{Effort, PinnedRows, Probe, Search, SearchStats, Staged};
+use crate::traits::{Effort, PinnedRows, Probe, Search, SearchStats, Staged};
 
 impl ClusterReader {
     /// Shows what is visible now to `ask`.

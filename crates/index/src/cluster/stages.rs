@@ -11,7 +11,7 @@ use super::Shared;
 use crate::publish::{Guard, Rooted};
 use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
-use crate::search::{Coded, PinnedRows, Probe, Refined, SearchStats, Staged};
+use crate::traits::{Coded, PinnedRows, Probe, Refined, SearchStats, Staged};
 
 /// What a reader has pinned.
 pub(super) struct Pinned {

@@ -6,7 +6,7 @@ use vstream_vector::{Element, Metric, SplitMix};
 
 use super::{Cluster, ClusterSettings, TAIL};
 use crate::rows::{RowKey, VectorRef};
-use crate::search::{IndexSettings, Insert};
+use crate::traits::{IndexSettings, Insert};
 
 const DIMENSION: usize = 64;
 const IDS: usize = 8_000;

@@ -15,7 +15,7 @@ use crate::flat::{scan_exactly, scan_within};
 use crate::radius::RadiusBound;
 use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
-use crate::search::{Effort, Probe, Refined, SearchStats};
+use crate::traits::{Effort, Probe, Refined, SearchStats};
 
 /// Rows by estimate that an audit measures per leaf at least: about as dear as the codes, which it
 /// looks at anyway.
