@@ -32,7 +32,6 @@ use vstream_quantize::rabitq::{Form, Rotation};
 use vstream_vector::Metric;
 
 use self::leaf::{Leaf, LeafId};
-pub(crate) use self::scan::ClusterScratch;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;

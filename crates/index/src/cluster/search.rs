@@ -26,7 +26,7 @@ impl ClusterReader {
 
 impl Search for ClusterReader {
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.now(|view| view.search(probe, &mut scratch.cluster, out))
+        self.now(|view| view.search(probe, scratch.buffers(), out))
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
@@ -44,7 +44,7 @@ impl Search for ClusterReader {
             Effort::Thorough { depth } => depth,
             _ => 0,
         };
-        self.now(|view| view.audit(probe, depth, &mut scratch.cluster, out, reach))
+        self.now(|view| view.audit(probe, depth, scratch.buffers(), out, reach))
     }
 
     fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64> {

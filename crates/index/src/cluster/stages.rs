@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vstream_vector::{Neighbor, TopK};
 
-use super::scan::sort;
+use super::scan::{sort, ClusterScratch};
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
@@ -60,7 +60,7 @@ impl Staged for Pinned {
     }
 
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.view().search(probe, &mut scratch.cluster, out)
+        self.view().search(probe, scratch.buffers(), out)
     }
 
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
@@ -68,9 +68,10 @@ impl Staged for Pinned {
     }
 
     fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>) {
-        self.shared.prepare(vector, &mut scratch.cluster);
-        self.shared.rank(&self.root.tree, probes, &mut scratch.cluster);
-        costs.extend(scratch.cluster.ranked.iter().map(|leaf| leaf.cost));
+        let scratch: &mut ClusterScratch = scratch.buffers();
+        self.shared.prepare(vector, scratch);
+        self.shared.rank(&self.root.tree, probes, scratch);
+        costs.extend(scratch.ranked.iter().map(|leaf| leaf.cost));
     }
 
     fn scan(
@@ -80,7 +81,7 @@ impl Staged for Pinned {
         scratch: &mut Scratch,
         found: &mut Vec<Coded>,
     ) -> usize {
-        let scratch = &mut scratch.cluster;
+        let scratch: &mut ClusterScratch = scratch.buffers();
         scratch.ranked.truncate(leaves);
         let (view, mut stats) = (self.view(), SearchStats::default());
         // Some of the best may have come after the moment.
@@ -107,7 +108,7 @@ impl Staged for Pinned {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> usize {
-        let scratch = &mut scratch.cluster;
+        let scratch: &mut ClusterScratch = scratch.buffers();
         self.view().measure(vector, which, scratch, out, seen).exact
     }
 
