@@ -279,7 +279,7 @@ impl Staged for Pinned {
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
         let mut stats = SearchStats::default();
         for chunk in &self.chunks {
-            stats.rows += scan_within(chunk, self.settings, vector, self.visible(), radius, out);
+            stats.rows += scan_radius(chunk, self.settings, vector, self.visible(), radius, out);
         }
         stats.exact = stats.rows;
         stats
@@ -327,7 +327,7 @@ pub(crate) fn scan_exactly(
 }
 
 /// Adds every visible row within `radius`; returns how many visible rows there were.
-pub(crate) fn scan_within(
+pub(crate) fn scan_radius(
     chunk: &RowChunk,
     settings: IndexSettings,
     query: &[f32],

@@ -27,6 +27,7 @@ mod rows;
 mod scratch;
 #[expect(unsafe_code, reason = "blocks of huge pages; what is in them is up to their owners")]
 mod slab;
+pub mod stages;
 mod traits;
 
 pub use cluster::{Cluster, ClusterSettings};

@@ -211,6 +211,16 @@ pub struct Coded {
     pub leaf: u32,
 }
 
+/// Which candidates get an exact distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refine {
+    /// Those that may be among the nearest: with a second look, the ones that it leaves; without one,
+    /// all of them.
+    Likely,
+    /// All of them.
+    Each,
+}
+
 /// Which of the rows that were found are measured exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refined {

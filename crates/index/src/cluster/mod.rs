@@ -15,12 +15,12 @@ mod batch;
 mod halves;
 mod leaf;
 mod maintain;
+mod pinned;
 mod place;
 mod rank;
+mod reader;
 mod scan;
-mod search;
 mod split;
-mod stages;
 mod strays;
 mod tree;
 mod view;
@@ -29,7 +29,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{Form, Rotation};
-use vstream_vector::Metric;
 
 use self::leaf::{Leaf, LeafId};
 use self::split::Reassignment;
@@ -38,6 +37,7 @@ use crate::append::Pen;
 use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
+use crate::stages::form_of;
 use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
 
 /// Sizes of the cluster index.
@@ -157,16 +157,12 @@ impl Cluster {
     pub fn after(index: IndexSettings, settings: ClusterSettings, sequence: u64) -> Cluster {
         assert!((64..=1024).contains(&settings.leaf_rows_max), "leaf_rows_max is out of range");
         assert!((1..=1024).contains(&settings.batch_rows), "batch_rows is out of range");
-        let form = match index.metric {
-            Metric::L2 | Metric::Cosine => Form::L2,
-            Metric::InnerProduct => Form::InnerProduct,
-        };
         let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
         let tree = Arc::new(Tree::empty());
         let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: sequence };
         let shared = Shared {
             index,
-            form,
+            form: form_of(index.metric),
             rotation: Rotation::new(index.dimension, index.seed),
             second_look: settings.second_look,
             published: Published::new(root, sequence),

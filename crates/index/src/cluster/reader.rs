@@ -1,15 +1,8 @@
-//! Queries from any thread: each pins the rows of one moment (`view.rs`).
-//!
-//! 1. Scan the tail exactly.
-//! 2. Rotate the query, rank the leaves by the distance of their centroids (`rank.rs`).
-//! 3. Scan the codes of the nearest leaves, and measure the best rows (`scan.rs`).
-//!
-//! Parameters and what did not pay (pruning by geometry, exact distances inside the scan):
-//! SPANN, RaBitQ and our own measurements, see docs/design/index.md.
+//! Queries from any thread. Each pins the rows of one moment and searches them (`view.rs`).
 
 use vstream_vector::{Neighbor, TopK};
 
-use super::stages::Pinned;
+use super::pinned::Pinned;
 use super::view::View;
 use super::ClusterReader;
 use crate::reach::Reach;
@@ -17,10 +10,10 @@ use crate::scratch::Scratch;
 use crate::traits::{Effort, PinnedRows, Probe, Search, SearchStats, Staged};
 
 impl ClusterReader {
-    /// Shows what is visible now to `ask`.
-    fn now<T>(&self, ask: impl FnOnce(View<'_>) -> T) -> T {
+    /// Calls `search` with the rows that are visible now.
+    fn now<T>(&self, search: impl FnOnce(View<'_>) -> T) -> T {
         let (root, pin) = self.0.published.pin();
-        ask(View { shared: &self.0, root: &root, pin })
+        search(View { shared: &self.0, root: &root, pin })
     }
 }
 
@@ -30,7 +23,7 @@ impl Search for ClusterReader {
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.now(|view| view.within(vector, radius, out))
+        self.now(|view| view.search_radius(vector, radius, out))
     }
 
     fn audit(

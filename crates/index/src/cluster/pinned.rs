@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use vstream_vector::{Neighbor, TopK};
 
-use super::scan::{sort, ClusterScratch};
+use super::scan::{ClusterScratch, Found};
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
 use crate::publish::{Guard, Rooted};
 use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
-use crate::traits::{Coded, PinnedRows, Probe, Refined, SearchStats, Staged};
+use crate::stages::sort_candidates;
+use crate::traits::{Coded, PinnedRows, Probe, Refine, Refined, SearchStats, Staged};
 
 /// What a reader has pinned.
 pub(super) struct Pinned {
@@ -64,14 +65,14 @@ impl Staged for Pinned {
     }
 
     fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
-        self.view().loose(vector, out)
+        self.view().scan_tail(vector, out)
     }
 
     fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>) {
-        let scratch: &mut ClusterScratch = scratch.buffers();
-        self.shared.prepare(vector, scratch);
-        self.shared.rank(&self.root.tree, probes, scratch);
-        costs.extend(scratch.ranked.iter().map(|leaf| leaf.cost));
+        let ClusterScratch { query, state, .. } = scratch.buffers();
+        query.rotate(&self.shared.rotation, vector);
+        self.shared.rank(&self.root.tree, query, probes, state);
+        costs.extend(state.ranked.iter().map(|leaf| leaf.cost));
     }
 
     fn scan(
@@ -81,21 +82,21 @@ impl Staged for Pinned {
         scratch: &mut Scratch,
         found: &mut Vec<Coded>,
     ) -> usize {
-        let scratch: &mut ClusterScratch = scratch.buffers();
-        scratch.ranked.truncate(leaves);
+        let ClusterScratch { query, state, candidates, .. } = scratch.buffers();
+        state.ranked.truncate(leaves);
         let (view, mut stats) = (self.view(), SearchStats::default());
         // Some of the best may have come after the moment.
         let mut kept = keep.saturating_add(keep / 8);
         loop {
-            let is_cut = view.scan(kept, scratch, &mut stats);
-            view.drop_hidden(scratch);
-            if !is_cut || scratch.candidates.len() >= keep {
+            let is_cut = view.scan(query, kept, state, candidates, &mut stats);
+            view.drop_hidden(state, candidates);
+            if !is_cut || candidates.len() >= keep {
                 break;
             }
             kept = kept.saturating_mul(2);
         }
-        sort(&mut scratch.candidates);
-        let coded = scratch.candidates.iter();
+        sort_candidates(candidates);
+        let coded = candidates.iter();
         found.extend(coded.map(|row| Coded { estimate: row.estimate, leaf: row.leaf }));
         stats.rows
     }
@@ -108,8 +109,13 @@ impl Staged for Pinned {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> usize {
-        let scratch: &mut ClusterScratch = scratch.buffers();
-        self.view().measure(vector, which, scratch, out, seen).exact
+        let ClusterScratch { query, state, candidates, .. } = scratch.buffers();
+        let found = Found { vector, rotated: query, candidates };
+        let refine = match which {
+            Refined::Best(most) => (Refine::Likely, most),
+            Refined::Each(most) => (Refine::Each, most),
+        };
+        self.view().refine(found, refine, state, out, seen).exact
     }
 
     fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
@@ -117,6 +123,6 @@ impl Staged for Pinned {
     }
 
     fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.view().within(vector, radius, out)
+        self.view().search_radius(vector, radius, out)
     }
 }
