@@ -189,7 +189,7 @@ impl Reader {
             vector
         };
         out.clear();
-        let stats = self.places.within(vector, radius, out)?;
+        let stats = self.places.search_radius(vector, radius, out)?;
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }

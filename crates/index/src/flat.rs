@@ -3,8 +3,10 @@
 //! 1. Rows are appended to chunks of 1,024; a delete marks its row.
 //! 2. When more rows are dead than alive, the living are copied to fresh chunks.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
 use crate::id_map::IdMap;
@@ -12,9 +14,10 @@ use crate::publish::Published;
 use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
+use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted};
 use crate::traits::{
-    Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
-    SearchStats, Staged,
+    Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Probe, Search,
+    SearchStats,
 };
 
 const CHUNK_ROWS: usize = 1024;
@@ -161,9 +164,9 @@ impl Insert for Flat {
 }
 
 impl Shared {
-    fn pinned(&self, at: Option<Sequence>) -> Pinned {
+    fn pinned(&self, as_of: Option<Sequence>) -> Pinned {
         let (chunks, pin) = self.published.pin();
-        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: at.unwrap_or(pin) }
+        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: as_of.unwrap_or(pin) }
     }
 }
 
@@ -173,8 +176,9 @@ impl Search for Shared {
         search(&chunks, self.settings, probe.vector, pin, out)
     }
 
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.pinned(None).within(vector, radius, out)
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let Ok(stats) = self.pinned(None).search_radius(vector, radius, out);
+        stats
     }
 
     fn audit(
@@ -205,8 +209,8 @@ impl Search for Shared {
         Box::new(self.pinned(None))
     }
 
-    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
-        Box::new(self.pinned(at))
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot> {
+        Box::new(self.pinned(as_of))
     }
 
     fn leaves(&self) -> usize {
@@ -237,52 +241,92 @@ impl PinnedRows for Pinned {
     }
 }
 
-/// No row is in a leaf.
-impl Staged for Pinned {
-    fn sequence(&self) -> u64 {
-        self.pin
-    }
+impl ExactSearch for Pinned {
+    type Error = Infallible;
 
     fn leaves(&self) -> usize {
         0
     }
 
-    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.exact(probe.vector, out)
+    fn rotation(&self) -> Option<&Rotation> {
+        None
     }
 
-    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
-        self.exact(vector, out).rows
+    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+        search(&self.chunks, self.settings, vector, self.pin, out).rows
     }
 
-    fn rank(&self, _: &[f32], _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
-
-    fn scan(&self, _: usize, _: usize, _: &mut Scratch, _: &mut Vec<Coded>) -> usize {
-        0
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Infallible> {
+        Ok(search(&self.chunks, self.settings, vector, self.pin, out))
     }
 
-    fn refine(
+    fn search_radius(
         &self,
-        _: &[f32],
-        _: Refined,
-        _: &mut Scratch,
-        _: &mut TopK,
-        _: &mut dyn FnMut(usize, Neighbor),
-    ) -> usize {
-        0
-    }
-
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
-        search(&self.chunks, self.settings, vector, self.pin, out)
-    }
-
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Infallible> {
         let mut stats = SearchStats::default();
         for chunk in &self.chunks {
             stats.rows += scan_radius(chunk, self.settings, vector, self.visible(), radius, out);
         }
         stats.exact = stats.rows;
-        stats
+        Ok(stats)
+    }
+}
+
+/// No row is in a leaf, so every stage is empty.
+impl StagedSearch for Pinned {
+    type State = Scratch;
+    type Address = Infallible;
+    type Block = Infallible;
+
+    fn estimate_leaves(&self, _: &RotatedQuery, _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
+
+    fn rank_leaves(&self, _: &RotatedQuery, _: f32, _: &mut Scratch, _: &mut Vec<f32>) {}
+
+    fn keep_leaves(&self, _: usize, _: f32, _: &mut Scratch) -> usize {
+        0
+    }
+
+    fn next_codes(&self, _: &mut Scratch) -> Option<Vec<Infallible>> {
+        None
+    }
+
+    fn scan_codes(
+        &self,
+        _: &RotatedQuery,
+        _: &[Infallible],
+        _: Wanted,
+        _: &mut Scratch,
+        _: &mut Vec<Candidate>,
+    ) -> usize {
+        0
+    }
+
+    fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {
+        Vec::new()
+    }
+
+    fn refine(
+        &self,
+        _: Found<'_>,
+        _: &[Infallible],
+        _: &mut Scratch,
+        _: &mut TopK,
+        _: &mut dyn FnMut(usize, Neighbor),
+    ) -> Result<usize, Infallible> {
+        Ok(0)
+    }
+}
+
+impl IndexSnapshot for Pinned {
+    fn sequence(&self) -> u64 {
+        self.pin
+    }
+
+    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
+        search(&self.chunks, self.settings, probe.vector, self.pin, out)
     }
 }
 

@@ -37,6 +37,6 @@ pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use traits::{
-    Applied, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
-    SearchStats, Staged,
+    Applied, Effort, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Probe, Search,
+    SearchStats,
 };

@@ -1,174 +1,250 @@
-//! The parts of an approximate search that rows in memory and rows in segments share.
+//! The stages of an approximate search, the same for rows in memory and rows in segments.
 //!
-//! 1. Rotate the query ([`RotatedQuery`]).
-//! 2. Rank the leaves by what a visit costs and promises ([`LeafCost`]).
-//! 3. Scan the codes of the nearest leaves and keep the least estimates ([`BestCandidates`]).
-//! 4. Take the exact distances of the best [`Candidate`]s.
+//! 1. Take the exact distances of rows that are in no leaf ([`ExactSearch::scan_loose`]).
+//! 2. Estimate what each leaf costs ([`StagedSearch::estimate_leaves`]), then rank those that seem
+//!    near enough ([`StagedSearch::rank_leaves`]).
+//! 3. Keep the nearest leaves ([`StagedSearch::keep_leaves`]), scan their codes and keep the least
+//!    estimates ([`StagedSearch::scan_codes`]).
+//! 4. Take the exact distances of the best candidates ([`StagedSearch::refine`]).
+//!
+//! [`search_place`] searches one place alone: it calls the stages one after the other. Whoever
+//! searches several places as one (the engine) calls each stage for all places before the next
+//! stage, and cuts the lists of all places by one bound in between.
+//!
+//! Stages never read files. A place names the addresses that the next stage needs, and the caller
+//! reads them, for all places in one round of reads.
 
-use vstream_quantize::rabitq::{QueryTable, Rotation};
-use vstream_quantize::Form;
-use vstream_vector::{kernels, Metric};
+mod candidates;
+mod query;
 
-/// A query as the codes of every place with the same rotation see it. Reused from query to query.
-#[derive(Default)]
-pub struct RotatedQuery {
-    vector: Vec<f32>,
-    table: QueryTable,
-    norm_squared: f32,
+use vstream_quantize::rabitq::Rotation;
+use vstream_vector::{Neighbor, TopK};
+
+pub use self::candidates::{sort_candidates, BestCandidates, Candidate};
+pub use self::query::{form_of, LeafCost, RotatedQueries, RotatedQuery};
+use crate::traits::{Effort, Probe, SearchStats};
+
+/// The rows that one place shows at one moment, searched exactly.
+pub trait ExactSearch {
+    /// Why rows cannot be read; `Infallible` in memory.
+    type Error;
+
+    /// Leaves that there are.
+    fn leaves(&self) -> usize;
+
+    /// What rotates the vectors of this place before they are coded; `None` if no row is coded.
+    fn rotation(&self) -> Option<&Rotation>;
+
+    /// Offers every visible row that is in no leaf; returns how many there were.
+    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize;
+
+    /// Offers every visible row.
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Self::Error>;
+
+    /// Adds every visible row at a distance of at most `radius` to `out`: see
+    /// [`crate::Search::search_radius`].
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Self::Error>;
 }
 
-impl RotatedQuery {
-    /// Rotates `query` (`dimension` values) and builds the lookup table of its scans.
-    ///
-    /// Cost: O(D log D); allocates only when `D` grows.
-    pub fn rotate(&mut self, rotation: &Rotation, query: &[f32]) {
-        self.vector.resize(rotation.padded(), 0.0);
-        rotation.apply(query, &mut self.vector);
-        self.table.build(&self.vector);
-        self.norm_squared = kernels::norm_squared(&self.vector);
-    }
-
-    /// The rotated query, `padded` values.
-    pub fn vector(&self) -> &[f32] {
-        &self.vector
-    }
-
-    /// The lookup table with which code blocks are scanned.
-    pub fn table(&self) -> &QueryTable {
-        &self.table
-    }
-
-    /// The squared norm of the query.
-    pub fn norm_squared(&self) -> f32 {
-        self.norm_squared
-    }
-
-    /// The norm of the query.
-    pub fn norm(&self) -> f32 {
-        self.norm_squared.sqrt()
-    }
-}
-
-/// The form in which codes estimate distances of a metric.
-pub fn form_of(metric: Metric) -> Form {
-    match metric {
-        Metric::L2 | Metric::Cosine => Form::L2,
-        Metric::InnerProduct => Form::InnerProduct,
-    }
-}
-
-/// Orders leaves for one query: a search visits leaves in ascending order of cost.
-#[derive(Clone, Copy, Debug)]
-pub struct LeafCost {
-    /// By inner product, how much a leaf's best row is credited per unit of the leaf's reach.
-    credit: Option<f32>,
-}
-
-impl LeafCost {
-    /// By inner product, a leaf is credited what its best row may add to the product of the centroid.
-    ///
-    /// A row `x = c + r` has the product `<q, c> + <q, r>`. Over residuals of one length in random
-    /// directions `<q, r>` has the deviation `|q| |r| / sqrt(D)`, and the largest of `n` of them is
-    /// about `sqrt(2 ln n)` deviations.
-    ///
-    /// * `dimension`: dimensions of the vectors, ≥ 1.
-    /// * `norm`: norm of the query.
-    pub fn new(form: Form, dimension: usize, norm: f32) -> LeafCost {
-        /// `sqrt(2 ln 256)`: a leaf has some 256 rows.
-        const LARGEST: f32 = 3.33;
-        let credit = match form {
-            Form::L2 => None,
-            Form::InnerProduct => Some(norm * LARGEST / (dimension as f32).sqrt().max(LARGEST)),
-        };
-        LeafCost { credit }
-    }
-
-    /// The cost of a leaf.
-    ///
-    /// * `base`: [`Form::base`] of the query and the centroid, exact or estimated.
-    /// * `reach`: largest Euclidean distance of a row to the centroid; read by inner product alone.
-    #[inline]
-    pub fn of_leaf(&self, base: f32, reach: impl FnOnce() -> f32) -> f32 {
-        match self.credit {
-            None => base,
-            Some(credit) => base - credit * reach().min(f32::MAX),
-        }
-    }
-}
-
-/// A row that a scan of codes found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
-    /// Distance to the query as its code estimates it.
-    pub estimate: f32,
-    /// Rank of its leaf among the ranked leaves of its place, from 0.
-    pub leaf: u32,
-    /// Position in its leaf: `block · 32 + lane`.
-    pub row: u32,
-}
-
-/// Keeps the candidates with the least estimates while codes are scanned.
+/// The rows that one place shows at one moment, searched in stages. See the module's steps.
 ///
-/// A threshold says which estimates are still of use. It is lowered whenever four times as many
-/// candidates as wanted have passed it, so that each candidate costs O(1) on average.
-pub struct BestCandidates<'a> {
-    keep: usize,
-    threshold: f32,
-    is_cut: bool,
-    candidates: &'a mut Vec<Candidate>,
-}
+/// The stages come in the order of the methods, with one `State` per place.
+pub trait StagedSearch: ExactSearch {
+    /// What a query knows of the place, stage by stage; reused from query to query.
+    type State: Default;
+    /// Where something lies that a stage needs; uninhabited in memory.
+    type Address;
+    /// What was read from an address.
+    type Block;
 
-impl<'a> BestCandidates<'a> {
-    /// Continues with the candidates of earlier scans.
+    /// Begins a query: estimates the costs of at least the `probes` nearest leaves and adds them to
+    /// `costs`, in any order.
+    fn estimate_leaves(
+        &self,
+        query: &RotatedQuery,
+        probes: usize,
+        state: &mut Self::State,
+        costs: &mut Vec<f32>,
+    );
+
+    /// Ranks the leaves whose estimated cost is at most `bound`, nearest first, and adds their costs
+    /// to `costs`, ascending.
+    fn rank_leaves(
+        &self,
+        query: &RotatedQuery,
+        bound: f32,
+        state: &mut Self::State,
+        costs: &mut Vec<f32>,
+    );
+
+    /// Begins a scan of the first `leaves` ranked leaves. Drops the leaves of which the triangle
+    /// inequality proves that they hold no row within `radius`, a distance of the metric, and all
+    /// leaves after the first. Returns how many are left.
+    fn keep_leaves(&self, leaves: usize, radius: f32, state: &mut Self::State) -> usize;
+
+    /// The codes that the next call of [`StagedSearch::scan_codes`] needs and memory lacks; `None` if
+    /// all leaves were scanned.
+    fn next_codes(&self, state: &mut Self::State) -> Option<Vec<Self::Address>>;
+
+    /// Scans the next codes; returns how many it looked at. Then `candidates` are the best visible
+    /// rows so far, best first.
     ///
-    /// * `keep`: candidates wanted, ≥ 1.
-    /// * `below`: a bound that candidates of other places set; infinite without one.
-    /// * `candidates`: empty, or the best `keep` so far, best first.
-    pub fn new(keep: usize, below: f32, candidates: &'a mut Vec<Candidate>) -> BestCandidates<'a> {
-        let last = candidates.get(keep - 1).map_or(f32::INFINITY, |last| last.estimate);
-        BestCandidates { keep, threshold: below.min(last), is_cut: false, candidates }
-    }
+    /// * `codes`: what was read from the addresses of [`StagedSearch::next_codes`].
+    /// * `wanted`: how many candidates are wanted. A place may keep some more.
+    /// * `candidates`: empty, or as the last call of this scan left it.
+    fn scan_codes(
+        &self,
+        query: &RotatedQuery,
+        codes: &[Self::Block],
+        wanted: Wanted,
+        state: &mut Self::State,
+        candidates: &mut Vec<Candidate>,
+    ) -> usize;
 
-    /// Only candidates with estimates below it can be among the best.
-    #[inline]
-    pub fn threshold(&self) -> f32 {
-        self.threshold
-    }
+    /// The rows that [`StagedSearch::refine`] needs of `candidates` and memory lacks, each address
+    /// once.
+    fn rows_of(&self, candidates: &[Candidate], state: &mut Self::State) -> Vec<Self::Address>;
 
-    /// Adds a candidate with an estimate below the threshold.
-    #[inline]
-    pub fn push(&mut self, candidate: Candidate) {
-        self.candidates.push(candidate);
-    }
+    /// Offers the exact distances of candidates; returns how many it took. Calls `seen` with position
+    /// and row of each candidate that was among the nearest when it was measured.
+    ///
+    /// * `found`: with the candidates of the last call of [`StagedSearch::rows_of`].
+    /// * `rows`: what was read from its addresses.
+    fn refine(
+        &self,
+        found: Found<'_>,
+        rows: &[Self::Block],
+        state: &mut Self::State,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, Neighbor),
+    ) -> Result<usize, Self::Error>;
+}
 
-    /// Lowers the threshold if enough candidates have passed it; called once per block of codes.
-    #[inline]
-    pub fn lower(&mut self) {
-        if self.candidates.len() >= self.keep.saturating_mul(4) {
-            self.cut();
-        }
-    }
+/// Which candidates a scan keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wanted {
+    /// The best so many, ≥ 1.
+    pub keep: usize,
+    /// Only those with estimates below this bound.
+    pub below: f32,
+}
 
-    /// Cuts the candidates to the best `keep`, in no order; true if any candidate was dropped.
-    pub fn finish(mut self) -> bool {
-        if self.candidates.len() > self.keep {
-            self.cut();
-        }
-        self.is_cut
-    }
+/// Which candidates get an exact distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refine {
+    /// Those that may be among the nearest: with a second look, the ones that it leaves; without one,
+    /// all of them.
+    Likely,
+    /// All of them.
+    Each,
+}
 
-    fn cut(&mut self) {
-        let by_estimate = |a: &Candidate, b: &Candidate| a.estimate.total_cmp(&b.estimate);
-        let (_, last, _) = self.candidates.select_nth_unstable_by(self.keep - 1, by_estimate);
-        self.threshold = last.estimate;
-        self.candidates.truncate(self.keep);
-        self.is_cut = true;
+/// A query, and the candidates that are refined for it.
+#[derive(Clone, Copy)]
+pub struct Found<'a> {
+    /// The query as it was asked.
+    pub vector: &'a [f32],
+    /// The query as codes see it.
+    pub rotated: &'a RotatedQuery,
+    /// Candidates of one place.
+    pub candidates: &'a [Candidate],
+    /// Which of them get an exact distance.
+    pub refine: Refine,
+}
+
+/// What a query knows of one place: the buffers of its stages and what they found.
+#[derive(Default)]
+pub struct PlaceState<S> {
+    /// The place's own buffers.
+    pub stage: S,
+    /// Position of the query that has the place's rotation, for callers that rotate it several ways.
+    pub query: usize,
+    /// Costs of its ranked leaves, ascending.
+    pub costs: Vec<f32>,
+    /// Leaves that are visited, the first of the ranked.
+    pub leaves: usize,
+    /// Its candidates, best first.
+    pub candidates: Vec<Candidate>,
+}
+
+impl<S> PlaceState<S> {
+    /// Forgets what the last query found. The place's own buffers stay as they are.
+    pub fn clear(&mut self) {
+        self.costs.clear();
+        self.leaves = 0;
+        self.candidates.clear();
     }
 }
 
-/// Sorts candidates, best first.
-pub fn sort_candidates(candidates: &mut [Candidate]) {
-    candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
+/// Offers the nearest rows of one place to `out`, which was reset to `probe.k`.
+///
+/// Calls the stages one after the other, and again for more leaves if those that it visited hold
+/// fewer than `k` rows. Takes every row unless `probe.effort` is [`Effort::Approximate`].
+///
+/// * `read`: reads addresses, in one round of reads.
+///
+/// Errors: those of the place and of `read`; `out` is incomplete then.
+pub fn search_place<P: StagedSearch>(
+    place: &P,
+    probe: &Probe<'_>,
+    read: &dyn Fn(&[P::Address]) -> Result<Vec<P::Block>, P::Error>,
+    (query, state): (&mut RotatedQuery, &mut PlaceState<P::State>),
+    out: &mut TopK,
+) -> Result<SearchStats, P::Error> {
+    let (Effort::Approximate { mut probes, refine }, Some(rotation)) =
+        (probe.effort, place.rotation())
+    else {
+        return place.exact(probe.vector, out);
+    };
+    query.rotate(rotation, probe.vector);
+    let rows = place.scan_loose(probe.vector, out);
+    let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
+    let wanted = Wanted { keep: refine.max(probe.k), below: f32::INFINITY };
+    loop {
+        rank_nearest(place, query, probes, state);
+        state.leaves = place.keep_leaves(probes.max(1), f32::INFINITY, &mut state.stage);
+        stats.leaves += state.leaves;
+        let PlaceState { stage, candidates, leaves, .. } = &mut *state;
+        candidates.clear();
+        while let Some(addresses) = place.next_codes(stage) {
+            let codes = read(&addresses)?;
+            stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates);
+        }
+        candidates.truncate(wanted.keep);
+        if rows + candidates.len() >= probe.k || *leaves >= place.leaves() {
+            let rows = read(&place.rows_of(candidates, stage))?;
+            let refine = Refine::Likely;
+            let found = Found { vector: probe.vector, rotated: query, candidates, refine };
+            stats.exact += place.refine(found, &rows, stage, out, &mut |_, _| {})?;
+            return Ok(stats);
+        }
+        // So many rows of these leaves are gone that fewer than k are left.
+        probes = probes.max(1).saturating_mul(4);
+    }
+}
+
+/// Ranks the `probes` nearest leaves of one place.
+fn rank_nearest<P: StagedSearch>(
+    place: &P,
+    query: &RotatedQuery,
+    probes: usize,
+    state: &mut PlaceState<P::State>,
+) {
+    let PlaceState { stage, costs, .. } = state;
+    costs.clear();
+    place.estimate_leaves(query, probes, stage, costs);
+    let nth = probes.max(1) - 1;
+    let bound = match nth < costs.len() {
+        true => *costs.select_nth_unstable_by(nth, f32::total_cmp).1,
+        false => f32::INFINITY,
+    };
+    costs.clear();
+    place.rank_leaves(query, bound, stage, costs);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What every index kind answers to: `Insert` for the one writer, `Search` for any reader.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use vstream_vector::{Element, Metric, Neighbor, TopK};
@@ -7,6 +8,7 @@ use vstream_vector::{Element, Metric, Neighbor, TopK};
 use crate::reach::Reach;
 use crate::rows::{RowKey, VectorRef};
 use crate::scratch::Scratch;
+use crate::stages::StagedSearch;
 
 /// What an index is built for; fixed for its life.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,7 +149,7 @@ pub trait Search: Send + Sync {
     ///
     /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can be
     /// near enough. Under inner product nothing can be proved, and every row is looked at.
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 
     /// The answer of a search through every code, and how far a search must go to find its rows.
     ///
@@ -174,9 +176,10 @@ pub trait Search: Send + Sync {
     /// Holds the memory of what the writer replaces until it is dropped.
     fn pin(&self) -> Box<dyn PinnedRows>;
 
-    /// As [`Search::pin`], to be searched in stages with other places. `at`: as of this sequence,
-    /// for an index that takes no more rows; otherwise as of now.
-    fn stage(&self, at: Option<u64>) -> Box<dyn Staged>;
+    /// The rows of a moment, to be searched alone or in stages with other places.
+    ///
+    /// * `as_of`: a sequence, for an index that takes no more writes; `None` for now.
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot>;
 
     /// Shows every row that lives at one moment to `visit`, neighbours in the tree together.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
@@ -202,79 +205,17 @@ pub trait PinnedRows: Send + Sync {
     }
 }
 
-/// A row whose code was looked at.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Coded {
-    /// Its distance by the code.
-    pub estimate: f32,
-    /// Rank of its leaf among those of its place.
-    pub leaf: u32,
-}
-
-/// Which candidates get an exact distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refine {
-    /// Those that may be among the nearest: with a second look, the ones that it leaves; without one,
-    /// all of them.
-    Likely,
-    /// All of them.
-    Each,
-}
-
-/// Which of the rows that were found are measured exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refined {
-    /// Those of the first so many that may be among the nearest: with a second look, those that it
-    /// leaves; without one, all of them.
-    Best(usize),
-    /// The first so many, each.
-    Each(usize),
-}
-
-/// The rows of one moment in one of several places that are searched as one: the caller merges
-/// what each stage gives, and cuts the lists of all places by one bound.
-///
-/// The stages come in the order of the methods, with one scratch per place.
-pub trait Staged: PinnedRows {
+/// The rows of one moment in an index: shown, searched alone, or searched in stages together with
+/// other places.
+pub trait IndexSnapshot:
+    PinnedRows
+    + StagedSearch<State = Scratch, Address = Infallible, Block = Infallible, Error = Infallible>
+    + Send
+    + Sync
+{
     /// The sequence up to which writes are seen.
     fn sequence(&self) -> u64;
 
-    /// Leaves that there are.
-    fn leaves(&self) -> usize;
-
     /// All stages at once, where there is no other place: as [`Search::search`], at this moment.
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
-
-    /// Offers every visible row that is in no leaf; returns how many there were.
-    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize;
-
-    /// Ranks the `probes` nearest leaves, and adds what they are ordered by to `costs`, ascending.
-    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>);
-
-    /// Scans the codes of the first `leaves` that were ranked, and adds the `keep` best visible
-    /// rows to `found`, best first; returns how many codes it looked at.
-    fn scan(
-        &self,
-        leaves: usize,
-        keep: usize,
-        scratch: &mut Scratch,
-        found: &mut Vec<Coded>,
-    ) -> usize;
-
-    /// Offers the exact distances of rows that were found, and returns how many it took; shows
-    /// position and row of those that were among the nearest to `seen`.
-    fn refine(
-        &self,
-        vector: &[f32],
-        which: Refined,
-        scratch: &mut Scratch,
-        out: &mut TopK,
-        seen: &mut dyn FnMut(usize, Neighbor),
-    ) -> usize;
-
-    /// Offers every visible row.
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats;
-
-    /// As [`Search::within`].
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 }

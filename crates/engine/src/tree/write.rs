@@ -48,7 +48,7 @@ impl Frozen {
         identity: u64,
     ) -> Result<SegmentSummary, Error> {
         let settings = SegmentSettings { identity, ..self.settings };
-        let rows = self.rows.stage(Some(self.sequence));
+        let rows = self.rows.snapshot(Some(self.sequence));
         Ok(write_pinned(store, name, settings, &*rows)?)
     }
 }

@@ -1,20 +1,24 @@
-//! The rows of one moment: walked over, or searched in stages together with other places.
+//! The rows of one moment: shown, searched alone, or searched in stages with other places.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
-use super::scan::{ClusterScratch, Found};
+use super::scan::ClusterState;
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
 use crate::publish::{Guard, Rooted};
 use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
-use crate::stages::sort_candidates;
-use crate::traits::{Coded, PinnedRows, Probe, Refine, Refined, SearchStats, Staged};
+use crate::stages::{
+    sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted,
+};
+use crate::traits::{IndexSnapshot, PinnedRows, Probe, SearchStats};
 
-/// What a reader has pinned.
+/// A root and a sequence that a reader has pinned.
 pub(super) struct Pinned {
     shared: Arc<Shared>,
     root: Arc<Rooted<Root>>,
@@ -22,11 +26,11 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// * `at`: a sequence of the index that takes the writes, if this one takes none any more.
-    pub(super) fn new(shared: &Arc<Shared>, at: Option<Sequence>) -> Pinned {
+    /// * `as_of`: a sequence of the index that takes the writes, if this one takes none any more.
+    pub(super) fn new(shared: &Arc<Shared>, as_of: Option<Sequence>) -> Pinned {
         let (root, pin) = shared.published.pin();
         let root = Guard::into_inner(root);
-        Pinned { shared: shared.clone(), root, pin: at.unwrap_or(pin) }
+        Pinned { shared: shared.clone(), root, pin: as_of.unwrap_or(pin) }
     }
 
     fn view(&self) -> View<'_> {
@@ -51,78 +55,125 @@ impl PinnedRows for Pinned {
     }
 }
 
-impl Staged for Pinned {
-    fn sequence(&self) -> u64 {
-        self.pin
-    }
+impl ExactSearch for Pinned {
+    type Error = Infallible;
 
     fn leaves(&self) -> usize {
         self.root.tree.leaves
     }
 
-    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.view().search(probe, scratch.buffers(), out)
+    fn rotation(&self) -> Option<&Rotation> {
+        Some(&self.shared.rotation)
     }
 
-    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.view().scan_tail(vector, out)
     }
 
-    fn rank(&self, vector: &[f32], probes: usize, scratch: &mut Scratch, costs: &mut Vec<f32>) {
-        let ClusterScratch { query, state, .. } = scratch.buffers();
-        query.rotate(&self.shared.rotation, vector);
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Infallible> {
+        Ok(self.view().exact(vector, out))
+    }
+
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Infallible> {
+        Ok(self.view().search_radius(vector, radius, out))
+    }
+}
+
+impl StagedSearch for Pinned {
+    type State = Scratch;
+    type Address = Infallible;
+    type Block = Infallible;
+
+    fn estimate_leaves(
+        &self,
+        query: &RotatedQuery,
+        probes: usize,
+        scratch: &mut Scratch,
+        costs: &mut Vec<f32>,
+    ) {
+        let state: &mut ClusterState = scratch.buffers();
         self.shared.rank(&self.root.tree, query, probes, state);
         costs.extend(state.ranked.iter().map(|leaf| leaf.cost));
     }
 
-    fn scan(
+    /// The order of the estimates is final: an index in memory ranks by nothing else.
+    fn rank_leaves(
         &self,
-        leaves: usize,
-        keep: usize,
+        _: &RotatedQuery,
+        bound: f32,
         scratch: &mut Scratch,
-        found: &mut Vec<Coded>,
+        costs: &mut Vec<f32>,
+    ) {
+        let ClusterState { ranked, .. } = scratch.buffers();
+        ranked.truncate(ranked.partition_point(|leaf| leaf.cost.total_cmp(&bound).is_le()));
+        costs.extend(ranked.iter().map(|leaf| leaf.cost));
+    }
+
+    /// Keeps leaves whatever their distance: codes in memory cost less than the proof.
+    fn keep_leaves(&self, leaves: usize, _: f32, scratch: &mut Scratch) -> usize {
+        let ClusterState { ranked, is_scanned, .. } = scratch.buffers();
+        *is_scanned = false;
+        ranked.truncate(leaves);
+        ranked.len()
+    }
+
+    fn next_codes(&self, scratch: &mut Scratch) -> Option<Vec<Infallible>> {
+        let ClusterState { is_scanned, .. } = scratch.buffers();
+        (!std::mem::replace(is_scanned, true)).then(Vec::new)
+    }
+
+    fn scan_codes(
+        &self,
+        query: &RotatedQuery,
+        _: &[Infallible],
+        wanted: Wanted,
+        scratch: &mut Scratch,
+        candidates: &mut Vec<Candidate>,
     ) -> usize {
-        let ClusterScratch { query, state, candidates, .. } = scratch.buffers();
-        state.ranked.truncate(leaves);
+        let state: &mut ClusterState = scratch.buffers();
         let (view, mut stats) = (self.view(), SearchStats::default());
         // Some of the best may have come after the moment.
-        let mut kept = keep.saturating_add(keep / 8);
+        let mut keep = wanted.keep.saturating_add(wanted.keep / 8);
         loop {
-            let is_cut = view.scan(query, kept, state, candidates, &mut stats);
+            let is_cut = view.scan(query, keep, state, candidates, &mut stats);
             view.drop_hidden(state, candidates);
-            if !is_cut || candidates.len() >= keep {
+            if !is_cut || candidates.len() >= wanted.keep {
                 break;
             }
-            kept = kept.saturating_mul(2);
+            keep = keep.saturating_mul(2);
         }
         sort_candidates(candidates);
-        let coded = candidates.iter();
-        found.extend(coded.map(|row| Coded { estimate: row.estimate, leaf: row.leaf }));
         stats.rows
+    }
+
+    fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {
+        Vec::new()
     }
 
     fn refine(
         &self,
-        vector: &[f32],
-        which: Refined,
+        found: Found<'_>,
+        _: &[Infallible],
         scratch: &mut Scratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
-    ) -> usize {
-        let ClusterScratch { query, state, candidates, .. } = scratch.buffers();
-        let found = Found { vector, rotated: query, candidates };
-        let refine = match which {
-            Refined::Best(most) => (Refine::Likely, most),
-            Refined::Each(most) => (Refine::Each, most),
-        };
-        self.view().refine(found, refine, state, out, seen).exact
+    ) -> Result<usize, Infallible> {
+        let most = found.candidates.len();
+        Ok(self.view().refine(found, most, scratch.buffers(), out, seen).exact)
+    }
+}
+
+impl IndexSnapshot for Pinned {
+    fn sequence(&self) -> u64 {
+        self.pin
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
-        self.view().exact(vector, out)
-    }
-
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.view().search_radius(vector, radius, out)
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
+        self.view().search(probe, scratch.buffers(), out)
     }
 }

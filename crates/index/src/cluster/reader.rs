@@ -7,7 +7,7 @@ use super::view::View;
 use super::ClusterReader;
 use crate::reach::Reach;
 use crate::scratch::Scratch;
-use crate::traits::{Effort, PinnedRows, Probe, Search, SearchStats, Staged};
+use crate::traits::{Effort, IndexSnapshot, PinnedRows, Probe, Search, SearchStats};
 
 impl ClusterReader {
     /// Calls `search` with the rows that are visible now.
@@ -22,7 +22,7 @@ impl Search for ClusterReader {
         self.now(|view| view.search(probe, scratch.buffers(), out))
     }
 
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
         self.now(|view| view.search_radius(vector, radius, out))
     }
 
@@ -48,8 +48,8 @@ impl Search for ClusterReader {
         Box::new(Pinned::new(&self.0, None))
     }
 
-    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
-        Box::new(Pinned::new(&self.0, at))
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot> {
+        Box::new(Pinned::new(&self.0, as_of))
     }
 
     fn leaves(&self) -> usize {

@@ -21,8 +21,8 @@ use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
 use crate::rows::distance;
-use crate::stages::{sort_candidates, BestCandidates, Candidate, RotatedQuery};
-use crate::traits::{Refine, SearchStats};
+use crate::stages::{sort_candidates, BestCandidates, Candidate, Found, Refine, RotatedQuery};
+use crate::traits::SearchStats;
 
 /// Leaves whose heads are prefetched ahead of the scanned one, and whose centroids are.
 const HEAD_AHEAD: usize = 6;
@@ -49,6 +49,8 @@ pub(super) struct ClusterState {
     pub(super) estimates: Vec<f32>,
     pub(super) nodes: Vec<(f32, u32)>,
     pub(super) ranked: Vec<Ranked>,
+    /// True once the ranked leaves were scanned.
+    pub(super) is_scanned: bool,
     /// After a second look: the least distance that each candidate may have, and its position.
     looked: Vec<(f32, u32)>,
 }
@@ -70,16 +72,6 @@ pub(super) struct Measured {
     pub(super) exact: usize,
     /// Candidates met that the view does not see.
     pub(super) hidden: usize,
-}
-
-/// A query, and the candidates that are measured for it.
-#[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
-    /// The query as it was given.
-    pub(super) vector: &'a [f32],
-    /// The query as codes see it.
-    pub(super) rotated: &'a RotatedQuery,
-    pub(super) candidates: &'a [Candidate],
 }
 
 impl View<'_> {
@@ -145,13 +137,13 @@ impl View<'_> {
     pub(super) fn refine(
         &self,
         found: Found<'_>,
-        (refine, most): (Refine, usize),
+        most: usize,
         state: &mut ClusterState,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
         let pays = self.shared.second_look && most > out.k() + MEASURED_TOGETHER;
-        if refine == Refine::Likely && pays {
+        if found.refine == Refine::Likely && pays {
             self.look_again(found, most, state);
             self.measure_likely(found, state, out, seen)
         } else {

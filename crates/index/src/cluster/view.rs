@@ -17,15 +17,15 @@ use std::sync::Arc;
 use vstream_vector::{kernels, Neighbor, TopK};
 
 use super::leaf::Leaf;
-use super::scan::{best_first, ClusterScratch, Found};
+use super::scan::{best_first, ClusterScratch};
 use super::tree::Root;
 use super::Shared;
 use crate::flat::{scan_exactly, scan_radius};
 use crate::radius::RadiusBound;
 use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
-use crate::stages::sort_candidates;
-use crate::traits::{Effort, Probe, Refine, SearchStats};
+use crate::stages::{sort_candidates, Candidate, Found, Refine, RotatedQuery};
+use crate::traits::{Effort, Probe, SearchStats};
 
 /// Rows by estimate that an audit measures per leaf at least. They cost about as much as the codes,
 /// all of which an audit scans anyway.
@@ -141,8 +141,8 @@ impl View<'_> {
         let ClusterScratch { query, state, candidates, .. } = scratch;
         let is_cut = self.scan(query, keep, state, candidates, stats);
         best_first(candidates, refine);
-        let found = Found { vector: probe.vector, rotated: query, candidates };
-        let measured = self.refine(found, (Refine::Likely, refine), state, out, &mut |_, _| {});
+        let found = likely(probe, query, candidates);
+        let measured = self.refine(found, refine, state, out, &mut |_, _| {});
         stats.exact += measured.exact;
         if !is_cut || measured.hidden == 0 {
             return false;
@@ -174,8 +174,8 @@ impl View<'_> {
             sort_candidates(candidates);
             measured.clear();
             let seen = &mut |position: usize, row| measured.push((row, position as u32));
-            let found = Found { vector: probe.vector, rotated: query, candidates };
-            stats.exact += self.refine(found, (Refine::Likely, usize::MAX), state, out, seen).exact;
+            let found = likely(probe, query, candidates);
+            stats.exact += self.refine(found, usize::MAX, state, out, seen).exact;
             positions_of(out.rows(), measured, |position| candidates[position as usize].leaf);
             let needed = depth_needed(measured.iter().map(|&(_, position)| position as usize));
             if !is_cut || needed <= depth {
@@ -249,4 +249,13 @@ impl View<'_> {
         stats.exact = stats.rows;
         stats
     }
+}
+
+/// The candidates of a search of this index alone.
+fn likely<'a>(
+    probe: &Probe<'a>,
+    rotated: &'a RotatedQuery,
+    candidates: &'a [Candidate],
+) -> Found<'a> {
+    Found { vector: probe.vector, rotated, candidates, refine: Refine::Likely }
 }
