@@ -256,17 +256,27 @@ impl Writer<'_> {
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.
     pub(crate) fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(before) = self.writing.find(id) else { return false };
-        if before.version > version {
-            return false;
-        }
-        self.writing.writes += 1;
         let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        if let Place::Memory = before.place {
+        if frozen.is_none() && sealed.is_empty() {
             return memory.delete(id, version);
         }
-        memory.elsewhere(&mut |sequence| end(frozen, sealed, id, before.place, sequence));
+        match self.writing.find(id) {
+            Some(found) if found.version <= version => self.delete_found(id, found),
+            _ => return false,
+        }
         true
+    }
+
+    /// Removes a row, where `found` is what [`Writer::find`] says of the id now.
+    pub(crate) fn delete_found(&mut self, id: u64, found: Found) {
+        self.writing.writes += 1;
+        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
+        if let Place::Memory = found.place {
+            let died = memory.delete(id, found.version);
+            debug_assert!(died, "a row that was found");
+            return;
+        }
+        memory.elsewhere(&mut |sequence| end(frozen, sealed, id, found.place, sequence));
     }
 }
 
