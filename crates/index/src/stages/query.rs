@@ -49,7 +49,7 @@ impl RotatedQuery {
 #[derive(Default)]
 pub struct RotatedQueries {
     /// By seed. Those after the first `len` are of earlier queries.
-    queries: Vec<(u64, RotatedQuery)>,
+    queries: Vec<(Option<u64>, RotatedQuery)>,
     len: usize,
 }
 
@@ -62,7 +62,7 @@ impl RotatedQueries {
     /// The position of the query after `rotation`, which is done unless it was done before. A place
     /// without a rotation never reads the query.
     pub fn rotate(&mut self, rotation: Option<&Rotation>, vector: &[f32]) -> usize {
-        let seed = rotation.map_or(0, Rotation::seed);
+        let seed = rotation.map(Rotation::seed);
         if let Some(known) = self.queries[..self.len].iter().position(|(known, _)| *known == seed) {
             return known;
         }
