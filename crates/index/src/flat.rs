@@ -1,7 +1,7 @@
-//! Exact scan over everything: the oracle of the other kinds, and enough for small collections.
+//! An index that scans every row: the oracle of the other kinds, and enough for small collections.
 //!
-//! 1. Rows are appended to chunks of 1,024; a delete marks its row.
-//! 2. When more rows are dead than alive, the living are copied to fresh chunks.
+//! 1. The writer appends rows to chunks of 1,024; a delete marks its row.
+//! 2. When more rows are dead than alive, the writer copies the living rows to new chunks.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -65,13 +65,13 @@ impl Flat {
         self.ids.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
     }
 
-    fn mark(&mut self, address: (u32, u32), at: Sequence) {
-        self.chunks[address.0 as usize].mark_deleted(address.1 as usize, at);
+    fn mark(&mut self, address: (u32, u32), sequence: Sequence) {
+        self.chunks[address.0 as usize].mark_deleted(address.1 as usize, sequence);
         self.dead += 1;
     }
 
-    /// Copies the living when the dead outnumber them, and publishes.
-    fn settle(&mut self, chunks_before: usize) {
+    /// Copies the living rows if the dead outnumber them, and publishes.
+    fn publish(&mut self, chunks_before: usize) {
         if self.dead > CHUNK_ROWS && self.dead > self.ids.len() {
             let old = std::mem::take(&mut self.chunks);
             let settings = &self.shared.settings;
@@ -98,7 +98,7 @@ impl Insert for Flat {
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied {
         let chunks_before = self.chunks.len();
         let old = self.ids.get(key.id);
@@ -108,12 +108,12 @@ impl Insert for Flat {
             }
         }
         self.sequence += 1;
-        died(self.sequence);
+        on_superseded(self.sequence);
         if let Some(address) = old {
             self.mark(address, self.sequence);
         }
         self.push(key, vector, self.sequence);
-        self.settle(chunks_before);
+        self.publish(chunks_before);
         old.map_or(Applied::Inserted, |_| Applied::Replaced)
     }
 
@@ -125,20 +125,20 @@ impl Insert for Flat {
         self.sequence += 1;
         self.ids.remove(id);
         self.mark(address, self.sequence);
-        self.settle(self.chunks.len());
+        self.publish(self.chunks.len());
         true
     }
 
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64)) {
         self.sequence += 1;
-        died(self.sequence);
+        on_superseded(self.sequence);
         self.shared.published.publish(self.sequence);
     }
 
-    fn end(&mut self, id: u64, at: u64) {
+    fn tombstone_at(&mut self, id: u64, sequence: u64) {
         if let Some(address) = self.ids.get(id) {
             self.ids.remove(id);
-            self.mark(address, at);
+            self.mark(address, sequence);
         }
     }
 
@@ -370,7 +370,8 @@ pub(crate) fn scan_exactly(
     rows
 }
 
-/// Adds every visible row within `radius`; returns how many visible rows there were.
+/// Adds every visible row of a chunk within `radius` to `out`; returns how many visible rows there
+/// were.
 pub(crate) fn scan_radius(
     chunk: &RowChunk,
     settings: IndexSettings,

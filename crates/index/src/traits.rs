@@ -1,4 +1,4 @@
-//! What every index kind answers to: `Insert` for the one writer, `Search` for any reader.
+//! The traits of every index kind: [`Insert`] for the one writer, [`Search`] for any reader.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,82 +10,82 @@ use crate::rows::{RowKey, VectorRef};
 use crate::scratch::Scratch;
 use crate::stages::StagedSearch;
 
-/// What an index is built for; fixed for its life.
+/// Settings that are fixed for the life of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexSettings {
     /// Dimensions of every vector, ≥ 1.
     pub dimension: usize,
-    /// Formula of the distance. Rows under cosine come normalised.
+    /// Formula of the distance. Under cosine the caller normalises rows.
     pub metric: Metric,
-    /// How rows are held.
+    /// Number type in which rows are held.
     pub element: Element,
-    /// Seed of every random choice inside.
+    /// Seed of every random choice of the index.
     pub seed: u64,
 }
 
 /// How much work a search may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Visit `probes` leaves, more only while they hold fewer than `k` rows, and look closer at the
-    /// `refine` best rows by code.
+    /// Visit `probes` leaves, and more only while they hold fewer than `k` rows. Then refine the
+    /// `refine` rows with the least estimates.
     Approximate {
         /// Leaves visited.
         probes: usize,
-        /// Rows whose exact distance is taken, at least `k`; with a second look, rows that are
-        /// estimated again, of which the exact distances of the best are taken.
+        /// Rows whose exact distance is taken, at least `k`. With a second look: rows that are
+        /// estimated again, and only the best of them get an exact distance.
         refine: usize,
     },
-    /// Every leaf, and the exact distances of so many of the best rows by code that hardly a
-    /// neighbour is missed: what an audit does. For queries of whose effort nothing is known.
+    /// Visit every leaf, and take so many exact distances that hardly a neighbour is missed, as an
+    /// audit does. For queries for which nobody knows how much effort they need.
     Thorough {
-        /// Rows by code to begin with, 0 for the least; see [`Search::audit`].
+        /// Depth to begin with, 0 for the least; see [`Search::audit`].
         depth: usize,
     },
-    /// Every visible row, exactly.
+    /// Take the exact distance of every visible row.
     Exact,
 }
 
-/// What is asked of an index.
+/// A query to an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
     /// The query: `dimension` finite values, normalised under cosine.
     pub vector: &'a [f32],
     /// Neighbours wanted, ≥ 1.
     pub k: usize,
-    /// Work allowed.
+    /// Work that the search may do.
     pub effort: Effort,
 }
 
-/// What a search did.
+/// Work that a search did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchStats {
     /// Leaves visited.
     pub leaves: usize,
-    /// Rows whose code or vector was looked at.
+    /// Rows whose code or vector was read.
     pub rows: usize,
     /// Exact distances taken.
     pub exact: usize,
 }
 
-/// What became of an upsert.
+/// The result of an upsert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// The id was not there.
+    /// The index did not hold the id.
     Inserted,
-    /// The id was there with an older or the same version; that row is gone.
+    /// The index held the id with an older or the same version. That row is dead now.
     Replaced,
-    /// The id is there with a newer version; nothing changed.
+    /// The index holds the id with a newer version. Nothing changed.
     Stale,
 }
 
 /// Counts of an index at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
-    /// Rows that live.
+    /// Living rows.
     pub live: u64,
-    /// Rows that are dead but not yet reclaimed.
+    /// Dead rows whose memory is not reclaimed yet.
     pub dead: u64,
-    /// Leaves of the tree; 0 for an index without one.
+    /// Leaves of the tree; 0 for an index without a tree.
     pub leaves: u64,
     /// Bytes of native memory, estimated from capacities.
     pub memory_bytes: u64,
@@ -108,23 +108,27 @@ pub trait Insert: Send {
         self.upsert_over(key, vector, &mut |_| {})
     }
 
-    /// As [`Insert::upsert`], where the row also ends the life of one in another place: `died` is
-    /// told the sequence of that before anybody sees the new row. Not called if it is stale here.
+    /// As [`Insert::upsert`], for a row that also supersedes a row in another place.
+    ///
+    /// * `on_superseded`: called with the sequence of the write before any reader sees the new row,
+    ///   so that the caller can delete the other row as of that sequence. Not called if the result is
+    ///   [`Applied::Stale`].
     fn upsert_over(
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied;
 
-    /// Takes the next sequence for the end of a row in another place, and publishes it after `died`.
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64));
+    /// Takes the next sequence for the delete of a row in another place, calls `on_superseded` with
+    /// it, and publishes it.
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64));
 
-    /// Ends the life of the row of `id` at a sequence of the index that takes the writes now: this
-    /// one takes none any more. Nothing is maintained or published.
-    fn end(&mut self, id: u64, at: u64);
+    /// Deletes the row of `id` as of `sequence`, which another index has given: that one takes the
+    /// writes now, and this one takes none any more. Maintains and publishes nothing.
+    fn tombstone_at(&mut self, id: u64, sequence: u64);
 
-    /// Removes the row of `id` unless its version is above `version`; says whether a row died.
+    /// Removes the row of `id` unless its version is above `version`; true if a row died.
     fn delete(&mut self, id: u64, version: u64) -> bool;
 
     /// Version of the living row of `id`.
@@ -147,17 +151,18 @@ pub trait Search: Send + Sync {
 
     /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
     ///
-    /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can be
-    /// near enough. Under inner product nothing can be proved, and every row is looked at.
+    /// Exact: a search passes over a leaf only if the triangle inequality proves that none of its
+    /// rows is near enough. Under inner product it proves nothing, and the search reads every row.
     fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
 
-    /// The answer of a search through every code, and how far a search must go to find its rows.
+    /// Searches through every code, and notes how far a search must go to find the same rows.
     ///
-    /// Hardly a true neighbour is missed (a test compares), at a tenth of the cost of an exact
-    /// search. Returns the depth at which that was so: the number of rows by estimate whose exact
-    /// distances were taken. Another audit of as many neighbours does well to begin with it.
+    /// The audit misses hardly a true neighbour (a test compares), at a tenth of the cost of an exact
+    /// search. It returns its depth: how many rows, by estimate, got an exact distance. The next
+    /// audit of as many neighbours does well to begin with that depth.
     ///
-    /// * `probe`: with [`Effort::Thorough`]; `reach` notes the neighbours of [`crate::noted`].
+    /// * `probe`: with [`Effort::Thorough`].
+    /// * `reach`: filled with one entry for each group of neighbours (`reach.rs`).
     fn audit(
         &self,
         probe: &Probe<'_>,
@@ -166,14 +171,13 @@ pub trait Search: Send + Sync {
         reach: &mut Vec<Reach>,
     ) -> usize;
 
-    /// Copies the vector of a living row to `out`, one that `pick` chooses, and returns its id;
-    /// `None` if it is not a living one that `pick` hits. The rows of all leaves are hit about as
-    /// often.
+    /// Copies the vector of a row to `out` and returns its id. `pick` chooses the row, any row of a
+    /// leaf about as often as another. `None` if the chosen row does not live.
     fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64>;
 
-    /// The rows of this moment, to be walked at leisure: the writer goes on meanwhile.
+    /// The rows of this moment, for walks of any length while the writer goes on.
     ///
-    /// Holds the memory of what the writer replaces until it is dropped.
+    /// Keeps the memory of all that the writer replaces meanwhile, until it is dropped.
     fn pin(&self) -> Box<dyn PinnedRows>;
 
     /// The rows of a moment, to be searched alone or in stages with other places.
@@ -181,7 +185,7 @@ pub trait Search: Send + Sync {
     /// * `as_of`: a sequence, for an index that takes no more writes; `None` for now.
     fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot>;
 
-    /// Shows every row that lives at one moment to `visit`, neighbours in the tree together.
+    /// Calls `visit` with every row that lives at one moment, neighbours in the tree together.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
         self.pin().for_each_row(visit);
     }
@@ -189,33 +193,33 @@ pub trait Search: Send + Sync {
     /// Leaves that a query may probe; 0 for an index without leaves.
     fn leaves(&self) -> usize;
 
-    /// Writes and batches so far: says how much has changed between two calls.
+    /// Writes and batches so far: the difference of two calls tells how much has changed.
     fn writes(&self) -> u64;
 }
 
 /// The rows that lived at one moment.
 pub trait PinnedRows: Send + Sync {
-    /// Shows each of them to `visit`, neighbours in the tree together; as often as asked.
+    /// Calls `visit` with each row, neighbours in the tree together. May be called repeatedly.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
 
-    /// As [`PinnedRows::for_each_row`], with the number of the row's leaf: rows of a leaf come
-    /// together, with the same number in every walk. `None` for rows that are in no leaf.
+    /// As [`PinnedRows::for_each_row`], with the number of the row's leaf, or `None` for a row in no
+    /// leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
     fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
         self.for_each_row(&mut |key, vector| visit(None, key, vector));
     }
 }
 
-/// The rows of one moment in an index: shown, searched alone, or searched in stages together with
-/// other places.
+/// The rows of one moment in an index, for walks, for searches of this index alone, and for searches
+/// in stages together with other places.
 pub trait IndexSnapshot:
     PinnedRows
     + StagedSearch<State = Scratch, Address = Infallible, Block = Infallible, Error = Infallible>
     + Send
     + Sync
 {
-    /// The sequence up to which writes are seen.
+    /// The snapshot sees writes up to this sequence.
     fn sequence(&self) -> u64;
 
-    /// All stages at once, where there is no other place: as [`Search::search`], at this moment.
+    /// Searches this index alone, as [`Search::search`] does, at the moment of the snapshot.
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 }

@@ -191,8 +191,8 @@ impl Writing {
     }
 }
 
-/// Ends the life of a row that is not in memory.
-fn end(
+/// Deletes a row that is not in memory, as of a sequence of memory.
+fn tombstone_at(
     frozen: &mut Option<FrozenWriting>,
     sealed: &[Arc<Sealed>],
     id: u64,
@@ -203,7 +203,7 @@ fn end(
         Place::Memory => {}
         Place::Frozen => {
             let frozen = frozen.as_mut().expect("the place of a row that was found");
-            frozen.index.end(id, sequence);
+            frozen.index.tombstone_at(id, sequence);
             frozen.deaths.push((id, sequence));
         }
         Place::Sealed(at, row) => {
@@ -246,8 +246,8 @@ impl Writer<'_> {
         self.writing.writes += 1;
         let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
         let place = before.map_or(Place::Memory, |before| before.place);
-        let died = &mut |sequence| end(frozen, sealed, key.id, place, sequence);
-        let applied = memory.upsert_over(key, vector, died);
+        let on_superseded = &mut |sequence| tombstone_at(frozen, sealed, key.id, place, sequence);
+        let applied = memory.upsert_over(key, vector, on_superseded);
         match applied {
             Applied::Inserted if before.is_some() => Applied::Replaced,
             applied => applied,
@@ -276,7 +276,7 @@ impl Writer<'_> {
             debug_assert!(died, "a row that was found");
             return;
         }
-        memory.elsewhere(&mut |sequence| end(frozen, sealed, id, found.place, sequence));
+        memory.sequence_foreign_delete(&mut |sequence| tombstone_at(frozen, sealed, id, found.place, sequence));
     }
 }
 

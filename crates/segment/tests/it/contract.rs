@@ -114,10 +114,10 @@ impl Insert for Shared {
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied {
         let mut sealed = self.lock();
-        let applied = sealed.index.upsert_over(key, vector, died);
+        let applied = sealed.index.upsert_over(key, vector, on_superseded);
         if applied != Applied::Stale && sealed.segment.is_some() {
             sealed.kill(key.id, key.version);
             sealed.head.upsert(key, vector);
@@ -139,12 +139,12 @@ impl Insert for Shared {
         died
     }
 
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
-        self.lock().index.elsewhere(died);
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64)) {
+        self.lock().index.sequence_foreign_delete(on_superseded);
     }
 
-    fn end(&mut self, id: u64, at: u64) {
-        self.lock().index.end(id, at);
+    fn tombstone_at(&mut self, id: u64, sequence: u64) {
+        self.lock().index.tombstone_at(id, sequence);
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
