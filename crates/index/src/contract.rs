@@ -326,7 +326,7 @@ fn audits_are_nearly_exact(contract: &Contract, element: Element) {
         let answer = ask(&*reader, &mut scratch, query, 10, effort);
         for hit in &reach {
             let promised = hit.leaf.is_none_or(|rank| rank < 20)
-                && hit.code.as_ref().is_none_or(|rank| rank.at(20) < 100.0);
+                && hit.code.as_ref().is_none_or(|rank| rank.with_probes(20) < 100.0);
             let found = answer.iter().any(|row| row.id == hit.id);
             broken += usize::from(promised != found);
         }
