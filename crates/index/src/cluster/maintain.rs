@@ -204,7 +204,7 @@ impl Cluster {
         } else if leaves.len() > self.settings.node_leaves_max {
             self.split_node(node, leaves);
         } else {
-            self.set_node(node, Node::of(leaves));
+            self.set_node(node, Node::with_leaves(leaves));
         }
     }
 
@@ -261,14 +261,14 @@ impl Cluster {
         }
         let [first, second] = halves;
         self.add_node(second);
-        self.set_node(node, Node::of(first));
+        self.set_node(node, Node::with_leaves(first));
     }
 
     /// Puts a node of these leaves at the end.
     fn add_node(&mut self, leaves: Vec<Arc<Leaf>>) {
         let new = self.tree.nodes.len() as u32;
         leaves.iter().for_each(|leaf| self.state_mut(leaf.id).node = new);
-        let node = Node::of(leaves);
+        let node = Node::with_leaves(leaves);
         let tree = Arc::make_mut(&mut self.tree);
         Arc::make_mut(&mut tree.centroids).extend_from_slice(&node.mean);
         tree.nodes.push(Arc::new(node));
