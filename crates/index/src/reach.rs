@@ -103,13 +103,13 @@ pub fn positions_of(
     let last = rows.iter().map(|row| row.distance).fold(f32::NEG_INFINITY, f32::max);
     let is_last = |row: &Neighbor| (row.distance - last).abs() <= 1e-6 * last.abs();
     let mut first: Vec<u32> =
-        measured.iter().filter(|(row, _)| is_last(row)).map(|&(_, at)| at).collect();
-    first.sort_unstable_by_key(|&at| (leaf_of(at), at));
+        measured.iter().filter(|(row, _)| is_last(row)).map(|&(_, position)| position).collect();
+    first.sort_unstable_by_key(|&position| (leaf_of(position), position));
     let mut first = first.into_iter();
     measured.retain(|(row, _)| answer.binary_search_by_key(&row.id, |row| row.id).is_ok());
     measured.sort_unstable_by_key(|(row, _)| row.id);
-    for (_, at) in measured.iter_mut().filter(|(row, _)| is_last(row)) {
-        *at = first.next().unwrap_or(*at);
+    for (_, position) in measured.iter_mut().filter(|(row, _)| is_last(row)) {
+        *position = first.next().unwrap_or(*position);
     }
 }
 
@@ -129,8 +129,8 @@ pub fn note<L: Iterator<Item = u32>>(
     reach.extend(noted(rows.len()).map(|(nth, weight)| {
         // Farther neighbours are harder to find. The first of a group would flatter the others.
         let id = rows[nth + (weight as usize - 1) / 2].id;
-        let at = positions.binary_search_by_key(&id, |(row, _)| row.id).ok();
-        let ranks = at.map(|at| ranks_of(positions[at].1));
+        let position = positions.binary_search_by_key(&id, |(row, _)| row.id).ok();
+        let ranks = position.map(|position| ranks_of(positions[position].1));
         let ranks = ranks.map(|(own, better)| (own, CodeRanks::new(own, better)));
         let (leaf, code) = ranks.unzip();
         Reach { id, nth: nth as u32, weight, leaf, code }
@@ -158,8 +158,8 @@ pub fn depth_needed(ranks: impl Iterator<Item = usize>) -> usize {
     if late >= ranks.len() {
         return 0;
     }
-    let at = ranks.len() - 1 - late;
-    *ranks.select_nth_unstable(at).1 * 4
+    let position = ranks.len() - 1 - late;
+    *ranks.select_nth_unstable(position).1 * 4
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Buffers of queries. The caller keeps them, so that a warm query allocates nothing.
 
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// Reusable buffers of one searching thread, for indexes of every kind.
@@ -13,7 +13,7 @@ pub struct Scratch {
     buffers: Vec<Box<dyn Buffers>>,
 }
 
-/// What threads may share and panics may cross, as plain buffers do.
+/// Plain buffers: threads may share them, and a panic leaves them usable.
 trait Buffers: Any + Send + Sync + UnwindSafe + RefUnwindSafe {}
 
 impl<B: Any + Send + Sync + UnwindSafe + RefUnwindSafe> Buffers for B {}
@@ -31,8 +31,8 @@ impl Scratch {
     where
         B: Any + Default + Send + Sync + UnwindSafe + RefUnwindSafe,
     {
-        let is_wanted = |buffers: &Box<dyn Buffers>| (**buffers).type_id() == TypeId::of::<B>();
-        let position = self.buffers.iter().position(is_wanted).unwrap_or_else(|| {
+        let mut kept = self.buffers.iter().map(|buffers| -> &dyn Any { &**buffers });
+        let position = kept.position(|buffers| buffers.is::<B>()).unwrap_or_else(|| {
             self.buffers.push(Box::<B>::default());
             self.buffers.len() - 1
         });

@@ -127,35 +127,35 @@ impl Pool {
 
     fn take(&mut self, bytes: usize) -> Block {
         let class = self.classes.entry(bytes).or_default();
-        let at = match class.open.first() {
-            Some(&at) => at,
+        let slot = match class.open.first() {
+            Some(&slot) => slot,
             None => class.add_slab(bytes),
         };
-        let slab = class.slabs[at as usize].as_mut().expect("an open slab");
+        let slab = class.slabs[slot as usize].as_mut().expect("an open slab");
         let block = slab.used.iter().position(|used| !used).expect("a free block");
         slab.used[block] = true;
         slab.live += 1;
         if slab.live == slab.used.len() {
-            class.open.remove(&at);
+            class.open.remove(&slot);
         }
         // Once the slab is nearly full again, a block that comes and goes costs no system call.
         slab.thin &= slab.live * 4 < slab.used.len() * 3;
         // SAFETY: a slab has room for all its blocks.
         let start = unsafe { slab.mapping.base().add(block * bytes) };
-        Block { start, home: Home::Slab { bytes, slab: at, block: block as u32 } }
+        Block { start, home: Home::Slab { bytes, slab: slot, block: block as u32 } }
     }
 
-    fn give_back(&mut self, bytes: usize, at: u32, block: usize) {
+    fn give_back(&mut self, bytes: usize, slot: u32, block: usize) {
         let page = self.page;
         let class = self.classes.get_mut(&bytes).expect("the class of a block");
-        let slab = class.slabs[at as usize].as_mut().expect("the slab of a block");
+        let slab = class.slabs[slot as usize].as_mut().expect("the slab of a block");
         slab.used[block] = false;
         slab.live -= 1;
-        class.open.insert(at);
+        class.open.insert(slot);
         if slab.live == 0 && class.open.len() > 1 {
-            class.open.remove(&at);
-            class.slabs[at as usize] = None;
-            class.vacant.push(at);
+            class.open.remove(&slot);
+            class.slabs[slot as usize] = None;
+            class.vacant.push(slot);
         } else if slab.thin {
             slab.release_around(page, bytes, block);
         } else if slab.live * 2 < slab.used.len() {
@@ -175,13 +175,13 @@ impl Class {
         };
         let used = vec![false; SLAB / bytes];
         let slab = Slab { mapping, used, live: 0, thin: false };
-        let at = self.vacant.pop().unwrap_or_else(|| {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slabs.push(None);
             self.slabs.len() as u32 - 1
         });
-        self.slabs[at as usize] = Some(slab);
-        self.open.insert(at);
-        at
+        self.slabs[slot as usize] = Some(slab);
+        self.open.insert(slot);
+        slot
     }
 }
 
@@ -190,7 +190,7 @@ impl Slab {
     fn release_around(&self, page: usize, bytes: usize, block: usize) {
         // More than a page away from the block no page has become free.
         let reach = page.div_ceil(bytes);
-        let free = |at: &usize| !self.used[*at];
+        let free = |block: &usize| !self.used[*block];
         let before = (block.saturating_sub(reach)..block).rev().take_while(free).count();
         let end = self.used.len().min(block + 1 + reach);
         let after = (block + 1..end).take_while(free).count();
@@ -198,12 +198,12 @@ impl Slab {
     }
 
     fn release_all(&self, page: usize, bytes: usize) {
-        let mut at = 0;
+        let mut block = 0;
         for run in self.used.chunk_by(|a, b| a == b) {
             if !run[0] {
-                self.release(page, bytes, at..at + run.len());
+                self.release(page, bytes, block..block + run.len());
             }
-            at += run.len();
+            block += run.len();
         }
     }
 
@@ -237,9 +237,9 @@ impl<T> Slots<T> {
         const { assert!(align_of::<T>() <= ALIGN && !needs_drop::<T>()) };
         let block = Block::new(len * size_of::<T>());
         let start = block.start().cast::<T>();
-        for at in 0..len {
+        for position in 0..len {
             // SAFETY: the block has room for `len` values and is aligned for them.
-            unsafe { start.add(at).write(make()) };
+            unsafe { start.add(position).write(make()) };
         }
         Slots { block, len, values: std::marker::PhantomData }
     }

@@ -32,7 +32,7 @@ pub trait ExactSearch {
     /// Leaves that there are.
     fn leaves(&self) -> usize;
 
-    /// What rotates the vectors of this place before they are coded; `None` if no row is coded.
+    /// The rotation of vectors before they are coded; `None` if no row of the place is coded.
     fn rotation(&self) -> Option<&Rotation>;
 
     /// Offers every visible row that is in no leaf; returns how many there were.
@@ -55,11 +55,11 @@ pub trait ExactSearch {
 ///
 /// The stages come in the order of the methods, with one `State` per place.
 pub trait StagedSearch: ExactSearch {
-    /// What a query knows of the place, stage by stage; reused from query to query.
+    /// A query's buffers for the place, filled stage by stage and reused from query to query.
     type State: Default;
     /// Where something lies that a stage needs; uninhabited in memory.
     type Address;
-    /// What was read from an address.
+    /// The bytes of an address.
     type Block;
 
     /// Begins a query: estimates the costs of at least the `probes` nearest leaves and adds them to
@@ -94,7 +94,7 @@ pub trait StagedSearch: ExactSearch {
     /// Scans the next codes; returns how many it looked at. Then `candidates` are the best visible
     /// rows so far, best first.
     ///
-    /// * `codes`: what was read from the addresses of [`StagedSearch::next_codes`].
+    /// * `codes`: the blocks at the addresses of [`StagedSearch::next_codes`].
     /// * `wanted`: how many candidates are wanted. A place may keep some more.
     /// * `candidates`: empty, or as the last call of this scan left it.
     fn scan_codes(
@@ -114,7 +114,7 @@ pub trait StagedSearch: ExactSearch {
     /// and row of each candidate that was among the nearest when it was measured.
     ///
     /// * `found`: with the candidates of the last call of [`StagedSearch::rows_of`].
-    /// * `rows`: what was read from its addresses.
+    /// * `rows`: the blocks at its addresses.
     fn refine(
         &self,
         found: Found<'_>,
@@ -157,7 +157,7 @@ pub struct Found<'a> {
     pub refine: Refine,
 }
 
-/// What a query knows of one place: the buffers of its stages and what they found.
+/// A query's state for one place: the place's own buffers, and the results of the stages so far.
 #[derive(Default)]
 pub struct PlaceState<S> {
     /// The place's own buffers.
@@ -181,18 +181,22 @@ impl<S> PlaceState<S> {
     }
 }
 
+/// Reads some addresses of a place, in one round of reads.
+pub type ReadBlocks<'a, P> = dyn Fn(
+        &[<P as StagedSearch>::Address],
+    ) -> Result<Vec<<P as StagedSearch>::Block>, <P as ExactSearch>::Error>
+    + 'a;
+
 /// Offers the nearest rows of one place to `out`, which was reset to `probe.k`.
 ///
 /// Calls the stages one after the other, and again for more leaves if those that it visited hold
 /// fewer than `k` rows. Takes every row unless `probe.effort` is [`Effort::Approximate`].
 ///
-/// * `read`: reads addresses, in one round of reads.
-///
 /// Errors: those of the place and of `read`; `out` is incomplete then.
 pub fn search_place<P: StagedSearch>(
     place: &P,
     probe: &Probe<'_>,
-    read: &dyn Fn(&[P::Address]) -> Result<Vec<P::Block>, P::Error>,
+    read: &ReadBlocks<'_, P>,
     (query, state): (&mut RotatedQuery, &mut PlaceState<P::State>),
     out: &mut TopK,
 ) -> Result<SearchStats, P::Error> {

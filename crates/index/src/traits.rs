@@ -108,7 +108,7 @@ pub trait Insert: Send {
         self.upsert_over(key, vector, &mut |_| {})
     }
 
-    /// As [`Insert::upsert`], for a row that also supersedes a row in another place.
+    /// Does an [`Insert::upsert`] of a row that also supersedes a row in another place.
     ///
     /// * `on_superseded`: called with the sequence of the write before any reader sees the new row,
     ///   so that the caller can delete the other row as of that sequence. Not called if the result is
@@ -202,8 +202,7 @@ pub trait PinnedRows: Send + Sync {
     /// Calls `visit` with each row, neighbours in the tree together. May be called repeatedly.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
 
-    /// As [`PinnedRows::for_each_row`], with the number of the row's leaf, or `None` for a row in no
-    /// leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
+    /// Calls `visit` with each row and the number of its leaf, or `None` for a row in no leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
     fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
         self.for_each_row(&mut |key, vector| visit(None, key, vector));
     }

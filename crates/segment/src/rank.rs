@@ -21,7 +21,7 @@ pub(crate) struct Ranked {
 }
 
 impl Segment {
-    /// What a visit of a leaf costs a query of this norm.
+    /// The costs of leaves for a query of this norm.
     fn leaf_cost(&self, norm: f32) -> LeafCost {
         LeafCost::new(form_of(self.metric()), self.dimension(), norm)
     }

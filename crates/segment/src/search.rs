@@ -47,7 +47,7 @@ impl SegmentScratch {
     }
 }
 
-/// What a query knows of one segment, stage by stage.
+/// A query's buffers for one segment, filled stage by stage.
 #[derive(Default)]
 pub struct SegmentSearchState {
     pub(crate) centroid: Vec<f32>,
@@ -100,7 +100,7 @@ pub struct SegmentView<'a> {
 }
 
 impl Segment {
-    /// What a reader sees that pinned `pin`: rows that were not deleted at or before it.
+    /// The rows that a reader sees which pinned `pin`: those not deleted at or before it.
     pub fn at<'a>(&'a self, deletes: &'a Deletes, pin: u64) -> SegmentView<'a> {
         SegmentView { segment: self, deletes, pin }
     }

@@ -1,7 +1,7 @@
 //! One query through every code of all places, and as many exact distances as it takes.
 //!
-//! As `vstream_index` does it for memory alone: the best rows by estimate, to a depth at which hardly
-//! a true neighbour is missed.
+//! `vstream_index` does the same for memory alone: it takes the rows with the least estimates, to a depth
+//! at which a search hardly misses a true neighbour.
 
 use vstream_index::stages::Refine;
 use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
@@ -21,7 +21,7 @@ struct Candidate {
     position: usize,
 }
 
-/// What a search through every code found.
+/// The result of a search through every code.
 #[derive(Default)]
 struct Found {
     depth: usize,
@@ -71,7 +71,8 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// As `vstream_index::Search::audit`, over all places. Errors: as `Pinned::search`.
+    /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
+    /// `Pinned::search`.
     pub(super) fn audit(
         &self,
         probe: &Probe<'_>,
@@ -175,7 +176,7 @@ impl Pinned {
     }
 }
 
-/// What each place found, best first.
+/// The candidates of all places, best first.
 fn merged(scratch: &PlacesScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (place, found) in scratch.candidates().enumerate() {

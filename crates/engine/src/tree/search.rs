@@ -66,7 +66,8 @@ impl Places {
         Ok(stats)
     }
 
-    /// As `vstream_index::Search::audit`, over all places. Errors: as [`Places::search`].
+    /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
+    /// [`Places::search`].
     pub(crate) fn audit(
         &self,
         probe: &Probe<'_>,
@@ -85,7 +86,7 @@ impl Places {
 }
 
 impl Pinned {
-    /// As [`Places::search`], at this moment.
+    /// Offers the nearest rows of this moment: see [`Places::search`].
     pub(crate) fn search(
         &self,
         probe: &Probe<'_>,
@@ -188,7 +189,7 @@ impl Pinned {
     }
 }
 
-/// What one search did.
+/// The result of one search through some leaves.
 struct Visited {
     stats: SearchStats,
     /// True if there are no leaves beyond those visited.

@@ -276,7 +276,9 @@ impl Writer<'_> {
             debug_assert!(died, "a row that was found");
             return;
         }
-        memory.sequence_foreign_delete(&mut |sequence| tombstone_at(frozen, sealed, id, found.place, sequence));
+        memory.sequence_foreign_delete(&mut |sequence| {
+            tombstone_at(frozen, sealed, id, found.place, sequence)
+        });
     }
 }
 

@@ -39,9 +39,9 @@ pub(super) fn two_sides(rows: &[f32], dimension: usize, seed: u64) -> Vec<u8> {
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let natural = order.partition_point(|&(along, _)| along < 0.0);
     let is_one_place = order[0].0 == order[n - 1].0;
-    let at = if is_one_place { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
+    let cut_at = if is_one_place { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
     let mut sides = vec![0; n];
-    for &(_, row) in &order[at..] {
+    for &(_, row) in &order[cut_at..] {
         sides[row as usize] = 1;
     }
     sides

@@ -177,22 +177,22 @@ impl Run {
         visit: &mut impl FnMut(usize, &LeafChunk, &[u8], usize),
     ) -> bool {
         let mut full = self.full_chunks(block_bytes);
-        for (at, slot) in self.chunks.iter().enumerate() {
+        for (position, slot) in self.chunks.iter().enumerate() {
             let Some(chunk) = slot.get() else { return true };
-            if at >= full {
+            if position >= full {
                 let filling = chunk.filling.load();
                 if let Some(block) = filling.as_deref() {
-                    visit(first + at, chunk, &block.codes, block.len);
+                    visit(first + position, chunk, &block.codes, block.len);
                     continue;
                 }
                 // The chunk is still empty, or has filled up since its run's length was read.
                 full = self.full_chunks(block_bytes);
-                if at >= full {
+                if position >= full {
                     return true;
                 }
             }
-            let codes = self.codes.slice(at * block_bytes, block_bytes);
-            visit(first + at, chunk, codes, BLOCK);
+            let codes = self.codes.slice(position * block_bytes, block_bytes);
+            visit(first + position, chunk, codes, BLOCK);
         }
         false
     }
@@ -220,8 +220,8 @@ impl Leaf {
     }
 
     #[inline]
-    fn run(&self, at: usize) -> Option<&Run> {
-        match at.checked_sub(1) {
+    fn run(&self, run: usize) -> Option<&Run> {
+        match run.checked_sub(1) {
             None => self.first_run.get(),
             Some(later) => self.later_runs.get()?[later].get(),
         }
@@ -244,7 +244,7 @@ impl Leaf {
     #[inline]
     pub(crate) fn without_dead(&self, chunk: &LeafChunk, mask: u32, visible: Visible) -> u32 {
         let dead = chunk.dead.load(Ordering::Acquire) & mask;
-        // As a rule no row of the leaf died since the moment, and none must be looked up.
+        // Usually no row of the leaf died since the moment, and no row must be looked up.
         if dead == 0 || self.last_death.load(Ordering::Relaxed) <= visible.deleted {
             return mask & !dead;
         }
@@ -266,8 +266,8 @@ impl Leaf {
     }
 
     /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls this.
-    pub(crate) fn add_chunk(&self, at: usize, chunk: LeafChunk) -> Option<Pen> {
-        let (run, offset) = run_of(at);
+    pub(crate) fn add_chunk(&self, number: usize, chunk: LeafChunk) -> Option<Pen> {
+        let (run, offset) = run_of(number);
         let mut pen = None;
         let slot = match run.checked_sub(1) {
             None => &self.first_run,
@@ -284,17 +284,17 @@ impl Leaf {
     }
 
     /// Publishes the codes of a full chunk behind those of the chunks before it.
-    pub(crate) fn seal(&self, at: usize, block: &CodeBlock, pen: &mut Pen) {
-        let (run, offset) = run_of(at);
+    pub(crate) fn seal(&self, number: usize, block: &CodeBlock, pen: &mut Pen) {
+        let (run, offset) = run_of(number);
         let run = self.run(run).expect("the run of an open chunk");
         assert_eq!(run.full_chunks(self.block_bytes()), offset, "chunks fill in order");
         run.codes.push(pen, &block.codes);
-        self.chunk(at).filling.store(None);
+        self.chunk(number).filling.store(None);
     }
 
     /// The chunk of a number below the number of open chunks; panics otherwise.
-    pub(crate) fn chunk(&self, at: usize) -> &LeafChunk {
-        let (run, offset) = run_of(at);
+    pub(crate) fn chunk(&self, number: usize) -> &LeafChunk {
+        let (run, offset) = run_of(number);
         let slot = self.run(run).and_then(|run| run.chunks[offset].get());
         slot.expect("a chunk that a row was placed in")
     }
@@ -352,9 +352,9 @@ impl Leaf {
 
 /// The run of a chunk, and the chunk's position in it.
 #[inline]
-fn run_of(at: usize) -> (usize, usize) {
-    let run = (at / FIRST_RUN + 1).ilog2() as usize;
-    (run, at - FIRST_RUN * ((1 << run) - 1))
+fn run_of(number: usize) -> (usize, usize) {
+    let run = (number / FIRST_RUN + 1).ilog2() as usize;
+    (run, number - FIRST_RUN * ((1 << run) - 1))
 }
 
 /// Chunk and lane of a position in a leaf.

@@ -191,8 +191,8 @@ impl Cluster {
     pub(super) fn replace_child(&mut self, node: u32, old: LeafId, new: &[LeafId]) {
         let mut leaves = self.tree.nodes[node as usize].leaves.clone();
         // Ids are unique among the leaves of a tree: a freed id comes back only through `new`.
-        let at = leaves.iter().position(|leaf| leaf.id == old).expect("a child");
-        leaves.swap_remove(at);
+        let child = leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        leaves.swap_remove(child);
         leaves.extend(new.iter().map(|&id| self.state(id).leaf.clone()));
         Arc::make_mut(&mut self.tree).leaves += new.len();
         Arc::make_mut(&mut self.tree).leaves -= 1;
@@ -212,16 +212,16 @@ impl Cluster {
     pub(super) fn replace_alike(&mut self, node: u32, old: LeafId, new: LeafId) {
         let leaf = self.state(new).leaf.clone();
         let node = &mut Arc::make_mut(&mut self.tree).nodes[node as usize];
-        let at = node.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
-        *node = Arc::new(node.with_leaf(at, leaf));
+        let child = node.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        *node = Arc::new(node.with_leaf(child, leaf));
     }
 
-    fn set_node(&mut self, at: u32, node: Node) {
+    fn set_node(&mut self, position: u32, node: Node) {
         let padded = self.shared.rotation.padded();
         let tree = Arc::make_mut(&mut self.tree);
         let centroids = Arc::make_mut(&mut tree.centroids);
-        centroids[at as usize * padded..][..padded].copy_from_slice(&node.mean);
-        tree.nodes[at as usize] = Arc::new(node);
+        centroids[position as usize * padded..][..padded].copy_from_slice(&node.mean);
+        tree.nodes[position as usize] = Arc::new(node);
     }
 
     fn remove_node(&mut self, node: u32) {

@@ -119,7 +119,7 @@ impl Cluster {
         self.add_leaf(center.into(), centroid.into(), node)
     }
 
-    /// As [`Cluster::new_leaf`], with the rotated center given as `centroid`.
+    /// Adds an empty leaf, with the rotated center given as `centroid`: see [`Cluster::new_leaf`].
     pub(super) fn add_leaf(
         &mut self,
         center: Box<[f32]>,

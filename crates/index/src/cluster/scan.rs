@@ -41,7 +41,7 @@ const FINE_ERRORS: f32 = 3.0;
 /// Rows beyond the `k` wanted that are measured together after a second look.
 const MEASURED_TOGETHER: usize = 8;
 
-/// What a query knows of the index, stage by stage; reused from query to query.
+/// A query's buffers for the stages of a search, reused from query to query.
 #[derive(Default)]
 pub(super) struct ClusterState {
     fine: ExtendedQuery,
@@ -65,7 +65,7 @@ pub(super) struct ClusterScratch {
     pub(super) measured: Vec<(Neighbor, u32)>,
 }
 
-/// What taking exact distances did.
+/// Counts of a refinement.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Measured {
     /// Exact distances taken.

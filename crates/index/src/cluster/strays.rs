@@ -33,17 +33,17 @@ pub(super) fn take_strays(leaves: &mut Vec<Arc<Leaf>>) -> Vec<Arc<Leaf>> {
     let mut center = mean(leaves.iter());
     let mut gaps = gaps(leaves, &center);
     gaps.select_nth_unstable_by(half, |a, b| a.0.total_cmp(&b.0));
-    center = mean(gaps[..half].iter().map(|&(_, at)| &leaves[at]));
+    center = mean(gaps[..half].iter().map(|&(_, position)| &leaves[position]));
     gaps = self::gaps(leaves, &center);
     let (_, median, _) = gaps.select_nth_unstable_by(half, |a, b| a.0.total_cmp(&b.0));
     let bound = median.0 * FAR * FAR;
     let mut strays: Vec<usize> =
-        gaps.iter().filter(|(gap, _)| *gap > bound).map(|&(_, at)| at).collect();
+        gaps.iter().filter(|(gap, _)| *gap > bound).map(|&(_, position)| position).collect();
     if strays.len() * SHARE > leaves.len() {
         return Vec::new();
     }
     strays.sort_unstable_by(|a, b| b.cmp(a));
-    strays.into_iter().map(|at| leaves.swap_remove(at)).collect()
+    strays.into_iter().map(|position| leaves.swap_remove(position)).collect()
 }
 
 fn mean<'a>(leaves: impl Iterator<Item = &'a Arc<Leaf>> + Clone) -> Vec<f32> {

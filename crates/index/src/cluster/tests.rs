@@ -1,4 +1,4 @@
-//! What always holds inside, under streams that are as bad as they get.
+//! Invariants of the writer's state, under the worst streams of writes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const IDS: usize = 8_000;
 /// The id that is rewritten thousands of times.
 const HOT: u64 = 77;
 
-/// What the index must hold: the version and the vector of each id.
+/// The expected content of the index: the version and the vector of each id.
 type Oracle = BTreeMap<u64, (u64, Vec<f32>)>;
 
 struct Stream {

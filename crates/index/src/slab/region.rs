@@ -53,16 +53,17 @@ fn regions() -> MutexGuard<'static, Vec<Used>> {
 /// The memory of one slab: 2 MiB that begin at a multiple of 2 MiB.
 pub(super) struct Mapping {
     region: Arc<Region>,
-    at: usize,
+    slot: usize,
 }
 
 impl Mapping {
     /// Memory that the system provides page by page; `None` if it has none left.
     pub(super) fn new() -> Option<Mapping> {
-        Some(Mapping { region: Arc::new(Region::new(1)?), at: 0 })
+        Some(Mapping { region: Arc::new(Region::new(1)?), slot: 0 })
     }
 
-    /// As [`Mapping::new`], as one huge page where the system has them.
+    /// Memory in a shared region, as one huge page where the system has them; `None` if the system has
+    /// none left.
     pub(super) fn huge() -> Option<Mapping> {
         let mut regions = regions();
         let position = match regions.iter().position(|used| used.slabs != u32::MAX) {
@@ -77,22 +78,22 @@ impl Mapping {
             }
         };
         let used = &mut regions[position];
-        let at = used.slabs.trailing_ones() as usize;
-        used.slabs |= 1 << at;
-        Some(Mapping { region: used.region.clone(), at })
+        let slot = used.slabs.trailing_ones() as usize;
+        used.slabs |= 1 << slot;
+        Some(Mapping { region: used.region.clone(), slot })
     }
 
     /// Its first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
         // SAFETY: the region has a slab there.
-        unsafe { self.region.base.add(self.at * SLAB) }
+        unsafe { self.region.base.add(self.slot * SLAB) }
     }
 
     /// Touches every page, so that the system provides the memory now.
     pub(super) fn touch(&mut self) {
-        for at in (0..SLAB).step_by(4096) {
+        for offset in (0..SLAB).step_by(4096) {
             // SAFETY: the byte lies in the slab, which nobody else has yet.
-            unsafe { self.base().add(at).write_volatile(0) };
+            unsafe { self.base().add(offset).write_volatile(0) };
         }
     }
 
@@ -103,7 +104,7 @@ impl Mapping {
     ///
     /// The bytes lie inside the slab, and nobody needs what is in them.
     pub(super) unsafe fn give_back(&self, bytes: Range<usize>) {
-        let start = self.region.offset + self.at * SLAB + bytes.start;
+        let start = self.region.offset + self.slot * SLAB + bytes.start;
         // SAFETY: as the caller promises; no other slab has these bytes.
         let _refused = unsafe {
             self.region.memory.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes.len())
@@ -120,7 +121,7 @@ impl Drop for Mapping {
         let ours = |used: &Used| Arc::ptr_eq(&used.region, &self.region);
         // A region that is not in the list ends with its only slab.
         let Some(position) = regions.iter().position(ours) else { return };
-        regions[position].slabs &= !(1 << self.at);
+        regions[position].slabs &= !(1 << self.slot);
         let has_room = |used: &Used| used.slabs != u32::MAX;
         if regions[position].slabs == 0 && regions.iter().filter(|used| has_room(used)).count() > 1
         {

@@ -142,7 +142,8 @@ impl Pinned {
         exact
     }
 
-    /// As [`Pinned::refine_memory`], of each segment and all its candidates. One round of reads.
+    /// Offers the exact distances of all candidates of each segment: see [`Pinned::refine_memory`]. One
+    /// round of reads.
     pub(in crate::tree) fn refine_segments(
         &self,
         vector: &[f32],
