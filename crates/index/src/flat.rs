@@ -10,14 +10,14 @@ use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
 use crate::id_map::IdMap;
+use crate::probe::{Probe, SearchStats};
 use crate::publish::Published;
 use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
 use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted};
 use crate::traits::{
-    Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Probe, Search,
-    SearchStats,
+    Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search,
 };
 
 const CHUNK_ROWS: usize = 1024;

@@ -23,6 +23,7 @@ pub mod cluster;
 pub mod contract;
 mod flat;
 mod id_map;
+mod probe;
 mod publish;
 mod radius;
 mod reach;
@@ -35,11 +36,9 @@ mod traits;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
-pub use traits::{
-    Applied, Effort, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Probe, Search,
-    SearchStats,
-};
+pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};

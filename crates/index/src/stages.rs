@@ -22,7 +22,7 @@ use vstream_vector::{Neighbor, TopK};
 
 pub use self::candidates::{sort_candidates, BestCandidates, Candidate};
 pub use self::query::{form_of, LeafCost, RotatedQueries, RotatedQuery};
-use crate::traits::{Effort, Probe, SearchStats};
+use crate::probe::{Effort, Probe, SearchStats};
 
 /// The rows that one place shows at one moment, searched exactly.
 pub trait ExactSearch {

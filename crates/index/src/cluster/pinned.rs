@@ -10,13 +10,14 @@ use super::scan::ClusterState;
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
+use crate::probe::{Probe, SearchStats};
 use crate::publish::{Guard, Rooted};
 use crate::rows::{RowKey, Sequence, VectorRef};
 use crate::scratch::Scratch;
 use crate::stages::{
     sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted,
 };
-use crate::traits::{IndexSnapshot, PinnedRows, Probe, SearchStats};
+use crate::traits::{IndexSnapshot, PinnedRows};
 
 /// A root and a sequence that a reader has pinned.
 pub(super) struct Pinned {

@@ -5,9 +5,10 @@ use vstream_vector::{Neighbor, TopK};
 use super::pinned::Pinned;
 use super::view::View;
 use super::ClusterReader;
+use crate::probe::{Effort, Probe, SearchStats};
 use crate::reach::Reach;
 use crate::scratch::Scratch;
-use crate::traits::{Effort, IndexSnapshot, PinnedRows, Probe, Search, SearchStats};
+use crate::traits::{IndexSnapshot, PinnedRows, Search};
 
 impl ClusterReader {
     /// Calls `search` with the rows that are visible now.

@@ -20,9 +20,9 @@ use super::leaf::{position, split_position, Leaf, LeafChunk};
 use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
+use crate::probe::SearchStats;
 use crate::rows::distance;
 use crate::stages::{sort_candidates, BestCandidates, Candidate, Found, Refine, RotatedQuery};
-use crate::traits::SearchStats;
 
 /// Leaves whose heads are prefetched ahead of the scanned one, and whose centroids are.
 const HEAD_AHEAD: usize = 6;

@@ -21,11 +21,11 @@ use super::scan::{best_first, ClusterScratch};
 use super::tree::Root;
 use super::Shared;
 use crate::flat::{scan_exactly, scan_radius};
+use crate::probe::{Effort, Probe, SearchStats};
 use crate::radius::RadiusBound;
 use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
 use crate::rows::{Sequence, Visible};
 use crate::stages::{sort_candidates, Candidate, Found, Refine, RotatedQuery};
-use crate::traits::{Effort, Probe, SearchStats};
 
 /// Rows by estimate that an audit measures per leaf at least. They cost about as much as the codes,
 /// all of which an audit scans anyway.

@@ -13,7 +13,7 @@ fn found(estimates: &[f32]) -> Vec<Candidate> {
 fn a_row_that_is_shown_in_two_rounds_counts_once() {
     let mut best = BestEstimates::default();
     best.reset(4, true);
-    let mut places = vec![found(&[5.0]), found(&[1.0, 2.0])];
+    let mut places = [found(&[5.0]), found(&[1.0, 2.0])];
     places.iter().for_each(|found| best.add(found));
     assert_eq!(best.bound(), f32::INFINITY, "three of four");
     places[1] = found(&[1.0, 2.0, 3.0]);
