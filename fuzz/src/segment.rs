@@ -1,5 +1,6 @@
 //! Segments, with right checksums around wrong counts.
 
+use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe};
 use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
 use vstream_store::blocks::{checksum, BlockAddress};
@@ -32,7 +33,7 @@ fn ask(bytes: &[u8], codes: Codes) -> Result<(), Error> {
         let probe = Probe { vector: &query, k: 5, effort };
         let _ = view.search(&probe, &mut scratch, &mut top);
     }
-    let _ = view.within(&query, 1e5, &mut Vec::new());
+    let _ = view.search_radius(&query, 1e5, &mut Vec::new());
     let _ = segment.report(&mut |_| {});
     segment.find(60).map(|_| ())
 }

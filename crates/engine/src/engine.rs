@@ -98,6 +98,17 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit, a norm that the metric cannot use.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
+        self.upsert_checked(row)
+    }
+
+    /// As [`Engine::upsert`], for a row whose vector [`Engine::check`] has accepted: a caller that has
+    /// checked a whole batch does not pay for a second check.
+    ///
+    /// Errors: as `upsert`, but for those of the check. Panics if the vector has a wrong dimension. A
+    /// value that the check would have refused makes later answers meaningless.
+    pub fn upsert_checked(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        assert_eq!(row.vector.len(), self.settings.dimension, "a vector that was not checked");
+        debug_assert!(self.check(row.vector).is_ok(), "a vector that was not checked");
         if self.settings.metric != Metric::Cosine {
             return self.put(row);
         }
@@ -201,14 +212,17 @@ impl Engine {
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
         let mut writer = self.places.writer();
-        if let Some(journal) = &mut self.journal {
-            let before = match writer.find(id) {
-                Some(before) if before.version <= version => before.version,
+        let died = if let Some(journal) = &mut self.journal {
+            let found = match writer.find(id) {
+                Some(found) if found.version <= version => found,
                 _ => return Ok(false),
             };
-            journal.delete(id, version, before)?;
-        }
-        let died = writer.delete(id, version);
+            journal.delete(id, version, found.version)?;
+            writer.delete_found(id, found);
+            true
+        } else {
+            writer.delete(id, version)
+        };
         drop(writer);
         self.step();
         Ok(died)

@@ -171,7 +171,7 @@ impl Reader {
     /// `radius` is a distance of the metric: squared under l2. Exact; passes over leaves that
     /// cannot hold such a row, looks at every row of the others. Errors: `Invalid` vector or a
     /// radius that is not a number; nothing was done then. `Corrupt` or `Io` as for a search.
-    pub fn within(
+    pub fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
@@ -189,7 +189,7 @@ impl Reader {
             vector
         };
         out.clear();
-        let stats = self.places.within(vector, radius, out)?;
+        let stats = self.places.search_radius(vector, radius, out)?;
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }

@@ -1,4 +1,4 @@
-//! What single writes cost: the table of docs/benchmarks.md.
+//! The cost of single writes: the table of docs/benchmarks.md.
 //!
 //! `cargo bench -p vstream-index --bench writes -- --rows 100000,1000000`, with
 //! `--cases stream,duplicates`, `--dimension 1536` or `--data data/sift128` if wanted.
@@ -34,7 +34,7 @@ struct Source {
     directions: Vec<f32>,
 }
 
-/// What is done next.
+/// The next operation.
 #[derive(Clone, Copy)]
 enum Write {
     Upsert { id: u64, row: Row },
@@ -172,7 +172,7 @@ fn thread_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What it costs to read the clock, so that writes of less than a microsecond show.
+/// The cost of reading the clock, so that writes of less than a microsecond show.
 fn clock_ns() -> u64 {
     let once = || {
         let before = thread_ns();

@@ -1,10 +1,10 @@
-//! A fixed buffer that one writer fills while any number of readers read what is filled.
+//! A fixed buffer that one writer fills while any number of readers read the filled part.
 //!
-//! The only `unsafe` memory of the index. Vectors must be plain `&[f32]` for the kernels and must
-//! not be copied when a row is appended beside them, which no safe type of the standard library
-//! offers: `OnceLock` per row costs one allocation and one more cache miss per distance.
+//! The only `unsafe` memory of the index besides the slabs. Kernels take vectors as plain `&[f32]`, and
+//! an append must not copy the vectors beside the new one. No safe type of the standard library offers
+//! both: `OnceLock` per row costs one allocation and one more cache miss per distance.
 //!
-//! A buffer may come in parts that are allocated when they are first written to.
+//! A buffer may have several parts, each allocated when it is first written to.
 //!
 //! Protocol: elements below `len` never change again. The writer fills above `len`, then stores
 //! `len` with Release; a reader loads `len` with Acquire and looks only below it.
@@ -22,7 +22,7 @@ pub(crate) const PARTS: usize = 4;
 
 /// A buffer that grows at its end. Whoever holds it may read; only its [`Pen`] can write.
 ///
-/// What a reader needs is less than a cache line; the rest is elsewhere.
+/// The fields that readers need fill less than a cache line. `own` holds the others.
 pub(crate) struct Cells<T> {
     /// First byte of each part; null until it is allocated.
     starts: [AtomicPtr<u8>; PARTS],
@@ -33,7 +33,7 @@ pub(crate) struct Cells<T> {
     elements: PhantomData<T>,
 }
 
-/// What only the writer looks at.
+/// Fields that only the writer reads.
 struct Own {
     parts: [OnceLock<Block>; PARTS],
     capacity: usize,
@@ -41,13 +41,14 @@ struct Own {
     number: u64,
 }
 
-/// The right to append to one buffer. Not `Clone`, and pushing needs `&mut`: one writer.
+/// The right to append to one buffer. It is not `Clone` and `push` takes it by `&mut`, so there is one
+/// writer.
 pub(crate) struct Pen {
     number: u64,
 }
 
-/// A buffer for `capacity` elements in parts of `part` elements, [`PARTS`] at most, and its pen.
-/// What is pushed at a time must not cross from one part to the next.
+/// A buffer for `capacity` elements in at most [`PARTS`] parts of `part` elements, and its pen. One push
+/// must not cross from one part to the next.
 pub(crate) fn append_buffer<T: Copy + Send + Sync>(
     capacity: usize,
     part: usize,
@@ -89,7 +90,7 @@ impl<T: Copy + Send + Sync> Cells<T> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Bytes of the parts there are, and of what leads to them.
+    /// Bytes of the allocated parts and of `own`.
     pub(crate) fn bytes(&self) -> usize {
         let parts = self.own.parts.iter().filter_map(OnceLock::get).count();
         parts * self.part * size_of::<T>() + size_of::<Own>()
@@ -104,12 +105,12 @@ impl<T: Copy + Send + Sync> Cells<T> {
         (part, offset)
     }
 
-    /// `count` elements from `start`, which must have been published: panics otherwise.
+    /// `count` elements from `start`. Panics unless all of them are published.
     #[inline]
     pub(crate) fn slice(&self, start: usize, count: usize) -> &[T] {
         assert!(start + count <= self.len(), "reading above what was published");
         let (part, offset) = self.split(start, count);
-        // It was stored before the length that was loaded with Acquire.
+        // The writer stored the start before the length that was loaded with Acquire.
         let first = match NonNull::new(self.starts[part].load(Ordering::Relaxed)) {
             // SAFETY: the offset lies in the part.
             Some(start) => unsafe { start.cast::<T>().add(offset) },

@@ -84,7 +84,7 @@ impl Oracle {
     }
 
     /// Every row within `radius`, nearest first.
-    pub fn within(&self, query: &[f32], radius: f32) -> Vec<Neighbor> {
+    pub fn search_radius(&self, query: &[f32], radius: f32) -> Vec<Neighbor> {
         let mut rows = self.search(query, self.rows.len().max(1));
         rows.retain(|row| row.distance <= radius);
         rows
@@ -234,9 +234,14 @@ fn streams_like_the_oracle(contract: &Contract, settings: IndexSettings) {
             // From nobody to everybody: the radius of the truth's ends, and one beyond all.
             for radius in [truth[0].distance, truth[truth.len() - 1].distance, 1e6] {
                 let mut near = Vec::new();
-                reader.within(query, radius, &mut near);
+                reader.search_radius(query, radius, &mut near);
                 near.sort_by(Neighbor::order);
-                assert_eq!(near, oracle.within(query, radius), "{}: within", contract.name);
+                assert_eq!(
+                    near,
+                    oracle.search_radius(query, radius),
+                    "{}: radius search",
+                    contract.name
+                );
             }
         }
     }
@@ -321,7 +326,7 @@ fn audits_are_nearly_exact(contract: &Contract, element: Element) {
         let answer = ask(&*reader, &mut scratch, query, 10, effort);
         for hit in &reach {
             let promised = hit.leaf.is_none_or(|rank| rank < 20)
-                && hit.code.as_ref().is_none_or(|rank| rank.at(20) < 100.0);
+                && hit.code.as_ref().is_none_or(|rank| rank.with_probes(20) < 100.0);
             let found = answer.iter().any(|row| row.id == hit.id);
             broken += usize::from(promised != found);
         }

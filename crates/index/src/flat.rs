@@ -1,20 +1,23 @@
-//! Exact scan over everything: the oracle of the other kinds, and enough for small collections.
+//! An index that scans every row: the oracle of the other kinds, and enough for small collections.
 //!
-//! 1. Rows are appended to chunks of 1,024; a delete marks its row.
-//! 2. When more rows are dead than alive, the living are copied to fresh chunks.
+//! 1. The writer appends rows to chunks of 1,024; a delete marks its row.
+//! 2. When more rows are dead than alive, the writer copies the living rows to new chunks.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
-use crate::places::ById;
+use crate::id_map::IdMap;
+use crate::probe::{Probe, SearchStats};
 use crate::publish::Published;
 use crate::reach::{note, Reach};
 use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
 use crate::scratch::Scratch;
-use crate::search::{
-    Applied, Coded, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
-    SearchStats, Staged,
+use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted};
+use crate::traits::{
+    Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search,
 };
 
 const CHUNK_ROWS: usize = 1024;
@@ -31,7 +34,7 @@ pub struct Flat {
     shared: Arc<Shared>,
     chunks: Chunks,
     open: RowWriter,
-    places: ById,
+    ids: IdMap,
     sequence: Sequence,
     dead: usize,
     rewrites: u64,
@@ -49,7 +52,7 @@ impl Flat {
         let chunks = vec![open.chunk().clone()];
         let published = Published::new(chunks.clone(), sequence);
         let shared = Arc::new(Shared { settings, published });
-        Flat { shared, chunks, open, places: ById::default(), sequence, dead: 0, rewrites: 0 }
+        Flat { shared, chunks, open, ids: IdMap::default(), sequence, dead: 0, rewrites: 0 }
     }
 
     fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {
@@ -59,17 +62,17 @@ impl Flat {
             self.chunks.push(self.open.chunk().clone());
         }
         let lane = self.open.push(key, vector, inserted);
-        self.places.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
+        self.ids.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
     }
 
-    fn mark(&mut self, place: (u32, u32), at: Sequence) {
-        self.chunks[place.0 as usize].mark_deleted(place.1 as usize, at);
+    fn mark(&mut self, address: (u32, u32), sequence: Sequence) {
+        self.chunks[address.0 as usize].mark_deleted(address.1 as usize, sequence);
         self.dead += 1;
     }
 
-    /// Copies the living when the dead outnumber them, and publishes.
-    fn settle(&mut self, chunks_before: usize) {
-        if self.dead > CHUNK_ROWS && self.dead > self.places.len() {
+    /// Copies the living rows if the dead outnumber them, and publishes.
+    fn publish(&mut self, chunks_before: usize) {
+        if self.dead > CHUNK_ROWS && self.dead > self.ids.len() {
             let old = std::mem::take(&mut self.chunks);
             let settings = &self.shared.settings;
             self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
@@ -95,52 +98,52 @@ impl Insert for Flat {
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied {
         let chunks_before = self.chunks.len();
-        let old = self.places.get(key.id);
-        if let Some(place) = old {
-            if self.chunks[place.0 as usize].key(place.1 as usize).version > key.version {
+        let old = self.ids.get(key.id);
+        if let Some(address) = old {
+            if self.chunks[address.0 as usize].key(address.1 as usize).version > key.version {
                 return Applied::Stale;
             }
         }
         self.sequence += 1;
-        died(self.sequence);
-        if let Some(place) = old {
-            self.mark(place, self.sequence);
+        on_superseded(self.sequence);
+        if let Some(address) = old {
+            self.mark(address, self.sequence);
         }
         self.push(key, vector, self.sequence);
-        self.settle(chunks_before);
+        self.publish(chunks_before);
         old.map_or(Applied::Inserted, |_| Applied::Replaced)
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(place) = self.places.get(id) else { return false };
-        if self.chunks[place.0 as usize].key(place.1 as usize).version > version {
+        let Some(address) = self.ids.get(id) else { return false };
+        if self.chunks[address.0 as usize].key(address.1 as usize).version > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(id);
-        self.mark(place, self.sequence);
-        self.settle(self.chunks.len());
+        self.ids.remove(id);
+        self.mark(address, self.sequence);
+        self.publish(self.chunks.len());
         true
     }
 
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64)) {
         self.sequence += 1;
-        died(self.sequence);
+        on_superseded(self.sequence);
         self.shared.published.publish(self.sequence);
     }
 
-    fn end(&mut self, id: u64, at: u64) {
-        if let Some(place) = self.places.get(id) {
-            self.places.remove(id);
-            self.mark(place, at);
+    fn tombstone_at(&mut self, id: u64, sequence: u64) {
+        if let Some(address) = self.ids.get(id) {
+            self.ids.remove(id);
+            self.mark(address, sequence);
         }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        let (chunk, lane) = self.places.get(id)?;
+        let (chunk, lane) = self.ids.get(id)?;
         Some(self.chunks[chunk as usize].key(lane as usize).version)
     }
 
@@ -151,9 +154,9 @@ impl Insert for Flat {
     fn stats(&self) -> IndexStats {
         let rows: u64 = self.chunks.iter().map(|chunk| chunk.memory_bytes()).sum();
         IndexStats {
-            live: self.places.len() as u64,
+            live: self.ids.len() as u64,
             dead: self.dead as u64,
-            memory_bytes: rows + self.places.memory_bytes(),
+            memory_bytes: rows + self.ids.memory_bytes(),
             rewrites: self.rewrites,
             ..IndexStats::default()
         }
@@ -161,9 +164,9 @@ impl Insert for Flat {
 }
 
 impl Shared {
-    fn pinned(&self, at: Option<Sequence>) -> Pinned {
+    fn pinned(&self, as_of: Option<Sequence>) -> Pinned {
         let (chunks, pin) = self.published.pin();
-        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: at.unwrap_or(pin) }
+        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: as_of.unwrap_or(pin) }
     }
 }
 
@@ -173,8 +176,9 @@ impl Search for Shared {
         search(&chunks, self.settings, probe.vector, pin, out)
     }
 
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        self.pinned(None).within(vector, radius, out)
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+        let Ok(stats) = self.pinned(None).search_radius(vector, radius, out);
+        stats
     }
 
     fn audit(
@@ -205,8 +209,8 @@ impl Search for Shared {
         Box::new(self.pinned(None))
     }
 
-    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
-        Box::new(self.pinned(at))
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot> {
+        Box::new(self.pinned(as_of))
     }
 
     fn leaves(&self) -> usize {
@@ -237,52 +241,92 @@ impl PinnedRows for Pinned {
     }
 }
 
-/// No row is in a leaf.
-impl Staged for Pinned {
-    fn sequence(&self) -> u64 {
-        self.pin
-    }
+impl ExactSearch for Pinned {
+    type Error = Infallible;
 
     fn leaves(&self) -> usize {
         0
     }
 
-    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
-        self.exact(probe.vector, out)
+    fn rotation(&self) -> Option<&Rotation> {
+        None
     }
 
-    fn loose(&self, vector: &[f32], out: &mut TopK) -> usize {
-        self.exact(vector, out).rows
+    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+        search(&self.chunks, self.settings, vector, self.pin, out).rows
     }
 
-    fn rank(&self, _: &[f32], _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Infallible> {
+        Ok(search(&self.chunks, self.settings, vector, self.pin, out))
+    }
 
-    fn scan(&self, _: usize, _: usize, _: &mut Scratch, _: &mut Vec<Coded>) -> usize {
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Infallible> {
+        let mut stats = SearchStats::default();
+        for chunk in &self.chunks {
+            stats.rows += scan_radius(chunk, self.settings, vector, self.visible(), radius, out);
+        }
+        stats.exact = stats.rows;
+        Ok(stats)
+    }
+}
+
+/// No row is in a leaf, so every stage is empty.
+impl StagedSearch for Pinned {
+    type State = Scratch;
+    type Address = Infallible;
+    type Block = Infallible;
+
+    fn estimate_leaves(&self, _: &RotatedQuery, _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
+
+    fn rank_leaves(&self, _: &RotatedQuery, _: f32, _: &mut Scratch, _: &mut Vec<f32>) {}
+
+    fn keep_leaves(&self, _: usize, _: f32, _: &mut Scratch) -> usize {
         0
     }
 
-    fn refine(
+    fn next_codes(&self, _: &mut Scratch) -> Option<Vec<Infallible>> {
+        None
+    }
+
+    fn scan_codes(
         &self,
-        _: &[f32],
-        _: Refined,
+        _: &RotatedQuery,
+        _: &[Infallible],
+        _: Wanted,
         _: &mut Scratch,
-        _: &mut TopK,
-        _: &mut dyn FnMut(usize, Neighbor),
+        _: &mut Vec<Candidate>,
     ) -> usize {
         0
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> SearchStats {
-        search(&self.chunks, self.settings, vector, self.pin, out)
+    fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {
+        Vec::new()
     }
 
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        let mut stats = SearchStats::default();
-        for chunk in &self.chunks {
-            stats.rows += scan_within(chunk, self.settings, vector, self.visible(), radius, out);
-        }
-        stats.exact = stats.rows;
-        stats
+    fn refine(
+        &self,
+        _: Found<'_>,
+        _: &[Infallible],
+        _: &mut Scratch,
+        _: &mut TopK,
+        _: &mut dyn FnMut(usize, Neighbor),
+    ) -> Result<usize, Infallible> {
+        Ok(0)
+    }
+}
+
+impl IndexSnapshot for Pinned {
+    fn sequence(&self) -> u64 {
+        self.pin
+    }
+
+    fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
+        search(&self.chunks, self.settings, probe.vector, self.pin, out)
     }
 }
 
@@ -326,8 +370,9 @@ pub(crate) fn scan_exactly(
     rows
 }
 
-/// Adds every visible row within `radius`; returns how many visible rows there were.
-pub(crate) fn scan_within(
+/// Adds every visible row of a chunk within `radius` to `out`; returns how many visible rows there
+/// were.
+pub(crate) fn scan_radius(
     chunk: &RowChunk,
     settings: IndexSettings,
     query: &[f32],

@@ -1,41 +1,44 @@
-//! I have a set of vectors, which are nearest? *Not useful for* knowing which set to ask.
+//! Indexes in memory: they find the nearest vectors of one set while rows stream in. *Not useful for*
+//! knowing which set to ask.
 //!
-//! Two kinds behind the same traits: [`Flat`] scans everything (oracle, small sets), [`Cluster`]
-//! is the engine's index: a centroid tree over leaves of coded rows.
+//! Two kinds have the same traits ([`Insert`], [`Search`]): [`Flat`] scans every row (the oracle of
+//! tests, and small sets), [`Cluster`] is the engine's index, a tree of centroids over leaves of
+//! coded rows. [`stages`] holds the parts of a search that segments on disk share with the indexes.
 //!
-//! # How readers and the writer meet
+//! # How do readers and the writer meet?
 //!
-//! One writer, any number of readers, no reader lock. Every write takes a sequence; a row lives
-//! from its `inserted` to its `deleted` sequence. The writer marks rows first, swaps the root if
-//! the structure changed, and publishes its sequence last. A reader takes the root, then the
-//! published sequence, then checks that the root is still the same: so all marks up to that
-//! sequence are on rows that it can reach, and it sees exactly the rows that lived at it.
+//! There is one writer and any number of readers, and readers take no lock. Every write takes a
+//! sequence. A row lives from its `inserted` sequence to its `deleted` sequence. The writer marks
+//! rows first, swaps the root if the structure changed, and publishes its sequence last. A reader
+//! loads the root, then the published sequence, then checks that the root is still the same. So all
+//! marks up to that sequence are on rows that the reader can reach, and it sees exactly the rows that
+//! lived at that sequence.
 
 #![deny(unsafe_code)]
 
-#[expect(unsafe_code, reason = "rows as plain slices beside a row that is being appended")]
+#[expect(unsafe_code, reason = "readers take rows as plain slices while the writer appends")]
 mod append;
 pub mod cluster;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod flat;
-mod places;
+mod id_map;
+mod probe;
 mod publish;
 mod radius;
 mod reach;
 mod rows;
 mod scratch;
-mod search;
-#[expect(unsafe_code, reason = "blocks of huge pages; what is in them is up to their owners")]
+#[expect(unsafe_code, reason = "blocks of huge pages, whose content their owners decide")]
 mod slab;
+pub mod stages;
+mod traits;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
-pub use search::{
-    Applied, Coded, Effort, IndexSettings, IndexStats, Insert, PinnedRows, Probe, Refined, Search,
-    SearchStats, Staged,
-};
+pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};

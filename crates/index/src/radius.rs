@@ -1,30 +1,31 @@
-//! Which groups of rows a radius search may pass over, by the triangle inequality.
+//! Decides by the triangle inequality which leaves a radius search may pass over.
 //!
-//! For a group with centre `c` and a row `x` of it, `|q - x| >= |q - c| - |x - c|`. Three errors
-//! are conceded, so that nothing is passed over which a scan of all rows would find:
+//! For a leaf with centroid `c` and a row `x` of it, `|q - x| >= |q - c| - |x - c|`. The bound
+//! concedes three errors, so that a search passes over no row that a scan of all rows would find:
 //!
 //! * sums: gap and reach are right to a share of themselves;
-//! * rotation: query and row are rotated before they are compared with the centre, and what that
-//!   rounds scales with their norms, however near they are to each other;
-//! * cosine: a row is of length 1 only as far as its element goes, and a distance of the metric is
-//!   what is left of 1, right to the rounding of a sum of products.
+//! * rotation: query and row are rotated before they are compared with the centroid. The rounding
+//!   error of a rotation scales with the norm, however near query and row are to each other;
+//! * cosine: the length of a row is 1 only within the rounding of its element. A distance of the
+//!   metric is 1 minus a sum of products, right to the rounding of that sum.
 
 use vstream_vector::Metric;
 
-use crate::search::IndexSettings;
+use crate::traits::IndexSettings;
 
-/// Share of gap and reach that is conceded to the rounding of sums.
+/// Share of gap and reach conceded to the rounding of sums.
 const SUMS: f32 = 1e-3;
-/// Share of a norm that is conceded to the rounding of the rotation, which has up to 4 rounds of
-/// 12 additions each, at half an epsilon apiece.
+/// Share of a norm conceded to the rounding of the rotation: up to 4 rounds of 12 additions, half an
+/// epsilon for each addition.
 const ROTATION: f32 = 32.0 * f32::EPSILON;
 
-/// A query's radius as a bound on distances to centres.
+/// A query's radius as a bound on distances to centroids.
 #[derive(Clone, Copy, Debug)]
 pub struct RadiusBound {
-    /// Euclidean distance of the farthest row that may be within; infinite if nothing is known.
+    /// Euclidean distance of the farthest row that may be within the radius; infinite if the metric
+    /// sets no bound.
     distance: f32,
-    /// What is conceded whatever the group.
+    /// Distance conceded for every leaf.
     rounding: f32,
 }
 
@@ -45,10 +46,10 @@ impl RadiusBound {
         RadiusBound { distance: square.max(0.0).sqrt(), rounding: 2.0 * ROTATION * length }
     }
 
-    /// False only if no row of a group can be within the radius; true if arithmetic overflowed.
+    /// False only if no row of a leaf can be within the radius; true if arithmetic overflowed.
     ///
-    /// * `gap`: distance of the query to the centre, not squared.
-    /// * `reach`: largest distance of a row to the centre.
+    /// * `gap`: distance of the query to the centroid, not squared.
+    /// * `reach`: largest distance of a row to the centroid, not squared.
     #[inline]
     pub fn may_hold(&self, gap: f32, reach: f32) -> bool {
         let least = gap - reach - (SUMS + ROTATION) * (gap + reach) - self.rounding;

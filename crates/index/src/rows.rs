@@ -1,4 +1,4 @@
-//! A chunk of rows: vectors with id, version, place and life span, filled by the one writer.
+//! A chunk of rows. The one writer fills it with vectors, each with id, version, routing and life span.
 
 mod vector;
 
@@ -14,13 +14,13 @@ use crate::slab::Slots;
 pub use self::vector::distance;
 pub use self::vector::{VectorBuffer, VectorRef};
 
-/// Sequence of a write inside one index: every accepted upsert, delete and move takes the next one.
+/// Number of a write of one index. Every accepted upsert, delete and batch takes the next one.
 pub(crate) type Sequence = u64;
 
-/// `deleted` of a row that lives.
+/// The `deleted` sequence of a living row.
 pub(crate) const NEVER: Sequence = u64::MAX;
 
-/// What is known of a row besides its vector.
+/// A row without its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowKey {
     /// The user's id.
@@ -33,7 +33,8 @@ pub struct RowKey {
     pub shard: u16,
 }
 
-/// Which rows a search may see: inserted at or before `inserted`, not deleted at or before `deleted`.
+/// A search may see rows that were inserted at or before `inserted` and not deleted at or before
+/// `deleted`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
     pub(crate) inserted: Sequence,
@@ -47,7 +48,7 @@ struct RowMeta {
     deleted: AtomicU64,
 }
 
-/// Where a record was routed; all zeros in a collection that is not partitioned.
+/// Where routing sent a record; zeros in a collection without partitions.
 #[derive(Default)]
 struct Routing {
     code: AtomicU64,
@@ -56,13 +57,13 @@ struct Routing {
 
 /// Rows of one chunk, as readers see them. Lanes are numbered in the order of arrival.
 ///
-/// What leads to a row, vectors and metas, begins at a cache line and is two of them.
+/// `vectors` and `metas`, which lead to every row, fill two cache lines from the first byte.
 #[repr(C, align(64))]
 pub(crate) struct RowChunk {
     vectors: Vectors,
     metas: Slots<RowMeta>,
     dimension: usize,
-    /// There as soon as a row of the chunk has anything but zeros.
+    /// Allocated with the first row whose routing is not all zeros.
     routings: OnceLock<Slots<Routing>>,
 }
 
@@ -141,20 +142,20 @@ impl RowChunk {
         }
     }
 
-    /// Sequence of the write that brought the row here.
+    /// Sequence of the write or batch that put the row into this chunk.
     pub(crate) fn inserted(&self, lane: usize) -> Sequence {
         self.metas[lane].inserted.load(Ordering::Relaxed)
     }
 
-    /// True if the row was not deleted, replaced or moved away.
+    /// True unless the row was deleted, replaced or moved away.
     pub(crate) fn is_alive(&self, lane: usize) -> bool {
         self.metas[lane].deleted.load(Ordering::Relaxed) == NEVER
     }
 
-    /// Ends the life of a row. Only the writer calls this, at most once per row.
-    pub(crate) fn mark_deleted(&self, lane: usize, at: Sequence) {
+    /// Marks a row deleted as of `sequence`. Only the writer calls this, at most once per row.
+    pub(crate) fn mark_deleted(&self, lane: usize, sequence: Sequence) {
         debug_assert!(self.is_alive(lane), "a row dies once");
-        self.metas[lane].deleted.store(at, Ordering::Relaxed);
+        self.metas[lane].deleted.store(sequence, Ordering::Relaxed);
     }
 
     /// True if a search that sees `visible` may return the row.
@@ -171,21 +172,21 @@ impl RowChunk {
         self.vectors.slice(lane * self.dimension, self.dimension)
     }
 
-    /// Starts loading what leads to the rows.
+    /// Prefetches the fields that lead to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
         kernels::prefetch(std::slice::from_ref(&self.vectors));
         kernels::prefetch(std::slice::from_ref(&self.metas));
     }
 
-    /// Starts loading a published row.
+    /// Prefetches a published row.
     #[inline]
     pub(crate) fn prefetch(&self, lane: usize) {
         kernels::prefetch(std::slice::from_ref(&self.metas[lane]));
         self.vector(lane).prefetch();
     }
 
-    /// Shows every visible row to `visit`.
+    /// Calls `visit` with every visible row.
     pub(crate) fn for_each_row(
         &self,
         visible: Visible,
@@ -196,7 +197,7 @@ impl RowChunk {
         }
     }
 
-    /// Bytes held: vectors and the rest, reserved capacity included.
+    /// Bytes of vectors and metadata, reserved capacity included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let routings = self.routings.get().map_or(0, |slots| slots.len() * size_of::<Routing>());
         (self.vectors.bytes() + self.metas.len() * size_of::<RowMeta>() + routings) as u64

@@ -1,17 +1,18 @@
-//! Memory for rows and codes: equal blocks in slabs of 2 MiB that the kernel may back with one
-//! huge page each.
+//! Memory for rows and codes: equal blocks in slabs of 2 MiB, each of which the kernel may back with one
+//! huge page.
 //!
-//! A query touches some thousand cache lines all over the index, and with pages of 4 KiB nearly
-//! every one of them misses the TLB too: slabs made a query over 300,000 rows a fifth cheaper.
-//! They also return what mass deletes free, which the heap, fragmented by then, does not: an empty
-//! slab is unmapped, and one that is less than half full gives back the pages under its free blocks.
+//! A query touches some thousand cache lines all over the index. With pages of 4 KiB nearly every one
+//! of them misses the TLB too: slabs made a query over 300,000 rows a fifth cheaper. Slabs also return
+//! the memory that mass deletes free; the heap, fragmented by then, does not. The pool unmaps an empty
+//! slab, and gives back the pages under the free blocks of a slab that is less than half full.
 //!
-//! One pool per process, a class of slabs per block size, lowest slab first, so that later slabs
-//! drain. Allocation happens once per 32 rows or per leaf; a lock is enough. The memory of the next
-//! slabs is made ready aside (`spare.rs`), since a write should not wait for 2 MiB of zeros.
+//! There is one pool per process and a class of slabs per block size. The lowest slab with room serves
+//! first, so that later slabs drain. Allocation happens once per 32 rows or per leaf, so a lock is
+//! enough. A thread prepares the memory of the next slabs (`spare.rs`), since a write should not wait
+//! for 2 MiB of zeros.
 //!
-//! Linux allows a process some 65,530 mappings (`vm.max_map_count`). With up to three for a slab they
-//! were used up at 64 GiB, so slabs lie in regions of 32 (`region.rs`).
+//! Linux allows a process some 65,530 mappings (`vm.max_map_count`). With up to three mappings per slab
+//! a process would reach that limit at 64 GiB, so slabs lie in regions of 32 (`region.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{align_of, needs_drop, size_of};
@@ -29,20 +30,20 @@ use self::region::Mapping;
 const SLAB: usize = 2 << 20;
 /// Blocks begin at cache lines.
 const ALIGN: usize = 64;
-/// A larger block is a mapping of its own.
+/// A larger block gets a mapping of its own.
 const BLOCK_MAX: usize = SLAB / 16;
 
 fn pool() -> MutexGuard<'static, Pool> {
     static POOL: OnceLock<Mutex<Pool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| Mutex::new(Pool::new(rustix::param::page_size())));
-    // Every change of the pool is complete before anything can panic.
+    // No panic can happen within a change of the pool, so a poisoned pool is whole.
     pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Pool {
-    /// By bytes of a block.
+    /// Keyed by the bytes of a block.
     classes: BTreeMap<usize, Class>,
-    /// Bytes of a page: the system gives back whole pages, and some have 16 or 64 KiB.
+    /// Bytes of a page. The system takes back whole pages, and some systems have pages of 16 or 64 KiB.
     page: usize,
 }
 
@@ -51,7 +52,7 @@ struct Class {
     slabs: Vec<Option<Slab>>,
     /// Slabs with a free block.
     open: BTreeSet<u32>,
-    /// Positions of `slabs` without one.
+    /// Positions in `slabs` that hold no slab.
     vacant: Vec<u32>,
 }
 
@@ -59,11 +60,11 @@ struct Slab {
     mapping: Mapping,
     used: Vec<bool>,
     live: usize,
-    /// Free blocks have given their pages back.
+    /// True if the pages under free blocks were given back.
     thin: bool,
 }
 
-/// Memory of one owner, aligned to a cache line; what is in it at first is unspecified.
+/// Memory of one owner, aligned to a cache line. Its first content is unspecified.
 pub(crate) struct Block {
     start: NonNull<u8>,
     home: Home,
@@ -126,35 +127,35 @@ impl Pool {
 
     fn take(&mut self, bytes: usize) -> Block {
         let class = self.classes.entry(bytes).or_default();
-        let at = match class.open.first() {
-            Some(&at) => at,
+        let slot = match class.open.first() {
+            Some(&slot) => slot,
             None => class.add_slab(bytes),
         };
-        let slab = class.slabs[at as usize].as_mut().expect("an open slab");
+        let slab = class.slabs[slot as usize].as_mut().expect("an open slab");
         let block = slab.used.iter().position(|used| !used).expect("a free block");
         slab.used[block] = true;
         slab.live += 1;
         if slab.live == slab.used.len() {
-            class.open.remove(&at);
+            class.open.remove(&slot);
         }
-        // Once it is nearly full again, a block that comes and goes should cost no system call.
+        // Once the slab is nearly full again, a block that comes and goes costs no system call.
         slab.thin &= slab.live * 4 < slab.used.len() * 3;
         // SAFETY: a slab has room for all its blocks.
         let start = unsafe { slab.mapping.base().add(block * bytes) };
-        Block { start, home: Home::Slab { bytes, slab: at, block: block as u32 } }
+        Block { start, home: Home::Slab { bytes, slab: slot, block: block as u32 } }
     }
 
-    fn give_back(&mut self, bytes: usize, at: u32, block: usize) {
+    fn give_back(&mut self, bytes: usize, slot: u32, block: usize) {
         let page = self.page;
         let class = self.classes.get_mut(&bytes).expect("the class of a block");
-        let slab = class.slabs[at as usize].as_mut().expect("the slab of a block");
+        let slab = class.slabs[slot as usize].as_mut().expect("the slab of a block");
         slab.used[block] = false;
         slab.live -= 1;
-        class.open.insert(at);
+        class.open.insert(slot);
         if slab.live == 0 && class.open.len() > 1 {
-            class.open.remove(&at);
-            class.slabs[at as usize] = None;
-            class.vacant.push(at);
+            class.open.remove(&slot);
+            class.slabs[slot as usize] = None;
+            class.vacant.push(slot);
         } else if slab.thin {
             slab.release_around(page, bytes, block);
         } else if slab.live * 2 < slab.used.len() {
@@ -174,22 +175,22 @@ impl Class {
         };
         let used = vec![false; SLAB / bytes];
         let slab = Slab { mapping, used, live: 0, thin: false };
-        let at = self.vacant.pop().unwrap_or_else(|| {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slabs.push(None);
             self.slabs.len() as u32 - 1
         });
-        self.slabs[at as usize] = Some(slab);
-        self.open.insert(at);
-        at
+        self.slabs[slot as usize] = Some(slab);
+        self.open.insert(slot);
+        slot
     }
 }
 
 impl Slab {
-    /// Gives back the pages that lie wholly under free blocks, this one among them.
+    /// Gives back the pages that lie wholly under free blocks and at least partly under this one.
     fn release_around(&self, page: usize, bytes: usize, block: usize) {
-        // Beyond a page to either side nothing new can be covered.
+        // More than a page away from the block no page has become free.
         let reach = page.div_ceil(bytes);
-        let free = |at: &usize| !self.used[*at];
+        let free = |block: &usize| !self.used[*block];
         let before = (block.saturating_sub(reach)..block).rev().take_while(free).count();
         let end = self.used.len().min(block + 1 + reach);
         let after = (block + 1..end).take_while(free).count();
@@ -197,16 +198,16 @@ impl Slab {
     }
 
     fn release_all(&self, page: usize, bytes: usize) {
-        let mut at = 0;
+        let mut block = 0;
         for run in self.used.chunk_by(|a, b| a == b) {
             if !run[0] {
-                self.release(page, bytes, at..at + run.len());
+                self.release(page, bytes, block..block + run.len());
             }
-            at += run.len();
+            block += run.len();
         }
     }
 
-    /// Gives back the pages wholly under these blocks, which are free.
+    /// Gives back the pages that lie wholly under these blocks, which are free.
     fn release(&self, page: usize, bytes: usize, blocks: Range<usize>) {
         let pages = whole_pages(page, blocks.start * bytes..blocks.end * bytes);
         if !pages.is_empty() {
@@ -222,7 +223,7 @@ fn whole_pages(page: usize, bytes: Range<usize>) -> Range<usize> {
     bytes.start.next_multiple_of(page)..bytes.end / page * page
 }
 
-/// A slice of values that live in a block.
+/// A slice of values in a block.
 #[repr(C)]
 pub(crate) struct Slots<T> {
     block: Block,
@@ -236,9 +237,9 @@ impl<T> Slots<T> {
         const { assert!(align_of::<T>() <= ALIGN && !needs_drop::<T>()) };
         let block = Block::new(len * size_of::<T>());
         let start = block.start().cast::<T>();
-        for at in 0..len {
+        for position in 0..len {
             // SAFETY: the block has room for `len` values and is aligned for them.
-            unsafe { start.add(at).write(make()) };
+            unsafe { start.add(position).write(make()) };
         }
         Slots { block, len, values: std::marker::PhantomData }
     }

@@ -33,11 +33,10 @@ pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use deletes::Deletes;
 pub use digest::row_digest;
 pub use format::rows_max;
-pub use rank::RotatedQuery;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use scan::BlockReport;
-pub use search::{SegmentScratch, SegmentView, Visit};
+pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
 pub use write::{
     write_pinned, yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
 };

@@ -189,7 +189,11 @@ impl Segment {
 
 impl SegmentView<'_> {
     /// Offers every visible row.
-    pub fn exact(&self, query: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    pub(crate) fn search_exactly(
+        &self,
+        query: &[f32],
+        out: &mut TopK,
+    ) -> Result<SearchStats, Error> {
         let segment = self.segment;
         let mut stats = SearchStats { leaves: segment.leaves(), ..SearchStats::default() };
         self.for_each_visible(segment.all_leaves(), &mut |key, vector| {
@@ -207,7 +211,7 @@ impl SegmentView<'_> {
     ///
     /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can
     /// be near enough. Errors: `Corrupt`, those of the store; `out` is incomplete then.
-    pub fn within(
+    pub(crate) fn rows_within(
         &self,
         query: &[f32],
         radius: f32,

@@ -1,36 +1,43 @@
-//! One approximate query through a segment.
+//! A segment as a place that is searched in stages.
 //!
 //! 1. Rank the leaves by their centroids, which are in memory (`rank.rs`).
-//! 2. Scan the codes of the nearest; those that are not in memory are read together.
-//! 3. Read the blocks of the `refine` best estimates together, each block once.
+//! 2. Scan the codes of the nearest leaves. Those that are not in memory are read together.
+//! 3. Read the blocks of the best candidates together, each block once.
 //! 4. Decode those rows and take their exact distances.
 
 use std::sync::Arc;
 
-use vstream_index::{distance, Coded, Effort, Probe, SearchStats};
-use vstream_quantize::rabitq::{QueryTable, BLOCK};
+use vstream_index::stages::{
+    search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found, PlaceState,
+    RotatedQuery, StagedSearch, Wanted,
+};
+use vstream_index::{distance, Probe, SearchStats};
+use vstream_quantize::rabitq::{Rotation, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
+use vstream_store::Error;
 use vstream_vector::{Neighbor, TopK};
 
 use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
 use crate::deletes::Deletes;
 use crate::format::RowBlock;
-use crate::rank::{Ranked, RotatedQuery};
-use crate::read::{Segment, BLOCKS_AHEAD};
+use crate::rank::Ranked;
+use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
 use crate::rows::Numbers;
-use vstream_store::Error;
 
-/// Leaves whose codes are asked for together.
+/// Leaves whose codes are read together.
 const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
 
-/// Buffers of one searching thread.
+/// A candidate's row counts from the first row of its leaf, in code blocks and in row blocks alike.
+const _: () = assert!(BLOCK == BLOCK_ROWS);
+
+/// Buffers of one thread that searches single segments.
 #[derive(Default)]
 pub struct SegmentScratch {
     query: RotatedQuery,
-    visit: Visit,
+    place: PlaceState<SegmentSearchState>,
 }
 
 impl SegmentScratch {
@@ -40,41 +47,48 @@ impl SegmentScratch {
     }
 }
 
-/// What a query knows of one segment, stage by stage.
+/// A query's buffers for one segment, filled stage by stage.
 #[derive(Default)]
-pub struct Visit {
+pub struct SegmentSearchState {
     pub(crate) centroid: Vec<f32>,
     pub(crate) scan: ScanScratch,
     pub(crate) estimates: Vec<f32>,
     pub(crate) ranked: Vec<Ranked>,
     /// Norm of the query.
-    pub(crate) length: f32,
-    /// Leaves that were asked for and not scanned yet, and where their codes are.
-    asked: Vec<(u32, Source)>,
-    /// Leaves that were asked for.
+    pub(crate) norm: f32,
+    /// Leaves that are scanned next, and where their codes are.
+    next: Vec<(u32, Source)>,
+    /// Ranked leaves that were scanned or are next.
     begun: usize,
-    candidates: Vec<Candidate>,
-    /// Candidates to be refined and their positions, block by block.
-    wanted: Vec<(Candidate, u32)>,
+    /// Where candidates lie, and their positions, block by block.
+    wanted: Vec<(RowPlace, u32)>,
     decoder: Decoder,
     numbers: Option<Numbers>,
 }
 
-/// Where the codes of a leaf are that is to be scanned.
+impl SegmentSearchState {
+    /// Begins the scan of the ranked leaves.
+    pub(crate) fn begin_scan(&mut self) {
+        self.next.clear();
+        self.begun = 0;
+    }
+}
+
+/// Where the codes of a leaf are that is scanned next.
 enum Source {
     Held(HeldCodes),
     /// Position among the blocks that are being read.
     Read(usize),
 }
 
+/// Where a row of a segment lies.
 #[derive(Clone, Copy)]
-struct Candidate {
-    estimate: f32,
-    /// Rank of its leaf.
-    rank: u32,
+struct RowPlace {
     /// Row block, and the row in it.
     block: u32,
     lane: u32,
+    /// Rows of the block.
+    rows: u32,
 }
 
 /// A segment as a reader sees it that pinned a sequence.
@@ -86,9 +100,185 @@ pub struct SegmentView<'a> {
 }
 
 impl Segment {
-    /// What a reader sees that pinned `pin`: rows that were not deleted at or before it.
+    /// The rows that a reader sees which pinned `pin`: those not deleted at or before it.
     pub fn at<'a>(&'a self, deletes: &'a Deletes, pin: u64) -> SegmentView<'a> {
         SegmentView { segment: self, deletes, pin }
+    }
+}
+
+impl ExactSearch for SegmentView<'_> {
+    type Error = Error;
+
+    fn leaves(&self) -> usize {
+        self.segment.leaves()
+    }
+
+    fn rotation(&self) -> Option<&Rotation> {
+        self.segment.centroids.is_some().then_some(&self.segment.rotation)
+    }
+
+    /// Every row of a segment is in a leaf.
+    fn scan_loose(&self, _: &[f32], _: &mut TopK) -> usize {
+        0
+    }
+
+    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+        self.search_exactly(vector, out)
+    }
+
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<SearchStats, Error> {
+        self.rows_within(vector, radius, out)
+    }
+}
+
+impl StagedSearch for SegmentView<'_> {
+    type State = SegmentSearchState;
+    type Address = BlockHandle;
+    type Block = Arc<Block>;
+
+    fn estimate_leaves(
+        &self,
+        query: &RotatedQuery,
+        _: usize,
+        state: &mut SegmentSearchState,
+        costs: &mut Vec<f32>,
+    ) {
+        self.estimate(query, state, costs);
+    }
+
+    fn rank_leaves(
+        &self,
+        query: &RotatedQuery,
+        bound: f32,
+        state: &mut SegmentSearchState,
+        costs: &mut Vec<f32>,
+    ) {
+        self.rank(query, bound, state, costs);
+    }
+
+    fn keep_leaves(&self, leaves: usize, radius: f32, state: &mut SegmentSearchState) -> usize {
+        self.keep(leaves, radius, state)
+    }
+
+    /// In the order of the file. Codes that are in memory stay there until they are scanned.
+    fn next_codes(&self, state: &mut SegmentSearchState) -> Option<Vec<BlockHandle>> {
+        let from = state.begun;
+        let to = state.ranked.len().min(from + LEAVES_AHEAD);
+        if from == to {
+            return None;
+        }
+        let mut away: Vec<(u32, usize)> = Vec::new();
+        for (at, leaf) in state.ranked[from..to].iter().enumerate() {
+            let source = match self.segment.visit_codes(leaf.leaf) {
+                Some(held) => Source::Held(held),
+                None => {
+                    away.push((leaf.leaf, at));
+                    Source::Read(0)
+                }
+            };
+            state.next.push(((from + at) as u32, source));
+        }
+        away.sort_unstable();
+        for (position, &(_, at)) in away.iter().enumerate() {
+            state.next[at].1 = Source::Read(position);
+        }
+        state.begun = to;
+        Some(away.iter().map(|&(leaf, _)| self.segment.posting(leaf)).collect())
+    }
+
+    fn scan_codes(
+        &self,
+        query: &RotatedQuery,
+        codes: &[Arc<Block>],
+        wanted: Wanted,
+        state: &mut SegmentSearchState,
+        candidates: &mut Vec<Candidate>,
+    ) -> usize {
+        let segment = self.segment;
+        let block_bytes = segment.header.posting_block_bytes();
+        let SegmentSearchState { ranked, next, .. } = state;
+        let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
+        let mut scanned = 0;
+        for (rank, source) in next.drain(..) {
+            let codes: &[u8] = match &source {
+                Source::Held(held) => held.bytes(),
+                Source::Read(position) => &codes[*position],
+            };
+            let leaf = ranked[rank as usize];
+            let entry = &segment.leaves[leaf.leaf as usize];
+            scanned += entry.rows as usize;
+            let blocks = (entry.rows as usize).div_ceil(BLOCK);
+            for (block, codes) in codes.chunks_exact(block_bytes).take(blocks).enumerate() {
+                let from = ScannedBlock { rank, base: leaf.base, entry, block: block as u32 };
+                self.scan_block(query, codes, from, &mut best);
+            }
+        }
+        best.finish();
+        sort_candidates(candidates);
+        scanned
+    }
+
+    fn rows_of(
+        &self,
+        candidates: &[Candidate],
+        state: &mut SegmentSearchState,
+    ) -> Vec<BlockHandle> {
+        let SegmentSearchState { ranked, wanted, .. } = state;
+        wanted.clear();
+        let place = |candidate: &Candidate| self.place_of(ranked, candidate);
+        wanted.extend(candidates.iter().map(place).zip(0..));
+        wanted.sort_unstable_by_key(|(row, _)| (row.block, row.lane));
+        let groups = wanted.chunk_by(|a, b| a.0.block == b.0.block);
+        groups.map(|group| self.segment.row_block(group[0].0.block)).collect()
+    }
+
+    fn refine(
+        &self,
+        found: Found<'_>,
+        rows: &[Arc<Block>],
+        state: &mut SegmentSearchState,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, Neighbor),
+    ) -> Result<usize, Error> {
+        let segment = self.segment;
+        let SegmentSearchState { wanted, decoder, numbers, .. } = state;
+        let numbers = match numbers {
+            Some(numbers) if numbers.element() == segment.element() => numbers,
+            other => other.insert(Numbers::new(segment.element())),
+        };
+        for (group, bytes) in wanted.chunk_by(|a, b| a.0.block == b.0.block).zip(rows) {
+            let offset = segment.row_block(group[0].0.block).offset;
+            let corrupt = |what: &dyn std::fmt::Display| segment.corrupt(offset, what);
+            let rows = group[0].0.rows as usize;
+            let block = RowBlock::decode(bytes, rows).map_err(|what| corrupt(&what))?;
+            let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
+            // A block that must be decoded whole is decoded once.
+            let parts = if codec.is_random_access() { group.chunks(1) } else { group.chunks(rows) };
+            for part in parts {
+                let first = part[0].0.lane as usize;
+                let range = first..part[part.len() - 1].0.lane as usize + 1;
+                numbers
+                    .decode(block.vectors, range, segment.shape(), decoder)
+                    .map_err(|what| corrupt(&what))?;
+                for (place, position) in part {
+                    let row = place.lane as usize;
+                    let vector = numbers.row(row - first, segment.dimension());
+                    let distance = distance(segment.metric(), found.vector, vector);
+                    if distance <= out.bound() {
+                        let key = block.key(row);
+                        let row = Neighbor { distance, id: key.id, version: key.version };
+                        seen(*position as usize, row);
+                        out.offer(row);
+                    }
+                }
+            }
+        }
+        Ok(wanted.len())
     }
 }
 
@@ -98,158 +288,20 @@ impl SegmentView<'_> {
         self.deletes.is_visible(row, self.pin)
     }
 
-    /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
+    /// Offers the nearest visible rows of this segment alone to `out`, which was reset to `probe.k`.
     ///
-    /// Cost: at most two rounds of reads, the first none with resident codes; `Effort::Exact` and
-    /// flat segments read every row. Errors: `Corrupt`, those of the store; `out` is incomplete
-    /// then.
+    /// Cost: at most two rounds of reads, the first none with resident codes; other efforts than
+    /// `Effort::Approximate` and flat segments read every row. Errors: `Corrupt`, those of the store;
+    /// `out` is incomplete then.
     pub fn search(
         &self,
         probe: &Probe<'_>,
         scratch: &mut SegmentScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        let Effort::Approximate { probes, refine } = probe.effort else {
-            return self.exact(probe.vector, out);
-        };
-        if self.segment.centroids.is_none() {
-            return self.exact(probe.vector, out);
-        }
-        let SegmentScratch { query, visit } = scratch;
-        query.rotate(self.segment, probe.vector);
-        let (mut probes, mut stats) = (probes, SearchStats::default());
-        loop {
-            self.rank_nearest(query, probes, visit);
-            stats.leaves += visit.ranked.len();
-            stats.rows += self.scan_all(query, refine.max(probe.k), visit)?;
-            let found = visit.candidates.len();
-            if found >= probe.k || visit.ranked.len() >= self.segment.leaves() {
-                stats.exact += found;
-                self.read_and_refine(probe.vector, visit, out)?;
-                return Ok(stats);
-            }
-            // So many of their rows are gone that fewer than k are left.
-            probes = probes.max(1).saturating_mul(4);
-        }
-    }
-
-    /// Scans every ranked leaf of this segment alone; returns how many codes it looked at.
-    fn scan_all(
-        &self,
-        query: &RotatedQuery,
-        keep: usize,
-        visit: &mut Visit,
-    ) -> Result<usize, Error> {
-        self.begin(visit);
-        let mut rows = 0;
-        while let Some(addresses) = self.ask(visit) {
-            let read = self.segment.blocks.read_many(&addresses)?;
-            rows += self.scan(query, &read, (keep, f32::INFINITY), visit);
-        }
-        Ok(rows)
-    }
-
-    /// Begins the scan of the ranked leaves.
-    pub fn begin(&self, visit: &mut Visit) {
-        visit.asked.clear();
-        visit.begun = 0;
-        visit.candidates.clear();
-    }
-
-    /// The postings of the next leaves that are not in memory, in the order of the file; `None` if
-    /// all leaves were asked for. What is in memory stays there until it is scanned.
-    pub fn ask(&self, visit: &mut Visit) -> Option<Vec<BlockHandle>> {
-        let from = visit.begun;
-        let to = visit.ranked.len().min(from + LEAVES_AHEAD);
-        if from == to {
-            return None;
-        }
-        let mut away: Vec<(u32, usize)> = Vec::new();
-        for (at, leaf) in visit.ranked[from..to].iter().enumerate() {
-            let source = match self.segment.visit_codes(leaf.leaf) {
-                Some(held) => Source::Held(held),
-                None => {
-                    away.push((leaf.leaf, at));
-                    Source::Read(0)
-                }
-            };
-            visit.asked.push(((from + at) as u32, source));
-        }
-        away.sort_unstable();
-        for (position, &(_, at)) in away.iter().enumerate() {
-            visit.asked[at].1 = Source::Read(position);
-        }
-        visit.begun = to;
-        Some(away.iter().map(|&(leaf, _)| self.segment.posting(leaf)).collect())
-    }
-
-    /// Scans the codes of the leaves that were asked for; returns how many it looked at.
-    ///
-    /// * `read`: the postings that [`SegmentView::ask`] named.
-    /// * `(keep, below)`: the best `keep` visible rows with estimates below `below` are kept.
-    pub fn scan(
-        &self,
-        query: &RotatedQuery,
-        read: &[Arc<Block>],
-        (keep, below): (usize, f32),
-        visit: &mut Visit,
-    ) -> usize {
-        let segment = self.segment;
-        let block_bytes = segment.header.posting_block_bytes();
-        let Visit { ranked, asked, candidates, .. } = visit;
-        let last = candidates.get(keep.wrapping_sub(1)).map_or(f32::INFINITY, |row| row.estimate);
-        let mut best = Best { keep, threshold: below.min(last), candidates };
-        let mut scanned = 0;
-        for (rank, source) in asked.drain(..) {
-            let codes: &[u8] = match &source {
-                Source::Held(held) => held.bytes(),
-                Source::Read(at) => &read[*at],
-            };
-            let leaf = ranked[rank as usize];
-            let place = &segment.leaves[leaf.leaf as usize];
-            scanned += place.rows as usize;
-            let blocks = (place.rows as usize).div_ceil(BLOCK);
-            for (block, codes) in codes.chunks_exact(block_bytes).take(blocks).enumerate() {
-                let number = place.first_block + block as u32;
-                let first_row = place.first_row + (block * BLOCK) as u32;
-                let rows = (place.rows as usize - block * BLOCK).min(BLOCK) as u32;
-                let from = Scanned { rank, base: leaf.base, block: number, first_row, rows };
-                best.take(&query.table, codes, from, self);
-            }
-        }
-        if candidates.len() > keep {
-            keep_nearest(candidates, keep);
-        }
-        candidates.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
-        scanned
-    }
-
-    /// The rows that were kept, best first.
-    pub fn found<'a>(&self, visit: &'a Visit) -> impl Iterator<Item = Coded> + 'a {
-        let coded = |row: &Candidate| Coded { estimate: row.estimate, leaf: row.rank };
-        visit.candidates.iter().map(coded)
-    }
-
-    /// Offers the exact distances of all candidates.
-    fn read_and_refine(
-        &self,
-        query: &[f32],
-        visit: &mut Visit,
-        out: &mut TopK,
-    ) -> Result<(), Error> {
-        let addresses = self.wanted(usize::MAX, visit);
-        let read = self.segment.blocks.read_many(&addresses)?;
-        self.refine(query, &read, visit, out, &mut |_, _| {})
-    }
-
-    /// The blocks with the first `most` candidates, each once.
-    pub fn wanted(&self, most: usize, visit: &mut Visit) -> Vec<BlockHandle> {
-        let Visit { candidates, wanted, .. } = visit;
-        wanted.clear();
-        wanted.extend(candidates.iter().copied().zip(0..).take(most));
-        wanted.sort_unstable_by_key(|(candidate, _)| (candidate.block, candidate.lane));
-        let groups = wanted.chunk_by(|a, b| a.0.block == b.0.block);
-        groups.map(|group| self.segment.row_block(group[0].0.block)).collect()
+        let SegmentScratch { query, place } = scratch;
+        let read = |addresses: &[BlockHandle]| self.segment.blocks.read_many(addresses);
+        search_place(self, probe, &read, (query, place), out)
     }
 
     /// The blocks of the segment, through the cache.
@@ -262,107 +314,48 @@ impl SegmentView<'_> {
         &self.segment.passing
     }
 
-    /// Offers the exact distances of the candidates that are wanted; shows position and row of those
-    /// that were among the nearest to `seen`.
-    ///
-    /// * `read`: what [`SegmentView::wanted`] asked for.
-    pub fn refine(
+    /// Scans a block of codes for visible rows.
+    fn scan_block(
         &self,
-        query: &[f32],
-        read: &[Arc<Block>],
-        visit: &mut Visit,
-        out: &mut TopK,
-        seen: &mut dyn FnMut(usize, Neighbor),
-    ) -> Result<(), Error> {
-        let segment = self.segment;
-        let Visit { wanted, decoder, numbers, .. } = visit;
-        let numbers = match numbers {
-            Some(numbers) if numbers.element() == segment.element() => numbers,
-            other => other.insert(Numbers::new(segment.element())),
-        };
-        for (group, bytes) in wanted.chunk_by(|a, b| a.0.block == b.0.block).zip(read) {
-            let offset = segment.row_block(group[0].0.block).offset;
-            let corrupt = |what: &dyn std::fmt::Display| segment.corrupt(offset, what);
-            let rows = self.rows_of(group[0].0);
-            let block = RowBlock::decode(bytes, rows).map_err(|what| corrupt(&what))?;
-            let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
-            // A block that must be decoded whole is decoded once.
-            let parts = if codec.is_random_access() { group.chunks(1) } else { group.chunks(rows) };
-            for part in parts {
-                let first = part[0].0.lane as usize;
-                let range = first..part[part.len() - 1].0.lane as usize + 1;
-                numbers
-                    .decode(block.vectors, range, segment.shape(), decoder)
-                    .map_err(|what| corrupt(&what))?;
-                for (candidate, at) in part {
-                    let row = candidate.lane as usize;
-                    let vector = numbers.row(row - first, segment.dimension());
-                    let distance = distance(segment.metric(), query, vector);
-                    if distance <= out.bound() {
-                        let key = block.key(row);
-                        let row = Neighbor { distance, id: key.id, version: key.version };
-                        seen(*at as usize, row);
-                        out.offer(row);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Rows of the block of a candidate.
-    fn rows_of(&self, candidate: Candidate) -> usize {
-        let after = self.segment.leaves.partition_point(|leaf| leaf.first_block <= candidate.block);
-        let leaf = &self.segment.leaves[after - 1];
-        let before = (candidate.block - leaf.first_block) as usize * BLOCK_ROWS;
-        (leaf.rows as usize - before).min(BLOCK_ROWS)
-    }
-}
-
-/// Where a scanned block is.
-#[derive(Clone, Copy)]
-struct Scanned {
-    rank: u32,
-    base: f32,
-    block: u32,
-    first_row: u32,
-    rows: u32,
-}
-
-/// The least estimates so far, by a threshold that is lowered whenever four times as many passed.
-struct Best<'a> {
-    keep: usize,
-    threshold: f32,
-    candidates: &'a mut Vec<Candidate>,
-}
-
-impl Best<'_> {
-    fn take(&mut self, table: &QueryTable, codes: &[u8], from: Scanned, of: &SegmentView<'_>) {
+        query: &RotatedQuery,
+        codes: &[u8],
+        from: ScannedBlock<'_>,
+        best: &mut BestCandidates<'_>,
+    ) {
+        let ScannedBlock { rank, base, entry, block } = from;
         let mut estimates = [0.0f32; BLOCK];
-        let mut mask = table.scan_block_below(codes, from.base, self.threshold, &mut estimates);
+        let threshold = best.threshold();
+        let mut mask = query.table().scan_block_below(codes, base, threshold, &mut estimates);
         while mask != 0 {
             let lane = mask.trailing_zeros();
             mask &= mask - 1;
-            let estimate = estimates[lane as usize];
-            // The last block of a leaf has lanes without a row.
+            let (estimate, row) = (estimates[lane as usize], block * BLOCK as u32 + lane);
             let is_found =
-                || of.is_visible(from.first_row + lane) || defect::active(Defect::DeadFound);
-            if lane < from.rows && is_found() {
-                let Scanned { rank, block, .. } = from;
-                self.candidates.push(Candidate { estimate, rank, block, lane });
+                || self.is_visible(entry.first_row + row) || defect::active(Defect::DeadFound);
+            // The last block of a leaf has lanes without a row.
+            if row < entry.rows && is_found() {
+                best.push(Candidate { estimate, leaf: rank, row });
             }
         }
-        if self.candidates.len() >= 4 * self.keep {
-            self.threshold = keep_nearest(self.candidates, self.keep);
-        }
+        best.lower();
+    }
+
+    /// Where a candidate lies.
+    fn place_of(&self, ranked: &[Ranked], candidate: &Candidate) -> RowPlace {
+        let entry = &self.segment.leaves[ranked[candidate.leaf as usize].leaf as usize];
+        let (block, lane) = (candidate.row / BLOCK as u32, candidate.row % BLOCK as u32);
+        let rows = (entry.rows - block * BLOCK as u32).min(BLOCK as u32);
+        RowPlace { block: entry.first_block + block, lane, rows }
     }
 }
 
-/// Keeps the `keep` least estimates, in no order; returns the largest of them.
-fn keep_nearest(candidates: &mut Vec<Candidate>, keep: usize) -> f32 {
-    let (_, last, _) =
-        candidates.select_nth_unstable_by(keep - 1, |a, b| a.estimate.total_cmp(&b.estimate));
-    let threshold = last.estimate;
-    candidates.truncate(keep);
-    threshold
+/// A block of codes that is scanned.
+#[derive(Clone, Copy)]
+struct ScannedBlock<'a> {
+    /// Rank of its leaf, and the distance of the query to the leaf's centroid.
+    rank: u32,
+    base: f32,
+    entry: &'a LeafPlace,
+    /// Number of the block in its leaf.
+    block: u32,
 }

@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use vstream_index::stages::form_of;
 use vstream_index::{PinnedRows, RowKey};
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
-use vstream_quantize::Form;
 use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
 use vstream_store::{Error, ErrorKind, FileWriter, Store};
@@ -305,14 +305,6 @@ impl SegmentWriter {
 /// whoever is more urgent.
 pub fn yield_to_queries() {
     std::thread::yield_now();
-}
-
-/// Which estimate the codes of a metric give.
-pub(crate) fn form_of(metric: Metric) -> Form {
-    match metric {
-        Metric::L2 | Metric::Cosine => Form::L2,
-        Metric::InnerProduct => Form::InnerProduct,
-    }
 }
 
 impl LeafEntry {

@@ -139,6 +139,8 @@ impl Collection {
         stretches(py, ids.len(), STRETCH, |range| {
             self.write(|writer| {
                 for at in range {
+                    // Checks the row once more: other Python threads run between two stretches and
+                    // may have changed the array.
                     writer.upsert(ids[at] as u64, rows.row(at, &mut buffer))?;
                 }
                 Ok(())

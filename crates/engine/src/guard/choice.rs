@@ -70,7 +70,7 @@ impl Hit<'_> {
     /// Rank of its estimate if `probes` leaves are visited.
     fn code_rank(&self, probes: usize) -> f64 {
         let then = ((probes as f64 / self.growth) as usize).max(1);
-        self.reach.code.as_ref().map_or(0.0, |code| code.at(then) * self.growth)
+        self.reach.code.as_ref().map_or(0.0, |code| code.with_probes(then) * self.growth)
     }
 }
 

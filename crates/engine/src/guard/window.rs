@@ -127,7 +127,9 @@ impl Audit {
             let in_leaves =
                 hit.leaf.is_none_or(|rank| f64::from(rank) * growth < effort.probes as f64);
             let in_codes = || {
-                hit.code.as_ref().is_none_or(|code| code.at(probes) * growth < effort.refine as f64)
+                hit.code
+                    .as_ref()
+                    .is_none_or(|code| code.with_probes(probes) * growth < effort.refine as f64)
             };
             found += if in_leaves && in_codes() { weight } else { 0 };
         }

@@ -1,14 +1,13 @@
 //! One query through every code of all places, and as many exact distances as it takes.
 //!
-//! As `vstream_index` does it for memory alone: the best rows by estimate, to a depth at which hardly
-//! a true neighbour is missed.
+//! `vstream_index` does the same for memory alone: it takes the rows with the least estimates, to a depth
+//! at which a search hardly misses a true neighbour.
 
-use vstream_index::{
-    depth_from, depth_needed, note, positions_of, Probe, Reach, Refined, SearchStats,
-};
+use vstream_index::stages::Refine;
+use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
-use super::search::{PlacesScratch, UNSEALED};
+use super::search::{PlacesScratch, MEMORY_PLACES};
 use super::{Pinned, Places};
 use crate::error::Error;
 use vstream_segment::SegmentKind;
@@ -22,7 +21,7 @@ struct Candidate {
     position: usize,
 }
 
-/// What a search through every code found.
+/// The result of a search through every code.
 #[derive(Default)]
 struct Found {
     depth: usize,
@@ -72,7 +71,8 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// As `vstream_index::Search::audit`, over all places. Errors: as `Pinned::search`.
+    /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
+    /// `Pinned::search`.
     pub(super) fn audit(
         &self,
         probe: &Probe<'_>,
@@ -112,21 +112,24 @@ impl Pinned {
         stats: &mut SearchStats,
     ) -> Result<Found, Error> {
         self.rank(probe.vector, usize::MAX, scratch);
-        let ranks = ranks(&scratch.costs);
-        let leaves: Vec<usize> = scratch.costs.iter().map(Vec::len).collect();
-        stats.leaves += leaves.iter().sum::<usize>();
+        let costs: Vec<&[f32]> = scratch.costs().collect();
+        let ranks = ranks(&costs);
+        stats.leaves += costs.iter().map(|costs| costs.len()).sum::<usize>();
         let mut depth = depth_from(depth, probe.k);
         loop {
             out.reset(probe.k);
-            let loose = self.loose(probe.vector, out);
+            let loose = self.scan_loose(probe.vector, out);
             scratch.best.reset(depth, true);
-            let mut rows = self.scan_unsealed(&leaves, depth, scratch);
+            scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
+            scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
+            let mut rows = self.scan_memory(depth, scratch);
+            self.keep_segment_leaves(f32::INFINITY, scratch);
             // One after the other, and past the cache: this looks at all codes there are.
             for at in 0..self.view.sealed.len() {
-                rows += self.scan_sealed(&[at], depth, |view| view.passing(), scratch)?;
+                rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
             }
             stats.rows += loose + rows;
-            let mut candidates = merged(&scratch.found, &ranks);
+            let mut candidates = merged(scratch, &ranks);
             let is_cut = candidates.len() > depth || rows > candidates.len();
             candidates.truncate(depth);
             stats.exact += loose + candidates.len();
@@ -150,26 +153,33 @@ impl Pinned {
         out: &mut TopK,
     ) -> Result<Vec<(Neighbor, u32)>, Error> {
         // Positions among all, by place and position there.
-        let mut among: Vec<Vec<u32>> = vec![Vec::new(); scratch.found.len()];
-        for (candidate, at) in candidates.iter().zip(0..) {
+        let mut among: Vec<Vec<u32>> = vec![Vec::new(); MEMORY_PLACES + scratch.segments.len()];
+        for (candidate, position) in candidates.iter().zip(0..) {
             // Those of a place come in its order.
             debug_assert_eq!(candidate.position, among[candidate.place].len());
-            among[candidate.place].push(at);
+            among[candidate.place].push(position);
         }
-        let most: Vec<usize> = among.iter().map(Vec::len).collect();
+        let (memory, segments) = among.split_at(MEMORY_PLACES);
+        for (state, among) in scratch.memory.iter_mut().zip(memory) {
+            state.candidates.truncate(among.len());
+        }
+        for (state, among) in scratch.segments.iter_mut().zip(segments) {
+            state.candidates.truncate(among.len());
+        }
         let mut measured = Vec::new();
-        let seen = &mut |place: usize, at: usize, row| measured.push((row, among[place][at]));
-        let each: Vec<Refined> = most[..UNSEALED].iter().map(|&n| Refined::Each(n)).collect();
-        self.refine_unsealed(vector, &each, scratch, out, seen);
-        self.refine_sealed(vector, &most[UNSEALED..], scratch, out, seen)?;
+        let seen = &mut |place: usize, position: usize, row| {
+            measured.push((row, among[place][position]));
+        };
+        self.refine_memory(vector, Refine::Each, scratch, out, seen);
+        self.refine_segments(vector, scratch, out, seen)?;
         Ok(measured)
     }
 }
 
-/// What each place found, best first.
-fn merged(found: &[Vec<vstream_index::Coded>], ranks: &[Vec<u32>]) -> Vec<Candidate> {
+/// The candidates of all places, best first.
+fn merged(scratch: &PlacesScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (place, found) in found.iter().enumerate() {
+    for (place, found) in scratch.candidates().enumerate() {
         candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {
             estimate: row.estimate,
             leaf: ranks[place][row.leaf as usize],
@@ -182,7 +192,7 @@ fn merged(found: &[Vec<vstream_index::Coded>], ranks: &[Vec<u32>]) -> Vec<Candid
 }
 
 /// Rank of each leaf of each place among all, by cost.
-fn ranks(costs: &[Vec<f32>]) -> Vec<Vec<u32>> {
+fn ranks(costs: &[&[f32]]) -> Vec<Vec<u32>> {
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (place, costs) in costs.iter().enumerate() {
         order.extend(costs.iter().enumerate().map(|(leaf, &cost)| (cost, place, leaf)));

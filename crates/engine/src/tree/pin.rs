@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use vstream_index::{RowKey, Staged, VectorRef};
+use vstream_index::{IndexSnapshot, RowKey, VectorRef};
+use vstream_segment::SegmentView;
 
 use super::{Places, Tiers, View};
 use crate::error::Error;
@@ -10,8 +11,8 @@ use crate::error::Error;
 /// A view, and the sequence as of which its places are searched.
 pub(crate) struct Pinned {
     pub(super) view: Arc<View>,
-    pub(super) memory: Box<dyn Staged>,
-    pub(super) frozen: Option<Box<dyn Staged>>,
+    pub(super) memory: Box<dyn IndexSnapshot>,
+    pub(super) frozen: Option<Box<dyn IndexSnapshot>>,
     pub(super) sequence: u64,
     pub(super) tiers: Arc<Tiers>,
 }
@@ -24,11 +25,12 @@ impl Places {
     pub(crate) fn pin(&self) -> Pinned {
         let mut view = self.view.load_full();
         loop {
-            let memory = view.memory.stage(None);
+            let memory = view.memory.snapshot(None);
             let again = self.view.load_full();
             if Arc::ptr_eq(&view, &again) {
                 let sequence = memory.sequence();
-                let frozen = view.frozen.as_ref().map(|of| of.rows().stage(Some(sequence)));
+                let frozen =
+                    view.frozen.as_ref().map(|frozen| frozen.rows().snapshot(Some(sequence)));
                 let tiers = self.tiers.clone();
                 return Pinned { view, memory, frozen, sequence, tiers };
             }
@@ -38,9 +40,19 @@ impl Places {
 }
 
 impl Pinned {
-    /// Places in memory.
-    pub(super) fn unsealed(&self) -> impl Iterator<Item = &dyn Staged> {
-        [Some(&self.memory), self.frozen.as_ref()].into_iter().flatten().map(|staged| &**staged)
+    /// Places in memory: the memory that takes writes, and the frozen one if there is one.
+    pub(super) fn memory_places(&self) -> impl Iterator<Item = &dyn IndexSnapshot> {
+        [Some(&self.memory), self.frozen.as_ref()].into_iter().flatten().map(|place| &**place)
+    }
+
+    /// The segments, in the order of the view.
+    pub(super) fn segments(&self) -> impl Iterator<Item = SegmentView<'_>> {
+        self.view.sealed.iter().map(|sealed| sealed.at(self.sequence))
+    }
+
+    /// One of the segments.
+    pub(super) fn segment(&self, position: usize) -> SegmentView<'_> {
+        self.view.sealed[position].at(self.sequence)
     }
 
     /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.
@@ -48,9 +60,8 @@ impl Pinned {
         &self,
         visit: &mut dyn FnMut(RowKey, VectorRef<'_>),
     ) -> Result<(), Error> {
-        self.unsealed().for_each(|staged| staged.for_each_row(visit));
-        let sealed = self.view.sealed.iter();
-        sealed.map(|sealed| sealed.at(self.sequence)).try_for_each(|at| at.for_each_row(visit))?;
+        self.memory_places().for_each(|place| place.for_each_row(visit));
+        self.segments().try_for_each(|segment| segment.for_each_row(visit))?;
         Ok(())
     }
 }

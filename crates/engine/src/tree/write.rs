@@ -48,7 +48,7 @@ impl Frozen {
         identity: u64,
     ) -> Result<SegmentSummary, Error> {
         let settings = SegmentSettings { identity, ..self.settings };
-        let rows = self.rows.stage(Some(self.sequence));
+        let rows = self.rows.snapshot(Some(self.sequence));
         Ok(write_pinned(store, name, settings, &*rows)?)
     }
 }
@@ -191,8 +191,8 @@ impl Writing {
     }
 }
 
-/// Ends the life of a row that is not in memory.
-fn end(
+/// Deletes a row that is not in memory, as of a sequence of memory.
+fn tombstone_at(
     frozen: &mut Option<FrozenWriting>,
     sealed: &[Arc<Sealed>],
     id: u64,
@@ -203,7 +203,7 @@ fn end(
         Place::Memory => {}
         Place::Frozen => {
             let frozen = frozen.as_mut().expect("the place of a row that was found");
-            frozen.index.end(id, sequence);
+            frozen.index.tombstone_at(id, sequence);
             frozen.deaths.push((id, sequence));
         }
         Place::Sealed(at, row) => {
@@ -246,8 +246,8 @@ impl Writer<'_> {
         self.writing.writes += 1;
         let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
         let place = before.map_or(Place::Memory, |before| before.place);
-        let died = &mut |sequence| end(frozen, sealed, key.id, place, sequence);
-        let applied = memory.upsert_over(key, vector, died);
+        let on_superseded = &mut |sequence| tombstone_at(frozen, sealed, key.id, place, sequence);
+        let applied = memory.upsert_over(key, vector, on_superseded);
         match applied {
             Applied::Inserted if before.is_some() => Applied::Replaced,
             applied => applied,
@@ -256,17 +256,29 @@ impl Writer<'_> {
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.
     pub(crate) fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(before) = self.writing.find(id) else { return false };
-        if before.version > version {
-            return false;
-        }
-        self.writing.writes += 1;
         let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        if let Place::Memory = before.place {
+        if frozen.is_none() && sealed.is_empty() {
             return memory.delete(id, version);
         }
-        memory.elsewhere(&mut |sequence| end(frozen, sealed, id, before.place, sequence));
+        match self.writing.find(id) {
+            Some(found) if found.version <= version => self.delete_found(id, found),
+            _ => return false,
+        }
         true
+    }
+
+    /// Removes a row, where `found` is what [`Writer::find`] says of the id now.
+    pub(crate) fn delete_found(&mut self, id: u64, found: Found) {
+        self.writing.writes += 1;
+        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
+        if let Place::Memory = found.place {
+            let died = memory.delete(id, found.version);
+            debug_assert!(died, "a row that was found");
+            return;
+        }
+        memory.sequence_foreign_delete(&mut |sequence| {
+            tombstone_at(frozen, sealed, id, found.place, sequence)
+        });
     }
 }
 

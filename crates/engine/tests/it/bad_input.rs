@@ -83,7 +83,7 @@ fn bad_queries_are_refused() {
     refuse(&[1.0, 0.0], 0, "k is 0: choose a value from 1 to 1000");
     refuse(&[1.0, 0.0], 1001, "k is 1001");
     let mut within = |vector: &[f32], radius: f32, words: &str| {
-        refused(reader.within(vector, radius, &mut Scratch::new(), &mut out), words);
+        refused(reader.search_radius(vector, radius, &mut Scratch::new(), &mut out), words);
     };
     within(&[1.0, f32::NAN], 1.0, "NaN at position 1");
     within(&[1.0, 0.0], f32::NAN, "radius is not a number");

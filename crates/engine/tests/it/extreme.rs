@@ -23,7 +23,7 @@ fn norm(vector: &[f32]) -> f64 {
 
 fn within(engine: &Engine, query: &[f32], radius: f32) -> Vec<(u64, f32)> {
     let (mut scratch, mut out) = Default::default();
-    engine.reader().within(query, radius, &mut scratch, &mut out).expect("a valid query");
+    engine.reader().search_radius(query, radius, &mut scratch, &mut out).expect("a valid query");
     out.iter().map(|n| (n.id, n.distance)).collect()
 }
 
@@ -50,7 +50,7 @@ fn a_norm_that_arithmetic_cannot_hold_is_refused_before_anything_changes() {
             let (mut scratch, mut out) = Default::default();
             let asked = engine.reader().search(&query, &mut scratch, &mut out);
             assert_eq!(asked.expect_err("a query above the limit").kind(), ErrorKind::Invalid);
-            let asked = engine.reader().within(&more, 1.0, &mut scratch, &mut out);
+            let asked = engine.reader().search_radius(&more, 1.0, &mut scratch, &mut out);
             assert_eq!(asked.expect_err("a query above the limit").kind(), ErrorKind::Invalid);
         }
         let mut cosine = engine(Settings::new(DIMENSION, Metric::Cosine, element));

@@ -8,6 +8,7 @@ mod element;
 mod extreme;
 mod guard;
 mod radius;
+mod second_look;
 mod shapes;
 mod snapshot;
 mod tree;

@@ -1,4 +1,4 @@
-//! Rows on their way from one leaf to another.
+//! Rows that move from one leaf to another.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::place::{Code, Incoming};
 use super::Shared;
 use crate::rows::{RowChunk, Sequence};
 
-/// Rows gathered to be appended together: one new code block per chunk instead of one per row.
+/// Rows that are appended together, which makes one new code block per chunk instead of one per row.
 pub(super) struct Batch {
     rows: Vec<(Arc<RowChunk>, usize, Sequence)>,
     /// `rows × padded`.
@@ -26,7 +26,7 @@ impl Batch {
         }
     }
 
-    /// The living rows of a leaf, with the sequences they have.
+    /// The living rows of a leaf, with their own sequences.
     pub(super) fn of_leaf(shared: &Shared, leaf: &Leaf) -> Batch {
         let mut batch = Batch::new(shared);
         for chunk in leaf.chunks() {
@@ -37,7 +37,7 @@ impl Batch {
         batch
     }
 
-    /// Adds a row that will be visible from `inserted` on.
+    /// Adds a row that is visible from `inserted` on.
     pub(super) fn push(
         &mut self,
         shared: &Shared,
@@ -70,7 +70,7 @@ impl Batch {
         self.rows.iter().map(|(rows, lane, _)| rows.key(*lane).id)
     }
 
-    /// Mean of the rows of each side, not rotated; `without` is that of no rows at all.
+    /// The mean of the rows of each side, not rotated; `without` if there are no rows.
     pub(super) fn means(&self, sides: &[u8], without: &[f32]) -> Vec<Vec<f32>> {
         let Some(&last) = sides.iter().max() else { return vec![without.to_vec()] };
         let mut means = vec![vec![0.0f32; without.len()]; usize::from(last) + 1];
@@ -87,14 +87,14 @@ impl Batch {
         means
     }
 
-    /// A row as `append` takes it, visible from `inserted` on if that is given.
+    /// A row for `Cluster::append`, visible from `inserted` on or, if `None`, from its own sequence on.
     pub(super) fn incoming(&self, row: usize, inserted: Option<Sequence>) -> Incoming<'_> {
         let (rows, lane, own) = &self.rows[row];
         Incoming {
             key: rows.key(*lane),
             vector: rows.vector(*lane),
             inserted: inserted.unwrap_or(*own),
-            code: Code::Of(self.rotated(row)),
+            code: Code::Rotated(self.rotated(row)),
         }
     }
 }

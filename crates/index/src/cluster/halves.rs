@@ -1,18 +1,19 @@
-//! Two halves of the rows of a leaf.
+//! Divides the rows of a leaf in two halves.
 //!
-//! 1. 2-means over a sample, from two of its rows.
-//! 2. One round over all rows.
-//! 3. The rows are cut where the two means are equally near; if a side is below a quarter, at that
-//!    quantile instead, so that equal vectors and outliers are divided too.
+//! 1. Do 2-means over a sample, beginning with two of its rows.
+//! 2. Do one round over all rows.
+//! 3. Cut the rows where the two means are equally near. If a side has less than a quarter, cut at
+//!    that quantile instead, so that equal vectors and outliers are divided too.
 //!
-//! The sample costs a third of rounds over everything, and the means of the last round decide.
+//! The sample costs a third of what rounds over all rows cost, and the means of the last round
+//! decide.
 
 use vstream_vector::{kernels, SplitMix};
 
 const SAMPLE: usize = 128;
 const ROUNDS: usize = 6;
 
-/// Side of each of `rows` (`n × dimension`, n ≥ 1), 0 or 1; each holds at least a quarter of them.
+/// The side of each of `rows` (`n × dimension`, n ≥ 1), 0 or 1. Each side has at least a quarter.
 pub(super) fn two_sides(rows: &[f32], dimension: usize, seed: u64) -> Vec<u8> {
     let n = rows.len() / dimension;
     let mut random = SplitMix(seed);
@@ -38,9 +39,9 @@ pub(super) fn two_sides(rows: &[f32], dimension: usize, seed: u64) -> Vec<u8> {
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let natural = order.partition_point(|&(along, _)| along < 0.0);
     let is_one_place = order[0].0 == order[n - 1].0;
-    let at = if is_one_place { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
+    let cut_at = if is_one_place { n / 2 } else { natural.clamp(n / 4, n - n / 4) };
     let mut sides = vec![0; n];
-    for &(_, row) in &order[at..] {
+    for &(_, row) in &order[cut_at..] {
         sides[row as usize] = 1;
     }
     sides
@@ -49,9 +50,9 @@ pub(super) fn two_sides(rows: &[f32], dimension: usize, seed: u64) -> Vec<u8> {
 /// The plane between two means.
 struct Cut {
     means: [Vec<f32>; 2],
-    /// From the first mean to the second.
+    /// The vector from the first mean to the second.
     direction: Vec<f32>,
-    /// Where the plane is along it.
+    /// Position of the plane along `direction`.
     middle: f32,
 }
 
@@ -65,13 +66,13 @@ impl Cut {
         Cut { means: [first.to_vec(), second.to_vec()], direction, middle }
     }
 
-    /// Below 0 on the side of the first mean; half the difference of the squared distances.
+    /// Half the difference of the squared distances to the means; below 0 on the side of the first.
     fn along(&self, row: &[f32]) -> f32 {
         kernels::inner_product(row, &self.direction[..]) - self.middle
     }
 
-    /// The plane between the means of the two sides of `rows`, which are written to `sides`. A side
-    /// without a row keeps its mean.
+    /// Writes the sides of `rows` to `sides`, and returns the plane between the means of the two sides.
+    /// A side without a row keeps its mean.
     fn after<'a>(&self, rows: impl Iterator<Item = &'a [f32]>, sides: &mut Vec<bool>) -> Cut {
         let mut sums = [vec![0.0f32; self.direction.len()], vec![0.0f32; self.direction.len()]];
         let mut counts = [0.0f32; 2];

@@ -1,8 +1,8 @@
 //! A leaf: a few hundred near rows, in chunks of 32 with their codes.
 //!
-//! Chunks come in runs. The code blocks of a run's full chunks follow one another in memory, so
-//! that a scan reads them as one stream; those of the chunk that still fills are a block of
-//! their own, replaced whole for every batch of rows and copied to the run when it is full.
+//! Chunks come in runs. The code blocks of a run's full chunks follow one another in memory, so that a
+//! scan reads them as one stream. The chunk that still fills has a code block of its own. The writer
+//! replaces this block whole for every batch of rows, and copies it to the run when the chunk is full.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,11 +15,11 @@ use vstream_vector::kernels;
 use crate::append::{append_buffer, Cells, Pen, PARTS};
 use crate::rows::{RowChunk, Sequence, Visible};
 
-/// Each run is twice as long as the one before: a leaf is small as a rule, and when many rows
-/// arrive before it can be split it still has room for 130,000.
+/// Each run is twice as long as the one before. A leaf is small as a rule, and still has room for
+/// 130,000 rows if many come before the writer can split it.
 const RUNS: usize = 10;
 const FIRST_RUN: usize = 12;
-/// Bytes of codes that are asked for ahead; the rest follows in order and comes by itself.
+/// Bytes of codes that are prefetched. The processor fetches the rest, which is read in order.
 const PREFETCH_BYTES: usize = 1024;
 
 /// Index of a leaf in the writer's table.
@@ -27,17 +27,17 @@ pub(crate) type LeafId = u32;
 
 /// A few hundred near rows.
 ///
-/// What a scan needs comes first, in two cache lines: they are loaded for every leaf that is
-/// visited, and for those that a new row is compared with.
+/// The fields that a scan needs come first, in two cache lines. Every visit of the leaf loads them, and
+/// every comparison with a new row.
 #[repr(C, align(64))]
 pub(crate) struct Leaf {
     pub(crate) id: LeafId,
-    /// Largest distance (not squared) of a row to the centroid so far, as the bits of an `f32`:
-    /// the bits of numbers that are not negative are in the order of the numbers.
+    /// Largest distance (not squared) of a row to the centroid so far, as the bits of an `f32`. The bits
+    /// of non-negative numbers are in the order of the numbers.
     reach: AtomicU32,
-    /// Sequence of the last death among the rows, stored before the lane is called dead.
+    /// Sequence of the last delete among the rows, stored before the lane's bit in `dead`.
     last_death: AtomicU64,
-    /// `center` in rotated space: what the codes refer to.
+    /// `center` in rotated space. Codes are relative to it.
     pub(crate) centroid: Box<[f32]>,
     first_run: OnceLock<Run>,
     later_runs: OnceLock<Box<[OnceLock<Run>; RUNS - 1]>>,
@@ -48,19 +48,19 @@ pub(crate) struct Leaf {
 /// Chunks, and the codes of the full ones among them, which are the first.
 struct Run {
     chunks: Box<[OnceLock<LeafChunk>]>,
-    /// Blocks of codes; its length says how many chunks are full.
+    /// Blocks of codes. Their number is the number of full chunks.
     codes: Cells<u8>,
 }
 
-/// 32 rows; the codes as long as the chunk is not full.
+/// 32 rows, and their codes until the chunk is full.
 pub(crate) struct LeafChunk {
     pub(crate) rows: Arc<RowChunk>,
-    /// Lanes that died at some time, each set after its row was marked. A reader whose moment is
-    /// later sees the lane here, since both came before what it pinned; one that pinned an earlier
-    /// one may still see the row.
+    /// Lanes whose rows ever died. The writer sets a lane after it marked the row. A reader whose moment
+    /// is later sees the lane here, since both came before the sequence that it pinned. A reader that
+    /// pinned an earlier moment may still see the row.
     dead: AtomicU32,
     filling: ArcSwapOption<CodeBlock>,
-    /// Fine codes with their factors, row by row, if the index takes a second look.
+    /// Fine codes with their factors, row by row, if the index keeps them for a second look.
     fine: Option<Box<Cells<u8>>>,
 }
 
@@ -98,7 +98,9 @@ impl CodeBlock {
 }
 
 impl LeafChunk {
-    /// A chunk without codes, and the pen of its fine codes: `fine` bytes per row, 0 for none.
+    /// A chunk without codes, and the pen of its fine codes.
+    ///
+    /// * `fine`: bytes of a fine code, 0 if the index keeps none.
     pub(crate) fn new(rows: Arc<RowChunk>, fine: usize) -> (LeafChunk, Option<Pen>) {
         let (pen, fine) = match fine {
             0 => (None, None),
@@ -111,19 +113,19 @@ impl LeafChunk {
         (LeafChunk { rows, dead, filling, fine }, pen)
     }
 
-    /// Adds a row's fine code and factors, before its code is published. Only the writer calls.
+    /// Adds a row's fine code and factors, before its code is published. Only the writer calls this.
     pub(crate) fn push_fine(&self, pen: &mut Pen, code: &[u8]) {
         self.fine.as_ref().expect("a chunk with fine codes").push(pen, code);
     }
 
-    /// Fine code and factors of a row whose code was published, as they were pushed.
+    /// Fine code and factors, as they were pushed, of a row whose code is published.
     #[inline]
     pub(crate) fn fine_row(&self, padded: usize, lane: usize) -> &[u8] {
         let bytes = fine_bytes(padded);
         self.fine.as_ref().expect("a chunk with fine codes").slice(lane * bytes, bytes)
     }
 
-    /// Fine code and factors of a row whose code was published.
+    /// Fine code and factors of a row whose code is published.
     #[inline]
     pub(crate) fn fine(&self, padded: usize, lane: usize) -> (&[u8], ExtendedFactors) {
         let (code, factors) =
@@ -131,7 +133,7 @@ impl LeafChunk {
         (code, ExtendedFactors::from_bytes(*factors))
     }
 
-    /// Starts loading a fine code.
+    /// Prefetches a fine code.
     #[inline]
     pub(crate) fn prefetch_fine(&self, padded: usize, lane: usize) {
         let bytes = fine_bytes(padded);
@@ -139,7 +141,7 @@ impl LeafChunk {
         kernels::prefetch(fine.slice(lane * bytes, bytes));
     }
 
-    /// The codes of a chunk that is not full, to be extended; only the writer asks.
+    /// A copy of the codes of a chunk that is not full. Only the writer calls this, to extend them.
     pub(crate) fn filling(&self, padded: usize) -> CodeBlock {
         let current = self.filling.load();
         current.as_deref().cloned().unwrap_or_else(|| CodeBlock::empty(padded))
@@ -150,7 +152,7 @@ impl LeafChunk {
         self.rows.memory_bytes() + fine as u64
     }
 
-    /// Publishes the codes of a chunk that is not full. Only the writer calls it.
+    /// Publishes the codes of a chunk that is not full. Only the writer calls this.
     pub(crate) fn publish(&self, block: CodeBlock) {
         self.filling.store(Some(Arc::new(block)));
     }
@@ -167,7 +169,7 @@ impl Run {
         self.codes.len() / block_bytes
     }
 
-    /// Shows the codes of every chunk that has any; false if there may be more in the next run.
+    /// Calls `visit` with the codes of every chunk that has any; false if the next run may have more.
     fn for_each_block(
         &self,
         first: usize,
@@ -175,22 +177,22 @@ impl Run {
         visit: &mut impl FnMut(usize, &LeafChunk, &[u8], usize),
     ) -> bool {
         let mut full = self.full_chunks(block_bytes);
-        for (at, slot) in self.chunks.iter().enumerate() {
+        for (position, slot) in self.chunks.iter().enumerate() {
             let Some(chunk) = slot.get() else { return true };
-            if at >= full {
+            if position >= full {
                 let filling = chunk.filling.load();
                 if let Some(block) = filling.as_deref() {
-                    visit(first + at, chunk, &block.codes, block.len);
+                    visit(first + position, chunk, &block.codes, block.len);
                     continue;
                 }
-                // Empty still, or filled up since the run was looked at.
+                // The chunk is still empty, or has filled up since its run's length was read.
                 full = self.full_chunks(block_bytes);
-                if at >= full {
+                if position >= full {
                     return true;
                 }
             }
-            let codes = self.codes.slice(at * block_bytes, block_bytes);
-            visit(first + at, chunk, codes, BLOCK);
+            let codes = self.codes.slice(position * block_bytes, block_bytes);
+            visit(first + position, chunk, codes, BLOCK);
         }
         false
     }
@@ -210,7 +212,7 @@ impl Leaf {
         }
     }
 
-    /// The runs there are.
+    /// The runs that exist.
     #[inline]
     fn runs(&self) -> impl Iterator<Item = &Run> {
         let later = self.later_runs.get().into_iter().flat_map(|runs| runs.iter());
@@ -218,23 +220,23 @@ impl Leaf {
     }
 
     #[inline]
-    fn run(&self, at: usize) -> Option<&Run> {
-        match at.checked_sub(1) {
+    fn run(&self, run: usize) -> Option<&Run> {
+        match run.checked_sub(1) {
             None => self.first_run.get(),
             Some(later) => self.later_runs.get()?[later].get(),
         }
     }
 
-    /// Widens the reach to a row at this distance from the centroid; before the row is published.
+    /// Widens the reach to a row at this distance from the centroid, before the row is published.
     pub(crate) fn widen(&self, distance: f32) {
         self.reach.fetch_max(distance.to_bits(), Ordering::Relaxed);
     }
 
-    /// Ends the life of a row. Only the writer calls this, at most once per row.
-    pub(crate) fn mark_deleted(&self, chunk: usize, lane: usize, at: Sequence) {
+    /// Marks a row deleted as of `sequence`. Only the writer calls this, at most once per row.
+    pub(crate) fn mark_deleted(&self, chunk: usize, lane: usize, sequence: Sequence) {
         let chunk = self.chunk(chunk);
-        chunk.rows.mark_deleted(lane, at);
-        self.last_death.fetch_max(at, Ordering::Relaxed);
+        chunk.rows.mark_deleted(lane, sequence);
+        self.last_death.fetch_max(sequence, Ordering::Relaxed);
         chunk.dead.fetch_or(1 << lane, Ordering::Release);
     }
 
@@ -242,7 +244,7 @@ impl Leaf {
     #[inline]
     pub(crate) fn without_dead(&self, chunk: &LeafChunk, mask: u32, visible: Visible) -> u32 {
         let dead = chunk.dead.load(Ordering::Acquire) & mask;
-        // As a rule nothing died here since the moment, and no row must be looked up.
+        // Usually no row of the leaf died since the moment, and no row must be looked up.
         if dead == 0 || self.last_death.load(Ordering::Relaxed) <= visible.deleted {
             return mask & !dead;
         }
@@ -258,14 +260,14 @@ impl Leaf {
         left
     }
 
-    /// No published row is farther from the centroid than this.
+    /// The largest distance of a published row to the centroid, at most; not squared.
     pub(crate) fn reach(&self) -> f32 {
         f32::from_bits(self.reach.load(Ordering::Relaxed))
     }
 
-    /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls.
-    pub(crate) fn add_chunk(&self, at: usize, chunk: LeafChunk) -> Option<Pen> {
-        let (run, offset) = run_of(at);
+    /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls this.
+    pub(crate) fn add_chunk(&self, number: usize, chunk: LeafChunk) -> Option<Pen> {
+        let (run, offset) = run_of(number);
         let mut pen = None;
         let slot = match run.checked_sub(1) {
             None => &self.first_run,
@@ -281,28 +283,28 @@ impl Leaf {
         pen
     }
 
-    /// Publishes the codes of a chunk that is now full, after those before it.
-    pub(crate) fn seal(&self, at: usize, block: &CodeBlock, pen: &mut Pen) {
-        let (run, offset) = run_of(at);
+    /// Publishes the codes of a full chunk behind those of the chunks before it.
+    pub(crate) fn seal(&self, number: usize, block: &CodeBlock, pen: &mut Pen) {
+        let (run, offset) = run_of(number);
         let run = self.run(run).expect("the run of an open chunk");
         assert_eq!(run.full_chunks(self.block_bytes()), offset, "chunks fill in order");
         run.codes.push(pen, &block.codes);
-        self.chunk(at).filling.store(None);
+        self.chunk(number).filling.store(None);
     }
 
-    /// The chunk at `at`, which exists.
-    pub(crate) fn chunk(&self, at: usize) -> &LeafChunk {
-        let (run, offset) = run_of(at);
+    /// The chunk of a number below the number of open chunks; panics otherwise.
+    pub(crate) fn chunk(&self, number: usize) -> &LeafChunk {
+        let (run, offset) = run_of(number);
         let slot = self.run(run).and_then(|run| run.chunks[offset].get());
         slot.expect("a chunk that a row was placed in")
     }
 
-    /// The chunks opened so far.
+    /// The chunks that are open so far.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &LeafChunk> {
         self.runs().flat_map(|run| run.chunks.iter()).map_while(OnceLock::get)
     }
 
-    /// Shows each chunk that has codes: position, chunk, codes, rows.
+    /// Calls `visit` with each chunk that has codes: number, chunk, codes, rows.
     #[inline]
     pub(crate) fn for_each_block(&self, mut visit: impl FnMut(usize, &LeafChunk, &[u8], usize)) {
         let mut first = 0;
@@ -314,14 +316,14 @@ impl Leaf {
         }
     }
 
-    /// Starts loading what leads to the rows.
+    /// Prefetches the head of the leaf, which leads to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
-        // It lies in both lines.
+        // This field lies in both lines of the head.
         kernels::prefetch(std::slice::from_ref(&self.first_run));
     }
 
-    /// Starts loading its chunks and the begin of its codes; its head should be there.
+    /// Prefetches the chunks and the begin of the codes. The head should be in cache already.
     #[inline]
     pub(crate) fn prefetch_codes(&self) {
         for run in self.runs() {
@@ -331,7 +333,7 @@ impl Leaf {
         }
     }
 
-    /// Bytes held by codes, rows and the leaf itself.
+    /// Bytes of codes, rows and the leaf itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let runs: usize = self
             .runs()
@@ -348,11 +350,11 @@ impl Leaf {
     }
 }
 
-/// Run of a chunk, and its place there.
+/// The run of a chunk, and the chunk's position in it.
 #[inline]
-fn run_of(at: usize) -> (usize, usize) {
-    let run = (at / FIRST_RUN + 1).ilog2() as usize;
-    (run, at - FIRST_RUN * ((1 << run) - 1))
+fn run_of(number: usize) -> (usize, usize) {
+    let run = (number / FIRST_RUN + 1).ilog2() as usize;
+    (run, number - FIRST_RUN * ((1 << run) - 1))
 }
 
 /// Chunk and lane of a position in a leaf.

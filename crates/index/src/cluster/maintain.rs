@@ -1,4 +1,4 @@
-//! Which leaf needs what, and the merges. Splits and rewrites are in `split.rs`.
+//! Decides which leaf needs which job, and merges leaves. `split.rs` has splits and rewrites.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::strays::take_strays;
 use super::tree::Node;
 use super::{Cluster, LeafState};
 
-/// What is to be done with a leaf.
+/// A job that a leaf needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Split,
     Merge,
-    /// Merge if the leaves around it have room for its rows.
+    /// Merge if the leaves around have room for the rows.
     MergeIfThin,
     Rewrite,
 }
 
-/// Rows that a leaf has to lose before a merge is considered, and again before the next time.
+/// A merge is considered each time a leaf has lost so many rows.
 const LOST_MIN: usize = 16;
-/// Rows of a batch for which `jobs_per_batch` is meant.
+/// `jobs_per_batch` is the number of jobs for a batch of so many rows.
 const BATCH_ROWS: usize = 8;
-/// Leaves around a thin one that are looked at.
+/// Leaves around a thin leaf whose room counts.
 const AROUND: usize = 8;
 
 impl LeafState {
@@ -35,7 +35,7 @@ impl LeafState {
 }
 
 impl Cluster {
-    /// What `leaf` needs now. Pure: the queue and the worker both ask it.
+    /// The job that `leaf` needs now. Pure: the queue and the worker both call it.
     pub(super) fn plan(&self, leaf: LeafId) -> Option<Job> {
         let state = self.leaves.get(leaf as usize)?.as_ref()?;
         let settings = &self.settings;
@@ -49,13 +49,13 @@ impl Cluster {
         if has_lost && state.alive() * 2 < settings.leaf_rows_max && self.tree.leaves > 1 {
             return Some(Job::MergeIfThin);
         }
-        // A sixth of dead rows costs a query as much as a sixth more probes, and memory; an eighth
-        // would cost a stream that replaces rows seven copies per row instead of five.
+        // A sixth of dead rows costs memory, and costs a query as much as a sixth more probes. With an
+        // eighth, a stream that replaces rows would copy each row seven times instead of five.
         let is_worn = state.dead >= 32 && state.dead * 6 > state.rows;
         is_worn.then_some(Job::Rewrite)
     }
 
-    /// Queues `leaf` if there is something to do.
+    /// Queues `leaf` if it needs a job.
     pub(super) fn queue_if_due(&mut self, leaf: LeafId) {
         let is_overfull = self.is_overfull(leaf);
         if !self.state(leaf).queued && self.plan(leaf).is_some() {
@@ -67,21 +67,21 @@ impl Cluster {
         }
     }
 
-    /// True if a leaf holds half as many rows again as it may, dead ones included.
+    /// True if a leaf holds more than one and a half times `leaf_rows_max` rows, dead ones included.
     ///
-    /// Such a leaf always needs a split, a merge or a rewrite: a third of its rows is dead if fewer
-    /// live than it may hold.
+    /// Such a leaf always needs a split, a merge or a rewrite: if no more rows live than it may hold, a
+    /// third of its rows is dead.
     fn is_overfull(&self, leaf: LeafId) -> bool {
         let state = self.leaves.get(leaf as usize).and_then(Option::as_ref);
         state.is_some_and(|state| state.rows > self.settings.leaf_rows_max * 3 / 2)
     }
 
-    /// Does a bounded number of jobs after `placed` rows came. The caller commits.
+    /// Does a bounded number of jobs after a batch placed `placed` rows. The caller commits.
     ///
-    /// 1. The fullest of the overfull leaves, and one more for every half leaf of rows that came:
-    ///    as fast as rows can fill leaves. Largest first, so that no leaf grows much further: with
+    /// 1. The fullest of the overfull leaves, and one more for every half leaf of placed rows: as fast
+    ///    as rows can fill leaves. The largest comes first, so that no leaf grows much further: with
     ///    `n` of them overfull at once, by `ln n` batches of rows at most.
-    /// 2. Reassignments: until they are done, rows are not where they are looked for.
+    /// 2. Reassignments: until they are done, searches look for these rows in other leaves.
     /// 3. The queue, oldest first.
     pub(super) fn maintain(&mut self, placed: usize) {
         self.deletes_since_maintenance = 0;
@@ -91,7 +91,7 @@ impl Cluster {
             self.do_job(leaf);
             jobs += 1;
         }
-        // Rows that come many at a time make as much work as those that come in small batches.
+        // Large batches make as much work per row as small ones.
         let due = self.settings.jobs_per_batch * placed.div_ceil(BATCH_ROWS).max(1);
         while jobs < due {
             if let Some(due) = self.reassignments.pop_front() {
@@ -107,17 +107,17 @@ impl Cluster {
         }
     }
 
-    /// The overfull leaf with most rows.
+    /// The overfull leaf with the most rows.
     fn fullest(&mut self) -> Option<LeafId> {
         let mut overfull = std::mem::take(&mut self.overfull);
-        // A leaf that went is passed over; its id may be that of another leaf by now.
+        // Drops leaves that are gone. Another leaf may have the id by now.
         overfull.retain(|&leaf| self.is_overfull(leaf));
         let fullest = overfull.iter().copied().max_by_key(|&leaf| self.state(leaf).rows);
         self.overfull = overfull;
         fullest
     }
 
-    /// Does what `leaf` needs now; false if that is nothing.
+    /// Does the job that `leaf` needs now; false if it needs none.
     fn do_job(&mut self, leaf: LeafId) -> bool {
         let Some(job) = self.plan(leaf) else { return false };
         match job {
@@ -129,7 +129,7 @@ impl Cluster {
         true
     }
 
-    /// Rows that a leaf may be given which need not go there.
+    /// Rows that a reassignment may add to a leaf.
     pub(super) fn room(&self, leaf: LeafId) -> usize {
         (self.settings.leaf_rows_max * 5 / 4).saturating_sub(self.state(leaf).rows)
     }
@@ -148,11 +148,11 @@ impl Cluster {
         self.counts.merges += 1;
     }
 
-    /// Merges a leaf if it and those around it hold two thirds of what they may on average, which is
-    /// somewhat less than leaves hold that only ever grew.
+    /// Merges a leaf if it and the leaves around it hold less than two thirds of `leaf_rows_max` on
+    /// average. Leaves that only ever grew hold somewhat more.
     ///
-    /// The leaves around then hold three quarters, so that few of them are split again; and a leaf
-    /// comes here only for rows that it lost, so that growth alone merges nothing.
+    /// The leaves around then hold three quarters, so few of them are split again. Only a leaf that lost
+    /// rows comes here, so growth alone merges nothing.
     fn merge_if_thin(&mut self, leaf: LeafId) {
         let near = self.neighbours(leaf, AROUND);
         let rows: usize = near.iter().map(|near| self.state(near.id).alive()).sum();
@@ -170,7 +170,7 @@ impl Cluster {
 
     /// Appends rows to leaves that readers of older roots can reach, given as (leaf, row).
     ///
-    /// `placed` hides the copies from those readers, which still see the rows where they were.
+    /// `placed` hides the copies from those readers. They still see the rows where these were.
     pub(super) fn append_moved(&mut self, rows: &Batch, mut targets: Vec<(LeafId, usize)>) {
         targets.sort_unstable();
         let placed = Some(self.placed);
@@ -179,7 +179,7 @@ impl Cluster {
         }
     }
 
-    /// Removes a leaf from the writer's table; readers of older roots keep it.
+    /// Removes a leaf from the writer's table. Readers of older roots keep it.
     pub(super) fn take_leaf(&mut self, id: LeafId) -> (Arc<Leaf>, u32) {
         let state = self.leaves[id as usize].take().expect("a leaf that is in use");
         self.dead -= state.dead;
@@ -187,12 +187,12 @@ impl Cluster {
         (state.leaf, state.node)
     }
 
-    /// Puts `new` leaves where `old` was in the tree; splits the node if it grew too large.
+    /// Replaces the leaf `old` of the tree by the leaves `new`; splits the node if it grew too large.
     pub(super) fn replace_child(&mut self, node: u32, old: LeafId, new: &[LeafId]) {
         let mut leaves = self.tree.nodes[node as usize].leaves.clone();
-        // Ids are unique among the leaves of a tree: a freed id enters it again only through `new`.
-        let at = leaves.iter().position(|leaf| leaf.id == old).expect("a child");
-        leaves.swap_remove(at);
+        // Ids are unique among the leaves of a tree: a freed id comes back only through `new`.
+        let child = leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        leaves.swap_remove(child);
         leaves.extend(new.iter().map(|&id| self.state(id).leaf.clone()));
         Arc::make_mut(&mut self.tree).leaves += new.len();
         Arc::make_mut(&mut self.tree).leaves -= 1;
@@ -204,24 +204,24 @@ impl Cluster {
         } else if leaves.len() > self.settings.node_leaves_max {
             self.split_node(node, leaves);
         } else {
-            self.set_node(node, Node::of(leaves));
+            self.set_node(node, Node::with_leaves(leaves));
         }
     }
 
-    /// Puts a leaf with the same centroid where `old` was in the tree.
+    /// Replaces the leaf `old` of the tree by one with the same centroid.
     pub(super) fn replace_alike(&mut self, node: u32, old: LeafId, new: LeafId) {
         let leaf = self.state(new).leaf.clone();
         let node = &mut Arc::make_mut(&mut self.tree).nodes[node as usize];
-        let at = node.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
-        *node = Arc::new(node.with_leaf(at, leaf));
+        let child = node.leaves.iter().position(|leaf| leaf.id == old).expect("a child");
+        *node = Arc::new(node.with_leaf(child, leaf));
     }
 
-    fn set_node(&mut self, at: u32, node: Node) {
+    fn set_node(&mut self, position: u32, node: Node) {
         let padded = self.shared.rotation.padded();
         let tree = Arc::make_mut(&mut self.tree);
         let centroids = Arc::make_mut(&mut tree.centroids);
-        centroids[at as usize * padded..][..padded].copy_from_slice(&node.mean);
-        tree.nodes[at as usize] = Arc::new(node);
+        centroids[position as usize * padded..][..padded].copy_from_slice(&node.mean);
+        tree.nodes[position as usize] = Arc::new(node);
     }
 
     fn remove_node(&mut self, node: u32) {
@@ -239,7 +239,7 @@ impl Cluster {
         }
     }
 
-    /// Puts two nodes where one was, its `leaves` divided by 2-means on their centroids.
+    /// Replaces a node by two. 2-means on the centroids divides `leaves` between them.
     fn split_node(&mut self, node: u32, leaves: Vec<Arc<Leaf>>) {
         let padded = self.shared.rotation.padded();
         let settings = KMeansSettings {
@@ -261,14 +261,14 @@ impl Cluster {
         }
         let [first, second] = halves;
         self.add_node(second);
-        self.set_node(node, Node::of(first));
+        self.set_node(node, Node::with_leaves(first));
     }
 
-    /// Puts a node of these leaves at the end.
+    /// Appends a node of these leaves to the tree.
     fn add_node(&mut self, leaves: Vec<Arc<Leaf>>) {
         let new = self.tree.nodes.len() as u32;
         leaves.iter().for_each(|leaf| self.state_mut(leaf.id).node = new);
-        let node = Node::of(leaves);
+        let node = Node::with_leaves(leaves);
         let tree = Arc::make_mut(&mut self.tree);
         Arc::make_mut(&mut tree.centroids).extend_from_slice(&node.mean);
         tree.nodes.push(Arc::new(node));

@@ -1,26 +1,28 @@
-//! Clusters of a few hundred near rows under a tree of centroids, maintained as rows stream in.
+//! The cluster index: leaves of a few hundred near rows under a tree of centroids, maintained while
+//! rows stream in.
 //!
-//! 1. A row is appended to the *tail* and visible at once (exact scan).
-//! 2. Every `batch_rows` rows the tail is *placed*: each row is routed to its nearest leaf, coded
-//!    against the leaf's centroid and appended there.
-//! 3. A leaf above `leaf_rows_max` is *split* in two; rows near the new border are reassigned.
-//! 4. A leaf with many dead rows is *rewritten*, one with few living rows is *merged* away.
+//! 1. A write appends its row to the *tail*. The row is visible at once: searches scan the tail
+//!    exactly.
+//! 2. Every `batch_rows` rows the writer *places* the tail: it routes each row to the nearest leaf,
+//!    codes it against the leaf's centroid and appends it there.
+//! 3. The writer *splits* a leaf above `leaf_rows_max` in two and reassigns rows near the new border.
+//! 4. It *rewrites* a leaf with many dead rows and *merges* away a leaf with few living rows.
 //!
-//! `jobs_per_batch` of steps 3 and 4 run per batch, and those that leaves far beyond their size need,
-//! so the work of one write is bounded. Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ
-//! (codes). A search ranks leaves (`rank.rs`), scans codes and measures rows (`scan.rs`), for the
-//! rows of one moment (`view.rs`).
+//! A batch does at most `jobs_per_batch` jobs of steps 3 and 4, and those of leaves far above their
+//! size, so the work of one write is bounded. Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ
+//! (codes). A search of the rows of one moment (`view.rs`) ranks leaves (`rank.rs`), scans codes and
+//! takes exact distances (`scan.rs`).
 
 mod batch;
 mod halves;
 mod leaf;
 mod maintain;
+mod pinned;
 mod place;
 mod rank;
+mod reader;
 mod scan;
-mod search;
 mod split;
-mod stages;
 mod strays;
 mod tree;
 mod view;
@@ -29,37 +31,35 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{Form, Rotation};
-use vstream_vector::Metric;
 
 use self::leaf::{Leaf, LeafId};
-pub(crate) use self::scan::ClusterScratch;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
-use crate::places::ById;
+use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
-use crate::search::{Applied, IndexSettings, IndexStats, Insert, Search};
+use crate::stages::form_of;
+use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
 
 /// Sizes of the cluster index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterSettings {
-    /// A leaf above this many rows is split. 64..=1024.
+    /// The writer splits a leaf above this many rows. 64..=1024.
     pub leaf_rows_max: usize,
-    /// A leaf below this many living rows is merged into its neighbours.
+    /// The writer merges a leaf below this many living rows into its neighbours.
     pub leaf_rows_min: usize,
-    /// Rows of the tail that are placed together, 1..=1024.
+    /// Rows of the tail that the writer places together, 1..=1024.
     pub batch_rows: usize,
-    /// Neighbouring leaves whose rows are checked when a leaf is split.
+    /// Neighbouring leaves whose rows a split compares with the new centroids.
     pub reassign_leaves: usize,
-    /// Leaves of an inner node at most.
+    /// Most leaves of an inner node.
     pub node_leaves_max: usize,
-    /// Jobs per 8 rows at most: splits, merges, rewrites, reassignments from 4 leaves. A leaf that
-    /// is half as large again as it may be is handled beyond that.
+    /// Most jobs per 8 rows: splits, merges, rewrites, reassignments from 4 leaves. A leaf half as
+    /// large again as its limit does not count.
     pub jobs_per_batch: usize,
-    /// Whether four bits per dimension are kept beside the one that is scanned, for a second look
-    /// at the best candidates: `dimension / 2 + 6` bytes per row more, a tenth of the exact
-    /// distances.
+    /// Keeps four bits per dimension beside the one that is scanned, for a second look at the best
+    /// candidates. Costs `dimension / 2 + 6` bytes per row; saves nine of ten exact distances.
     pub second_look: bool,
 }
 
@@ -85,43 +85,43 @@ struct Shared {
     published: Published<Root>,
 }
 
-/// The readers' side.
+/// The reading side.
 struct ClusterReader(Arc<Shared>);
 
-/// Where the writer finds a living row.
+/// Where a living row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct RowAddress {
     leaf: LeafId,
     /// Position in the leaf: `chunk · 32 + lane`; in the tail: the lane.
     position: u32,
 }
 
-/// Deletes after which queued jobs run even if no row arrives.
+/// Deletes after which queued jobs run even if no row comes.
 const DELETES_PER_MAINTENANCE: usize = 8;
 
-/// `Place::leaf` of rows in the tail.
+/// `RowAddress::leaf` of rows in the tail.
 const TAIL: LeafId = LeafId::MAX;
 
-/// What the writer knows of a leaf besides what readers see.
+/// The writer's state of a leaf.
 struct LeafState {
     leaf: Arc<Leaf>,
-    /// Position of its node in the tree.
+    /// Position of the leaf's node in the tree.
     node: u32,
-    /// The chunk that still has room, if any.
+    /// The chunk that has room, if any.
     open: Option<RowWriter>,
-    /// Of the newest run.
+    /// The pen of the newest run.
     pen: Option<Pen>,
-    /// Of the newest chunk's fine codes.
+    /// The pen of the newest chunk's fine codes.
     fine_pen: Option<Pen>,
     chunks: usize,
     rows: usize,
     dead: usize,
-    /// `lost` when a merge was considered last and found not due.
+    /// `lost` when the writer last considered a merge and found it not due.
     looked: usize,
-    /// Rows that were deleted or replaced since its centre was their mean.
+    /// Rows deleted or replaced since the leaf's centre was the mean of its rows.
     lost: usize,
     queued: bool,
-    /// In `Cluster::overfull`.
+    /// True if the leaf is in `Cluster::overfull`.
     overfull: bool,
 }
 
@@ -133,10 +133,10 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
-    places: ById,
-    /// Leaves that await a split, merge or rewrite, oldest first.
+    ids: IdMap,
+    /// Leaves that wait for a split, merge or rewrite, oldest first.
     queue: VecDeque<LeafId>,
-    /// Leaves that hold so many rows that they do not wait.
+    /// Leaves with so many rows that their jobs do not wait.
     overfull: Vec<LeafId>,
     reassignments: VecDeque<Reassignment>,
     sequence: Sequence,
@@ -149,7 +149,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An empty index: needs no training and no sample.
+    /// An empty index. It needs no training and no sample.
     pub fn new(index: IndexSettings, settings: ClusterSettings) -> Cluster {
         Cluster::after(index, settings, 0)
     }
@@ -158,16 +158,12 @@ impl Cluster {
     pub fn after(index: IndexSettings, settings: ClusterSettings, sequence: u64) -> Cluster {
         assert!((64..=1024).contains(&settings.leaf_rows_max), "leaf_rows_max is out of range");
         assert!((1..=1024).contains(&settings.batch_rows), "batch_rows is out of range");
-        let form = match index.metric {
-            Metric::L2 | Metric::Cosine => Form::L2,
-            Metric::InnerProduct => Form::InnerProduct,
-        };
         let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
         let tree = Arc::new(Tree::empty());
         let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: sequence };
         let shared = Shared {
             index,
-            form,
+            form: form_of(index.metric),
             rotation: Rotation::new(index.dimension, index.seed),
             second_look: settings.second_look,
             published: Published::new(root, sequence),
@@ -179,7 +175,7 @@ impl Cluster {
             leaves: Vec::new(),
             free: Vec::new(),
             tail,
-            places: ById::default(),
+            ids: IdMap::default(),
             queue: VecDeque::new(),
             overfull: Vec::new(),
             reassignments: VecDeque::new(),
@@ -201,38 +197,38 @@ impl Cluster {
         self.leaves[leaf as usize].as_mut().expect("a leaf that is in use")
     }
 
-    fn place_of(&self, id: u64) -> Option<Place> {
-        let (leaf, position) = self.places.get(id)?;
-        Some(Place { leaf, position })
+    fn address_of(&self, id: u64) -> Option<RowAddress> {
+        let (leaf, position) = self.ids.get(id)?;
+        Some(RowAddress { leaf, position })
     }
 
-    fn version_at(&self, place: Place) -> u64 {
-        if place.leaf == TAIL {
-            return self.tail.chunk().key(place.position as usize).version;
+    fn version_at(&self, address: RowAddress) -> u64 {
+        if address.leaf == TAIL {
+            return self.tail.chunk().key(address.position as usize).version;
         }
-        let (chunk, lane) = leaf::split_position(place.position);
-        self.state(place.leaf).leaf.chunk(chunk).rows.key(lane).version
+        let (chunk, lane) = leaf::split_position(address.position);
+        self.state(address.leaf).leaf.chunk(chunk).rows.key(lane).version
     }
 
-    /// Ends the life of the row at `place`; its leaf may be queued for a merge or rewrite.
-    fn kill(&mut self, place: Place, at: Sequence) {
-        if place.leaf == TAIL {
-            self.tail.chunk().mark_deleted(place.position as usize, at);
+    /// Marks the row at `address` deleted as of `sequence`; queues its leaf if a job is due.
+    fn kill(&mut self, address: RowAddress, sequence: Sequence) {
+        if address.leaf == TAIL {
+            self.tail.chunk().mark_deleted(address.position as usize, sequence);
             self.tail_dead += 1;
             return;
         }
-        let (chunk, lane) = leaf::split_position(place.position);
+        let (chunk, lane) = leaf::split_position(address.position);
         let placed = self.placed;
-        let state = self.state_mut(place.leaf);
-        state.leaf.mark_deleted(chunk, lane, at);
+        let state = self.state_mut(address.leaf);
+        state.leaf.mark_deleted(chunk, lane, sequence);
         state.dead += 1;
-        // What a batch moves elsewhere is not lost, and a batch marks with its own sequence.
-        state.lost += usize::from(at != placed);
+        // A row that a batch moves is not lost. A batch marks with its own sequence.
+        state.lost += usize::from(sequence != placed);
         self.dead += 1;
-        self.queue_if_due(place.leaf);
+        self.queue_if_due(address.leaf);
     }
 
-    /// Swaps the root for what the writer holds now and makes everything so far visible.
+    /// Publishes a new root with the writer's tree and tail, which makes every write so far visible.
     fn commit(&mut self) {
         let root =
             Root { tree: self.tree.clone(), tail: self.tail.chunk().clone(), placed: self.placed };
@@ -245,19 +241,19 @@ impl Insert for Cluster {
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied {
-        let old = self.place_of(key.id);
-        if old.is_some_and(|place| self.version_at(place) > key.version) {
+        let old = self.address_of(key.id);
+        if old.is_some_and(|address| self.version_at(address) > key.version) {
             return Applied::Stale;
         }
         self.sequence += 1;
-        died(self.sequence);
-        if let Some(place) = old {
-            self.kill(place, self.sequence);
+        on_superseded(self.sequence);
+        if let Some(address) = old {
+            self.kill(address, self.sequence);
         }
         let lane = self.tail.push(key, vector, self.sequence);
-        self.places.insert(key.id, (TAIL, lane as u32));
+        self.ids.insert(key.id, (TAIL, lane as u32));
         if self.tail.is_full() {
             self.place_tail();
         } else {
@@ -267,20 +263,20 @@ impl Insert for Cluster {
     }
 
     fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Some(place) = self.place_of(id) else { return false };
-        if self.version_at(place) > version {
+        let Some(address) = self.address_of(id) else { return false };
+        if self.version_at(address) > version {
             return false;
         }
         self.sequence += 1;
-        self.places.remove(id);
-        self.kill(place, self.sequence);
+        self.ids.remove(id);
+        self.kill(address, self.sequence);
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
         if self.deletes_since_maintenance >= due
             && !(self.queue.is_empty() && self.reassignments.is_empty())
         {
-            // The tail is placed too: a root must not call rows placed that are still in its tail,
-            // or a reader that holds it would see them twice once they are in a leaf.
+            // Places the tail too: a root must not call rows placed that are still in its tail, or a
+            // reader that holds it would see them twice once they are in a leaf.
             self.place_tail();
         } else {
             self.shared.published.publish(self.sequence);
@@ -288,21 +284,21 @@ impl Insert for Cluster {
         true
     }
 
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64)) {
         self.sequence += 1;
-        died(self.sequence);
+        on_superseded(self.sequence);
         self.shared.published.publish(self.sequence);
     }
 
-    fn end(&mut self, id: u64, at: u64) {
-        if let Some(place) = self.place_of(id) {
-            self.places.remove(id);
-            self.kill(place, at);
+    fn tombstone_at(&mut self, id: u64, sequence: u64) {
+        if let Some(address) = self.address_of(id) {
+            self.ids.remove(id);
+            self.kill(address, sequence);
         }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.place_of(id).map(|place| self.version_at(place))
+        self.address_of(id).map(|address| self.version_at(address))
     }
 
     fn reader(&self) -> Arc<dyn Search> {
@@ -313,12 +309,12 @@ impl Insert for Cluster {
         let leaves: u64 = self.leaves.iter().flatten().map(|state| state.leaf.memory_bytes()).sum();
         let nodes: u64 = self.tree.nodes.iter().map(|node| node.memory_bytes()).sum();
         IndexStats {
-            live: self.places.len() as u64,
+            live: self.ids.len() as u64,
             dead: (self.dead + self.tail_dead) as u64,
             leaves: self.tree.leaves as u64,
             memory_bytes: leaves
                 + nodes
-                + self.places.memory_bytes()
+                + self.ids.memory_bytes()
                 + self.tail.chunk().memory_bytes(),
             ..self.counts.clone()
         }

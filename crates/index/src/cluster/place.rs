@@ -1,4 +1,4 @@
-//! From the tail to the leaves: route a batch of rows, code them, append them.
+//! Places the tail: routes its rows to leaves, codes them and appends them.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
 
-/// Nodes whose leaves are compared when a row is routed.
+/// Routing a row compares the leaves of so many nodes.
 const ROUTED_NODES: usize = 8;
 
-/// Leaves whose distance is taken exactly when a row is routed.
+/// Routing a row takes the exact distances of so many leaves.
 const ROUTED_EXACTLY: usize = 6;
 
-/// Buffers of the writer, reused.
+/// Buffers of the writer, reused from batch to batch.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub(super) vector: Vec<f32>,
@@ -28,7 +28,7 @@ pub(super) struct Buffers {
     routed: Vec<(LeafId, u32)>,
 }
 
-/// A row on its way into a leaf.
+/// A row that is appended to a leaf.
 pub(super) struct Incoming<'a> {
     pub(super) key: RowKey,
     pub(super) vector: VectorRef<'a>,
@@ -36,16 +36,17 @@ pub(super) struct Incoming<'a> {
     pub(super) code: Code<'a>,
 }
 
-/// Where a row's code comes from.
+/// The source of a row's code.
 pub(super) enum Code<'a> {
-    /// The rotated vector, `padded` long.
-    Of(&'a [f32]),
-    /// A block of a leaf with the same centroid, the lane there, and its fine code if there is one.
+    /// Encode the rotated vector, `padded` long.
+    Rotated(&'a [f32]),
+    /// Copy the code of a lane of a block of a leaf with the same centroid, and its fine code if it has
+    /// one.
     Copied { block: &'a [u8], lane: usize, fine: Option<&'a [u8]> },
 }
 
 impl Cluster {
-    /// Moves every living row of the tail to its leaf, maintains, and commits.
+    /// Moves every living row of the tail to its leaf, does the jobs that are due, and commits.
     pub(super) fn place_tail(&mut self) {
         self.sequence += 1;
         self.placed = self.sequence;
@@ -77,10 +78,10 @@ impl Cluster {
                 Incoming {
                     key: tail.key(lane),
                     vector: tail.vector(lane),
-                    // The batch's sequence hides the row here from readers of every root before it,
-                    // who see it in the tail.
+                    // The batch's sequence hides this copy from readers of every earlier root: they
+                    // see the row in the tail.
                     inserted: placed,
-                    code: Code::Of(&rotated[i as usize * padded..][..padded]),
+                    code: Code::Rotated(&rotated[i as usize * padded..][..padded]),
                 }
             });
             self.append(group[0].0, rows);
@@ -96,7 +97,7 @@ impl Cluster {
         self.commit();
     }
 
-    /// The first leaf, centred on the first batch.
+    /// Makes the first leaf, centred on the first batch.
     fn plant(&mut self, lanes: &[usize]) {
         let mut center = vec![0.0f32; self.shared.index.dimension];
         for &lane in lanes {
@@ -107,18 +108,18 @@ impl Cluster {
         let id = self.new_leaf(center, 0);
         let leaf = self.state(id).leaf.clone();
         let centroids = Arc::new(leaf.centroid.to_vec());
-        let node = Node::of(vec![leaf]);
+        let node = Node::with_leaves(vec![leaf]);
         self.tree = Arc::new(Tree { nodes: vec![Arc::new(node)], centroids, leaves: 1 });
     }
 
-    /// An empty leaf in the writer's table; the caller puts it in the tree.
+    /// Adds an empty leaf to the writer's table. The caller puts it in the tree.
     pub(super) fn new_leaf(&mut self, center: Vec<f32>, node: u32) -> LeafId {
         let mut centroid = vec![0.0; self.shared.rotation.padded()];
         self.shared.rotation.apply(&center, &mut centroid);
         self.add_leaf(center.into(), centroid.into(), node)
     }
 
-    /// As [`Cluster::new_leaf`], with a center whose rotation is known.
+    /// Adds an empty leaf, with the rotated center given as `centroid`: see [`Cluster::new_leaf`].
     pub(super) fn add_leaf(
         &mut self,
         center: Box<[f32]>,
@@ -148,17 +149,17 @@ impl Cluster {
         id
     }
 
-    /// Appends rows to a leaf in place and records where they are.
+    /// Appends rows to a leaf in place and records their addresses.
     ///
     /// Readers of an older root do not see them, because their `inserted` is above that root's
-    /// `placed`; the caller guarantees it for rows of a leaf that such readers can reach.
+    /// `placed`. The caller guarantees this for rows of a leaf that such readers can reach.
     pub(super) fn append<'a>(&mut self, leaf: LeafId, rows: impl Iterator<Item = Incoming<'a>>) {
         let shared = self.shared.clone();
         let mut bits = std::mem::take(&mut self.buffers.bits);
         let mut fine = std::mem::take(&mut self.buffers.fine);
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
-        let places = &mut self.places;
+        let ids = &mut self.ids;
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
         for row in rows {
@@ -171,7 +172,7 @@ impl Cluster {
             let centroid = &state.leaf.centroid;
             let lane = open.push(row.key, row.vector, row.inserted);
             match row.code {
-                Code::Of(rotated) => {
+                Code::Rotated(rotated) => {
                     state.leaf.widen(kernels::l2_squared(rotated, centroid).sqrt());
                     if let Some(pen) = &mut state.fine_pen {
                         fine.resize(extended::code_bytes(padded), 0);
@@ -190,7 +191,7 @@ impl Cluster {
                 }
             }
             let position = super::leaf::position(chunk, lane);
-            places.insert(row.key.id, (leaf, position));
+            ids.insert(row.key.id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");
@@ -225,18 +226,18 @@ fn open_chunk(shared: &Shared, state: &mut LeafState) {
 /// Buffers of routing.
 #[derive(Default)]
 pub(super) struct RouteScratch {
-    /// Squared distance and position of the nodes, and where their leaves begin in `estimates`.
+    /// Squared distance and position of each node, and where its leaves begin in `estimates`.
     nodes: Vec<(f32, u32, usize)>,
     scan: ScanScratch,
     scanned: Vec<f32>,
-    /// Of the leaves of these nodes, filled up with infinity to whole rows of [`COLUMNS`].
+    /// Estimates of the leaves of these nodes, padded with infinity to whole rows of [`COLUMNS`].
     estimates: Vec<f32>,
 }
 
 /// The leaf whose centroid is nearest to a rotated row, among those of the nearest nodes.
 ///
-/// Rows are grouped by Euclidean distance under every metric. A first look at byte centroids
-/// leaves a few, whose distance is then taken exactly.
+/// Rows are grouped by Euclidean distance under every metric. Byte centroids select a few leaves,
+/// and exact distances decide among them.
 pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScratch) -> LeafId {
     let RouteScratch { nodes, scan, scanned, estimates } = scratch;
     nodes.clear();
@@ -265,17 +266,17 @@ pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScra
     leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
 }
 
-/// Values that are compared with one another by one pass over all of them.
+/// One pass over all values compares them column by column.
 const COLUMNS: usize = 32;
 
-/// Fills `out` with what stands at the least values, as far as they are finite; returns how many.
+/// Fills `out` with the items at the least values, as far as these are finite; returns how many.
 ///
-/// A few of some hundred: the least of each of 32 columns first, without a branch, then column by
-/// column.
+/// Selects a few of some hundred values: first the least of each of 32 columns, without a branch, then
+/// column by column.
 fn take_least<'a, T>(
     values: &mut Vec<f32>,
     out: impl Iterator<Item = &'a mut T>,
-    at: impl Fn(usize) -> T,
+    item: impl Fn(usize) -> T,
 ) -> usize
 where
     T: 'a,
@@ -288,19 +289,19 @@ where
     }
     let mut found = 0;
     for out in out {
-        let (mut first, mut of) = (f32::INFINITY, 0);
+        let (mut first, mut best) = (f32::INFINITY, 0);
         for (column, &x) in columns.iter().enumerate() {
-            (first, of) = if x < first { (x, column) } else { (first, of) };
+            (first, best) = if x < first { (x, column) } else { (first, best) };
         }
         if first == f32::INFINITY {
             break;
         }
-        let column = || (of..).step_by(COLUMNS);
+        let column = || (best..).step_by(COLUMNS);
         let position = column().find(|&at| values[at] == first).expect("the least of a column");
         values[position] = f32::INFINITY;
-        columns[of] =
+        columns[best] =
             column().map_while(|at| values.get(at)).fold(f32::INFINITY, |a, &b| least(a, b));
-        *out = at(position);
+        *out = item(position);
         found += 1;
     }
     found

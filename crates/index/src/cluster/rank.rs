@@ -1,47 +1,48 @@
-//! Which leaves a query visits: those whose centroids are nearest.
+//! Ranks the leaves by how near their centroids are to a query.
 //!
-//! 1. Rank the nodes by the means of their centroids, exactly.
+//! 1. Rank the nodes by the exact means of their centroids.
 //! 2. Rank the leaves of the nearest nodes by their centroids as bytes.
 
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::leaf::Leaf;
-use super::scan::ClusterScratch;
+use super::scan::ClusterState;
 use super::tree::Tree;
 use super::Shared;
+use crate::stages::{LeafCost, RotatedQuery};
 
-/// Leaves scanned for ranking at least, however few are probed.
+/// Leaves that are ranked at least, however few are probed.
 const RANKED_LEAVES_MIN: usize = 1024;
 
-/// Leaves whose reach is asked for ahead of the one that is ranked.
-const AHEAD: usize = 12;
+/// Leaves whose reach is prefetched ahead of the ranked one.
+const REACH_AHEAD: usize = 12;
 
 /// A leaf that may be visited.
 #[derive(Clone, Copy)]
 pub(super) struct Ranked {
-    /// What leaves are ordered by, from their centroids as bytes.
+    /// Leaves are visited in ascending order of it; from the centroid as bytes.
     pub(super) cost: f32,
     /// Distance of the query to the centroid, the constant of the leaf's estimates; known once the
     /// leaf is scanned.
     pub(super) base: f32,
-    /// Euclidean distance of the two, not squared; known as `base` is, for a second look.
+    /// Euclidean distance of the query to the centroid, not squared; known once the leaf is scanned,
+    /// with a second look alone.
     pub(super) gap: f32,
     pub(super) node: u32,
     pub(super) child: u32,
 }
 
 impl Shared {
-    /// Rotates the query and builds its table.
-    pub(super) fn prepare(&self, query: &[f32], scratch: &mut ClusterScratch) {
-        scratch.rotated.resize(self.rotation.padded(), 0.0);
-        self.rotation.apply(query, &mut scratch.rotated);
-        scratch.table.build(&scratch.rotated);
-    }
-
-    /// Fills `scratch.ranked` with the `probes` nearest leaves, nearest first.
-    pub(super) fn rank(&self, tree: &Tree, probes: usize, scratch: &mut ClusterScratch) {
-        let ClusterScratch { rotated, scan, estimates, nodes, ranked, .. } = scratch;
+    /// Fills `state.ranked` with the `probes` nearest leaves, nearest first.
+    pub(super) fn rank(
+        &self,
+        tree: &Tree,
+        query: &RotatedQuery,
+        probes: usize,
+        state: &mut ClusterState,
+    ) {
+        let ClusterState { scan, estimates, nodes, ranked, .. } = state;
+        let rotated = query.vector();
         nodes.clear();
         for (node, centroid) in tree.centroids.chunks_exact(rotated.len()).enumerate() {
             nodes.push((self.form.base(rotated, centroid), node as u32));
@@ -50,27 +51,25 @@ impl Shared {
         ranked.clear();
         let enough = match self.form {
             Form::L2 => RANKED_LEAVES_MIN.max(probes.saturating_mul(8)),
-            // A node's mean says little of its longest rows.
+            // The mean of a node says little of its longest rows.
             Form::InnerProduct => usize::MAX,
         };
-        let credit = self.credit(kernels::norm_squared(rotated).sqrt());
-        for &(_, node) in nodes.iter() {
+        let cost = LeafCost::new(self.form, self.index.dimension, query.norm());
+        for &(_, position) in nodes.iter() {
             if ranked.len() >= enough {
                 break;
             }
-            let of = &tree.nodes[node as usize];
-            of.coded.scan(self.form, rotated, scan, estimates);
-            for (child, (&estimate, leaf)) in estimates.iter().zip(&of.leaves).enumerate() {
-                if let (Form::InnerProduct, Some(later)) = (self.form, of.leaves.get(child + AHEAD))
+            let node = &tree.nodes[position as usize];
+            node.coded.scan(self.form, rotated, scan, estimates);
+            for (child, (&estimate, leaf)) in estimates.iter().zip(&node.leaves).enumerate() {
+                if let (Form::InnerProduct, Some(later)) =
+                    (self.form, node.leaves.get(child + REACH_AHEAD))
                 {
                     kernels::prefetch(std::slice::from_ref(&later.id));
                 }
-                let cost = match self.form {
-                    Form::L2 => estimate,
-                    Form::InnerProduct => estimate - credit * finite_reach(leaf),
-                };
+                let cost = cost.of_leaf(estimate, || leaf.reach());
                 let child = child as u32;
-                ranked.push(Ranked { cost, base: 0.0, gap: 0.0, node, child });
+                ranked.push(Ranked { cost, base: 0.0, gap: 0.0, node: position, child });
             }
         }
         let probes = probes.clamp(1, ranked.len().max(1));
@@ -80,20 +79,4 @@ impl Shared {
         }
         ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
     }
-
-    /// How much a leaf's best row is credited by inner product, in parts of the leaf's reach.
-    ///
-    /// A row `x = c + r` has the product `<q, c> + <q, r>`. Over residuals of one length in random
-    /// directions `<q, r>` has the deviation `|q| |r| / sqrt(D)`, and the largest of `n` of them is
-    /// about `sqrt(2 ln n)` deviations.
-    fn credit(&self, query_length: f32) -> f32 {
-        /// `sqrt(2 ln 256)`: a leaf has some 256 rows.
-        const LARGEST: f32 = 3.33;
-        query_length * LARGEST / (self.index.dimension as f32).sqrt().max(LARGEST)
-    }
-}
-
-/// How far rows of the leaf are from its centroid at most.
-fn finite_reach(leaf: &Leaf) -> f32 {
-    leaf.reach().min(f32::MAX)
 }

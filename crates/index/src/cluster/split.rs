@@ -1,13 +1,13 @@
-//! LIRE: split a leaf, or settle its rows around their present mean, and reassign the rows for which
-//! another leaf is now nearer.
+//! LIRE: splits a leaf, or settles its rows around their present mean, and reassigns the rows for
+//! which another leaf is now nearer.
 //!
-//! 1. 2-means over the living rows (`halves.rs`). A leaf that is rewritten has one side.
-//! 2. A row of the old leaf that the old centroid served better than its new one may belong to a
-//!    neighbour: check the neighbours' centroids (first necessary condition).
-//! 3. A row of a neighbouring leaf for which a new centroid is nearer than its own moves to the
-//!    new leaf (second condition, checked on the `reassign_leaves` nearest leaves).
+//! 1. Do 2-means over the living rows (`halves.rs`). A leaf that is rewritten has one side.
+//! 2. A row of the old leaf whose old centroid was nearer than its new one may belong to a neighbour:
+//!    compare it with the neighbours' centroids (first necessary condition).
+//! 3. A row of a neighbouring leaf for which a new centroid is nearer than its own moves to the new
+//!    leaf (second condition, checked on the `reassign_leaves` nearest leaves).
 //!
-//! Source: SPFresh (SOSP '23), section 3; costs and the choice of 16 neighbours: measured, see
+//! Source: SPFresh (SOSP '23), section 3. Costs and the choice of 16 neighbours are measured: see
 //! docs/design/index.md.
 
 use std::sync::{Arc, Weak};
@@ -20,26 +20,26 @@ use super::batch::{alive_lanes, Batch};
 use super::halves::two_sides;
 use super::leaf::{Leaf, LeafId};
 use super::place::{Code, Incoming};
-use super::{Cluster, Place};
+use super::{Cluster, RowAddress};
 use crate::rows::distance;
 
-/// Leaves whose rows are compared with new centres in one job.
+/// One job compares the rows of so many leaves with new centres.
 const REASSIGNED_TOGETHER: usize = 4;
 
-/// Squared distances are equal if they differ by less than this part of the squared length of a
-/// centroid: leaves of equal rows have means that differ by their rounding, and would otherwise pass
+/// Squared distances count as equal if they differ by less than this part of the squared length of a
+/// centroid. Leaves of equal rows have means that differ by rounding alone, and would otherwise pass
 /// their rows to each other at every split.
 const ROUNDING: f32 = 1e-11;
 
-/// Rows of leaves around new ones, to be compared with their centres in a later batch: until then
-/// they are found where they are. Leaves that are gone by then are passed over.
+/// Leaves around new ones. A later batch compares their rows with the new centres; until then searches
+/// find the rows where they are. The batch passes over leaves that are gone by then.
 pub(super) struct Reassignment {
     from: Vec<Weak<Leaf>>,
     to: Vec<Weak<Leaf>>,
 }
 
 impl Cluster {
-    /// Puts two leaves where one was.
+    /// Replaces a leaf by two.
     pub(super) fn split(&mut self, old: LeafId) {
         let neighbours = self.neighbours(old, self.settings.reassign_leaves);
         let (padded, seed) =
@@ -48,8 +48,8 @@ impl Cluster {
         self.counts.splits += 1;
     }
 
-    /// Copies the living rows of a leaf to a new one: with the same centre, or around what their mean
-    /// is now if a quarter as many as it holds were deleted or replaced since.
+    /// Copies the living rows of a leaf to a new one. The new leaf has the same centre, or the rows'
+    /// present mean if a quarter as many rows as the leaf holds were deleted or replaced since.
     pub(super) fn rewrite(&mut self, old: LeafId) {
         self.counts.rewrites += 1;
         let (lost, looked, rows) = {
@@ -58,7 +58,7 @@ impl Cluster {
         };
         if lost * 4 > rows {
             let padded = self.shared.rotation.padded();
-            // Its mean has moved less than those of a split do.
+            // The mean moves less than in a split, so half as many neighbours are enough.
             let neighbours = self.neighbours(old, self.settings.reassign_leaves / 2);
             self.resettle(old, &neighbours, &|rotated| vec![0; rotated.len() / padded]);
             return;
@@ -71,13 +71,13 @@ impl Cluster {
         (state.lost, state.looked) = (lost, looked);
     }
 
-    /// Copies the living rows of `from` with their codes to a leaf with the same centroid.
+    /// Copies the living rows of `from`, with their codes, to a leaf with the same centroid.
     fn copy_rows(&mut self, from: &Leaf, to: LeafId) {
         let padded = self.shared.rotation.padded();
         let has_fine = self.shared.second_look;
         self.state(to).leaf.widen(from.reach());
         from.for_each_block(|_, chunk, block, _| {
-            alive_lanes(&chunk.rows).for_each(|lane| self.places.prefetch(chunk.rows.key(lane).id));
+            alive_lanes(&chunk.rows).for_each(|lane| self.ids.prefetch(chunk.rows.key(lane).id));
             let rows = alive_lanes(&chunk.rows).map(|lane| Incoming {
                 key: chunk.rows.key(lane),
                 vector: chunk.rows.vector(lane),
@@ -92,8 +92,9 @@ impl Cluster {
         });
     }
 
-    /// Puts new leaves where one was, one for each side that `divide` finds among its living rows
-    /// after the rotation (from 0 on, none left out), and reassigns.
+    /// Replaces a leaf by one new leaf for each side of its living rows, and reassigns.
+    ///
+    /// * `divide`: the side of each rotated row; sides are numbered from 0 without a gap.
     fn resettle(
         &mut self,
         old: LeafId,
@@ -102,7 +103,7 @@ impl Cluster {
     ) {
         let (leaf, node) = self.take_leaf(old);
         let rows = Batch::of_leaf(&self.shared, &leaf);
-        rows.ids().for_each(|id| self.places.prefetch(id));
+        rows.ids().for_each(|id| self.ids.prefetch(id));
         let sides = divide(rows.all_rotated());
         let centers = rows.means(&sides, &leaf.center);
         let ids: Vec<LeafId> =
@@ -137,9 +138,9 @@ impl Cluster {
         }
     }
 
-    /// Moves rows to new leaves that serve them better, as far as the leaves are still there.
+    /// Moves rows to new leaves that are nearer, as far as both leaves are still in use.
     pub(super) fn reassign(&mut self, due: &Reassignment) {
-        let there = |leaves: &[Weak<Leaf>]| -> Vec<Arc<Leaf>> {
+        let living = |leaves: &[Weak<Leaf>]| -> Vec<Arc<Leaf>> {
             let leaves = leaves.iter().filter_map(Weak::upgrade);
             let in_use = |leaf: &Arc<Leaf>| {
                 let state = self.leaves[leaf.id as usize].as_ref();
@@ -147,15 +148,15 @@ impl Cluster {
             };
             leaves.filter(in_use).collect()
         };
-        let (from, to) = (there(&due.from), there(&due.to));
+        let (from, to) = (living(&due.from), living(&due.to));
         if !to.is_empty() {
             self.reassign_from(&from, &to);
         }
     }
 
-    /// The `most` leaves nearest to `of`, without it.
-    pub(super) fn neighbours(&self, of: LeafId, most: usize) -> Vec<Arc<Leaf>> {
-        let centroid = self.state(of).leaf.centroid.clone();
+    /// The `most` leaves nearest to `center`, without it.
+    pub(super) fn neighbours(&self, center: LeafId, most: usize) -> Vec<Arc<Leaf>> {
+        let centroid = self.state(center).leaf.centroid.clone();
         let mut near: Vec<(f32, &Arc<Leaf>)> = Vec::new();
         let padded = self.shared.rotation.padded();
         let mut nodes: Vec<(f32, usize)> = (self.tree.centroids.chunks_exact(padded))
@@ -164,7 +165,7 @@ impl Cluster {
             .collect();
         nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         for &(_, node) in nodes.iter().take(8) {
-            for leaf in self.tree.nodes[node].leaves.iter().filter(|leaf| leaf.id != of) {
+            for leaf in self.tree.nodes[node].leaves.iter().filter(|leaf| leaf.id != center) {
                 near.push((kernels::l2_squared(&centroid, &leaf.centroid), leaf));
             }
         }
@@ -172,9 +173,9 @@ impl Cluster {
         near.iter().take(most).map(|&(_, leaf)| leaf.clone()).collect()
     }
 
-    /// Moves rows of `neighbours` that a new leaf serves better.
+    /// Moves rows of `neighbours` to new leaves that are nearer.
     ///
-    /// Codes say first which rows that may be, so that few rows are loaded.
+    /// Codes select the rows that may move, so that few rows are loaded.
     fn reassign_from(&mut self, neighbours: &[Arc<Leaf>], new: &[Arc<Leaf>]) {
         let shared = self.shared.clone();
         let mut moved = Batch::new(&shared);
@@ -184,7 +185,7 @@ impl Cluster {
         let mut rows = Vec::new();
         neighbours.iter().for_each(|leaf| leaf.prefetch_codes());
         for leaf in neighbours {
-            near.turn(&leaf.centroid, new);
+            near.build(&leaf.centroid, new);
             rows.clear();
             let nothing = ROUNDING * kernels::norm_squared(&leaf.centroid);
             leaf.for_each_block(|at, chunk, codes, _| {
@@ -213,7 +214,7 @@ impl Cluster {
                     targets.push((new[side].id, moved.len()));
                     moved.push(&shared, chunk, lane, self.placed);
                     let position = super::leaf::position(at, lane);
-                    self.kill(Place { leaf: leaf.id, position }, self.placed);
+                    self.kill(RowAddress { leaf: leaf.id, position }, self.placed);
                 }
             }
         }
@@ -222,22 +223,23 @@ impl Cluster {
     }
 }
 
-/// Standard deviations of a code's estimate by which a row may be farther from a new centroid than
-/// from its own and is still looked at.
+/// A row is compared exactly if its code's estimate puts it farther from a new centroid than from its
+/// own by at most so many standard deviations.
 const DEVIATIONS: f32 = 1.0;
 
-/// Tables that tell by codes which rows of one leaf may belong to others.
+/// Tables that select, by codes, the rows of one leaf that may belong to other leaves.
 #[derive(Default)]
 struct NearSides {
-    /// With the squared distance from centroid to centroid; the first `len` are in use.
+    /// A table for each other leaf, with the squared distance from centroid to centroid. The first `len`
+    /// are in use.
     tables: Vec<(QueryTable, f32)>,
     len: usize,
     away: Vec<f32>,
 }
 
 impl NearSides {
-    /// Turns to the rows around `centroid` and to these other leaves.
-    fn turn(&mut self, centroid: &[f32], others: &[Arc<Leaf>]) {
+    /// Builds the tables for rows around `centroid` and these other leaves.
+    fn build(&mut self, centroid: &[f32], others: &[Arc<Leaf>]) {
         self.len = others.len();
         self.tables.resize_with(self.tables.len().max(self.len), Default::default);
         for ((table, gap), other) in self.tables.iter_mut().zip(others) {
@@ -245,7 +247,7 @@ impl NearSides {
             self.away.extend(other.centroid.iter().zip(centroid).map(|(other, own)| other - own));
             *gap = kernels::norm_squared(&self.away);
             if *gap <= ROUNDING * kernels::norm_squared(centroid) {
-                // No row is nearer to the same place.
+                // Equal centroids: no row is nearer to the other one.
                 self.away.fill(0.0);
                 *gap = 0.0;
             }
@@ -253,7 +255,7 @@ impl NearSides {
         }
     }
 
-    /// Lanes whose rows may be nearer to another leaf's centroid.
+    /// The lanes whose rows may be nearer to another leaf's centroid.
     fn lanes(&self, form: Form, codes: &[u8]) -> u32 {
         let tables = self.tables[..self.len].iter();
         tables.fold(0, |lanes, (table, gap)| {
@@ -262,7 +264,8 @@ impl NearSides {
     }
 }
 
-/// The leaf whose centroid is nearer to `rotated` than `bound`, if any has room; takes a place there.
+/// The leaf with room whose centroid is nearest to `rotated`, if it is nearer than `bound`. Takes one
+/// place of its room.
 fn nearest(leaves: &mut [(&Leaf, usize)], rotated: &[f32], bound: f32) -> Option<LeafId> {
     let mut best = (bound, None);
     for (leaf, room) in leaves.iter_mut().filter(|(_, room)| *room > 0) {

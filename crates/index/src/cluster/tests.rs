@@ -1,4 +1,4 @@
-//! What always holds inside, under streams that are as bad as they get.
+//! Invariants of the writer's state, under the worst streams of writes.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use vstream_vector::{Element, Metric, SplitMix};
 
 use super::{Cluster, ClusterSettings, TAIL};
 use crate::rows::{RowKey, VectorRef};
-use crate::search::{IndexSettings, Insert};
+use crate::traits::{IndexSettings, Insert};
 
 const DIMENSION: usize = 64;
 const IDS: usize = 8_000;
 /// The id that is rewritten thousands of times.
 const HOT: u64 = 77;
 
-/// What the index must hold: the version and the vector of each id.
+/// The expected content of the index: the version and the vector of each id.
 type Oracle = BTreeMap<u64, (u64, Vec<f32>)>;
 
 struct Stream {
@@ -99,14 +99,14 @@ impl Stream {
     /// Every row lives once, where the writer looks for it, and the counts are those of the rows.
     fn check(&self) {
         let index = &self.index;
-        assert_eq!(index.places.len(), self.oracle.len());
+        assert_eq!(index.ids.len(), self.oracle.len());
         for (&id, (version, vector)) in &self.oracle {
-            let place = index.place_of(id).expect("an id that lives");
-            let (rows, lane) = if place.leaf == TAIL {
-                (index.tail.chunk(), place.position as usize)
+            let address = index.address_of(id).expect("an id that lives");
+            let (rows, lane) = if address.leaf == TAIL {
+                (index.tail.chunk(), address.position as usize)
             } else {
-                let (chunk, lane) = super::leaf::split_position(place.position);
-                (&index.state(place.leaf).leaf.chunk(chunk).rows, lane)
+                let (chunk, lane) = super::leaf::split_position(address.position);
+                (&index.state(address.leaf).leaf.chunk(chunk).rows, lane)
             };
             assert!(rows.is_alive(lane), "id {id} is dead where it is looked for");
             assert_eq!((rows.key(lane).id, rows.key(lane).version), (id, *version));

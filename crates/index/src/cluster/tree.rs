@@ -1,6 +1,6 @@
 //! The centroid tree as readers see it: root, nodes, leaves.
 //!
-//! A leaf grows in place (`leaf.rs`); everything above it is immutable and replaced by copy.
+//! A leaf grows in place (`leaf.rs`). Everything above it is immutable: the writer replaces a copy.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use vstream_quantize::scalar8::Centroids;
 use super::leaf::Leaf;
 use crate::rows::{RowChunk, Sequence};
 
-/// What readers see: swapped whole, never changed.
+/// All that readers see. The writer swaps it whole and never changes it.
 pub(crate) struct Root {
     pub(crate) tree: Arc<Tree>,
-    /// Newest rows, not yet in leaves: scanned exactly.
+    /// The newest rows, in no leaf yet. Searches scan them exactly.
     pub(crate) tail: Arc<RowChunk>,
-    /// Rows in leaves are visible up to this sequence; later ones are still served by the tail.
+    /// Rows in leaves are visible up to this sequence. Later rows are visible in the tail.
     pub(crate) placed: Sequence,
 }
 
@@ -27,10 +27,10 @@ pub(crate) struct Tree {
     pub(crate) leaves: usize,
 }
 
-/// A group of near leaves. Immutable: a change makes a new node.
+/// A group of near leaves. Immutable: the writer replaces a node to change it.
 pub(crate) struct Node {
     pub(crate) leaves: Vec<Arc<Leaf>>,
-    /// The leaves' centroids as bytes, for a first look.
+    /// The leaves' centroids as bytes, which rank the leaves for a query or a row.
     pub(crate) coded: Arc<Centroids>,
     /// Mean of the centroids.
     pub(crate) mean: Vec<f32>,
@@ -49,7 +49,7 @@ impl Tree {
 
 impl Node {
     /// A node of these leaves, at least one.
-    pub(crate) fn of(leaves: Vec<Arc<Leaf>>) -> Node {
+    pub(crate) fn with_leaves(leaves: Vec<Arc<Leaf>>) -> Node {
         let padded = leaves[0].centroid.len();
         let mut rows = Vec::with_capacity(leaves.len() * padded);
         let mut mean = vec![0.0f32; padded];
@@ -61,14 +61,14 @@ impl Node {
         Node { coded: Arc::new(Centroids::build(&rows, padded)), mean, leaves }
     }
 
-    /// This node with another leaf at `at`, which has the same centroid.
-    pub(crate) fn with_leaf(&self, at: usize, leaf: Arc<Leaf>) -> Node {
+    /// This node with another leaf at `child`, which has the same centroid.
+    pub(crate) fn with_leaf(&self, child: usize, leaf: Arc<Leaf>) -> Node {
         let mut leaves = self.leaves.clone();
-        leaves[at] = leaf;
+        leaves[child] = leaf;
         Node { coded: self.coded.clone(), mean: self.mean.clone(), leaves }
     }
 
-    /// Bytes held beside the leaves.
+    /// Bytes of the node without its leaves.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let padded = self.mean.len();
         let leaf = padded + size_of::<Arc<Leaf>>();

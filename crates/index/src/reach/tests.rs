@@ -7,10 +7,14 @@ fn ranks_are_those_of_a_count() {
     let ranks = CodeRanks::new(5, better.into_iter());
     let counted = |probes: u32| better.iter().filter(|&&leaf| leaf < probes.max(6)).count();
     for probes in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1 << 22] {
-        assert_eq!(ranks.at(probes), counted(probes as u32) as f64, "{probes} leaves");
+        assert_eq!(ranks.with_probes(probes), counted(probes as u32) as f64, "{probes} leaves");
     }
-    assert_eq!(ranks.last(), 9);
-    assert!((ranks.at(11) - (6.0 + 0.459)).abs() < 0.01, "between 8 and 16: {}", ranks.at(11));
+    assert_eq!(ranks.with_all(), 9);
+    assert!(
+        (ranks.with_probes(11) - (6.0 + 0.459)).abs() < 0.01,
+        "between 8 and 16: {}",
+        ranks.with_probes(11)
+    );
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Vectors in the element type of their collection: one, the buffer of a chunk, one on its way in.
+//! Vectors in the element type of their collection: borrowed, in the buffer of a chunk, or narrowed
+//! from `f32` before they are stored.
 
 use vstream_vector::{kernels, with_number, Bf16, Element, Metric, Number, F16};
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
 
-/// Runs `$body` with `$numbers` standing for what the variant of `$value` holds.
+/// Evaluates `$body`, where `$numbers` is the content of `$value`'s variant.
 macro_rules! with_numbers {
     ($kind:ident, $value:expr, $numbers:ident => $body:expr) => {
         match $value {
@@ -17,7 +18,7 @@ macro_rules! with_numbers {
     };
 }
 
-/// The three enums with a variant per element type, and what names two variants at once.
+/// The three enums with a variant per element type, and the code that matches two of them at once.
 macro_rules! element_enums {
     ($($(#[$doc:meta])* $variant:ident($number:ty),)*) => {
         /// The vector of a row, in the element type of its collection.
@@ -37,7 +38,7 @@ macro_rules! element_enums {
         }
 
         impl Vectors {
-            /// Appends a vector and publishes it. Panics if it is of another element type.
+            /// Appends a vector and publishes it. Panics if its element type is another.
             pub(super) fn push(&self, pen: &mut Pen, vector: VectorRef<'_>) {
                 match (self, vector) {
                     $((Vectors::$variant(cells), VectorRef::$variant(row)) => cells.push(pen, row),)*
@@ -82,7 +83,7 @@ element_enums! {
 }
 
 impl VectorRef<'_> {
-    /// Copies the vector as `f32` into `out`, which has its dimension.
+    /// Copies the vector as `f32` into `out`. Panics if `out` has another dimension.
     pub fn read(&self, out: &mut [f32]) {
         with_numbers!(VectorRef, self, row => {
             assert_eq!(out.len(), row.len(), "a buffer of another dimension");
@@ -90,7 +91,7 @@ impl VectorRef<'_> {
         });
     }
 
-    /// Appends the bytes of its numbers to `out`, the least of each first.
+    /// Appends the bytes of its numbers to `out`, little-endian.
     pub fn put(&self, out: &mut Vec<u8>) {
         with_numbers!(VectorRef, self, row => row.iter().for_each(|number| number.put(out)));
     }
@@ -112,7 +113,7 @@ pub fn distance(metric: Metric, query: &[f32], row: VectorRef<'_>) -> f32 {
 }
 
 impl Vectors {
-    /// Room for `rows` vectors, allocated by quarters, and the pen that fills it.
+    /// A buffer for `rows` vectors, allocated by quarters, and the pen that fills it.
     pub(super) fn new(element: Element, dimension: usize, rows: usize) -> (Pen, Vectors) {
         let part = rows.div_ceil(PARTS) * dimension;
         with_number!(element, N => {
@@ -139,7 +140,7 @@ impl Vectors {
     }
 }
 
-/// Holds one vector in the element type of a collection: what `Insert::upsert` takes.
+/// Narrows vectors to the element type of a collection for [`crate::Insert::upsert`]; holds one.
 #[derive(Clone, Debug)]
 pub struct VectorBuffer(Narrowed);
 
@@ -149,14 +150,14 @@ impl VectorBuffer {
         VectorBuffer(with_number!(element, N => Narrowed::from(Vec::<N>::new())))
     }
 
-    /// Holds `vector` from now on, each value rounded to the nearest that the element has, ties to
-    /// even; [`Element::accepts`] each of them.
+    /// Replaces the held vector by `vector`. Rounds each value to the nearest of the element type, ties
+    /// to even. The caller has checked each value with [`Element::accepts`].
     pub fn narrow(&mut self, vector: &[f32]) -> VectorRef<'_> {
         with_numbers!(Narrowed, &mut self.0, numbers => refill(numbers, vector));
         self.vector()
     }
 
-    /// The vector that it holds.
+    /// The held vector.
     pub fn vector(&self) -> VectorRef<'_> {
         with_numbers!(Narrowed, &self.0, numbers => VectorRef::from(numbers.as_slice()))
     }

@@ -1,4 +1,4 @@
-//! Address space for slabs, 32 at a time: one mapping, of which the system gives memory as it is used.
+//! Address space for slabs, 32 at a time, in one mapping. The system provides memory when it is touched.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -8,13 +8,13 @@ use memmap2::{Advice, MmapMut, UncheckedAdvice};
 
 use super::{map, SLAB};
 
-/// Slabs of a region: a bit each.
+/// Slabs of a region: one bit of a word each.
 const SLABS: usize = u32::BITS as usize;
 
 /// Some slabs that begin at a multiple of 2 MiB.
 struct Region {
     memory: MmapMut,
-    /// Of the first slab in `memory`.
+    /// Offset of the first slab in `memory`.
     offset: usize,
     base: NonNull<u8>,
 }
@@ -25,9 +25,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// `None` if the system has none left.
+    /// `None` if the system has no address space left.
     fn new(slabs: usize) -> Option<Region> {
-        // One more, so that as many aligned ones lie inside; the rest is never touched.
+        // One slab more, so that `slabs` aligned ones lie inside. The rest is never touched.
         let mut memory = map((slabs + 1) * SLAB)?;
         let start = NonNull::new(memory.as_mut_ptr()).expect("a mapping");
         let offset = start.as_ptr().align_offset(SLAB);
@@ -37,7 +37,7 @@ impl Region {
     }
 }
 
-/// A region that is shared, and which of its slabs are in use.
+/// A shared region, and which of its slabs are in use.
 struct Used {
     region: Arc<Region>,
     slabs: u32,
@@ -46,30 +46,31 @@ struct Used {
 /// Regions with huge pages, the oldest first, so that later ones drain.
 fn regions() -> MutexGuard<'static, Vec<Used>> {
     static REGIONS: Mutex<Vec<Used>> = Mutex::new(Vec::new());
-    // Every change of the list is one call.
+    // Every change of the list is one call, so a poisoned list is whole.
     REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The memory of one slab: 2 MiB that begin at a multiple of 2 MiB.
 pub(super) struct Mapping {
     region: Arc<Region>,
-    at: usize,
+    slot: usize,
 }
 
 impl Mapping {
-    /// Memory that the system gives page by page; `None` if it has none left.
+    /// Memory that the system provides page by page; `None` if it has none left.
     pub(super) fn new() -> Option<Mapping> {
-        Some(Mapping { region: Arc::new(Region::new(1)?), at: 0 })
+        Some(Mapping { region: Arc::new(Region::new(1)?), slot: 0 })
     }
 
-    /// As [`Mapping::new`], as one huge page where the system has them.
+    /// Memory in a shared region, as one huge page where the system has them; `None` if the system has
+    /// none left.
     pub(super) fn huge() -> Option<Mapping> {
         let mut regions = regions();
         let position = match regions.iter().position(|used| used.slabs != u32::MAX) {
             Some(position) => position,
             None => {
                 let region = Region::new(SLABS)?;
-                // Without huge pages it is slower and just as right.
+                // Without huge pages the index is slower and just as right.
                 let range = (region.offset, SLABS * SLAB);
                 let _refused = region.memory.advise_range(Advice::HugePage, range.0, range.1);
                 regions.push(Used { region: Arc::new(region), slabs: 0 });
@@ -77,22 +78,22 @@ impl Mapping {
             }
         };
         let used = &mut regions[position];
-        let at = used.slabs.trailing_ones() as usize;
-        used.slabs |= 1 << at;
-        Some(Mapping { region: used.region.clone(), at })
+        let slot = used.slabs.trailing_ones() as usize;
+        used.slabs |= 1 << slot;
+        Some(Mapping { region: used.region.clone(), slot })
     }
 
     /// Its first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
         // SAFETY: the region has a slab there.
-        unsafe { self.region.base.add(self.at * SLAB) }
+        unsafe { self.region.base.add(self.slot * SLAB) }
     }
 
-    /// Makes the system find the memory now.
+    /// Touches every page, so that the system provides the memory now.
     pub(super) fn touch(&mut self) {
-        for at in (0..SLAB).step_by(4096) {
+        for offset in (0..SLAB).step_by(4096) {
             // SAFETY: the byte lies in the slab, which nobody else has yet.
-            unsafe { self.base().add(at).write_volatile(0) };
+            unsafe { self.base().add(offset).write_volatile(0) };
         }
     }
 
@@ -103,7 +104,7 @@ impl Mapping {
     ///
     /// The bytes lie inside the slab, and nobody needs what is in them.
     pub(super) unsafe fn give_back(&self, bytes: Range<usize>) {
-        let start = self.region.offset + self.at * SLAB + bytes.start;
+        let start = self.region.offset + self.slot * SLAB + bytes.start;
         // SAFETY: as the caller promises; no other slab has these bytes.
         let _refused = unsafe {
             self.region.memory.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes.len())
@@ -113,14 +114,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before another may take it.
+        // Must come before the slab is free for others.
         // SAFETY: the slab ends, so nobody has a block of it.
         unsafe { self.give_back(0..SLAB) };
         let mut regions = regions();
         let ours = |used: &Used| Arc::ptr_eq(&used.region, &self.region);
-        // One that is not among them goes with its only slab.
+        // A region that is not in the list ends with its only slab.
         let Some(position) = regions.iter().position(ours) else { return };
-        regions[position].slabs &= !(1 << self.at);
+        regions[position].slabs &= !(1 << self.slot);
         let has_room = |used: &Used| used.slabs != u32::MAX;
         if regions[position].slabs == 0 && regions.iter().filter(|used| has_room(used)).count() > 1
         {

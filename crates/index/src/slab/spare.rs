@@ -1,15 +1,14 @@
-//! The memory of the next two slabs, made ready by a thread of its own.
+//! A thread that prepares the memory of the next two slabs.
 //!
-//! The first touch of a huge page zeroes 2 MiB, which takes 0.1 ms and on a virtual machine that has
-//! not used this memory before 6 ms: too long for the write that happens to need a slab. Without
-//! the thread (it cannot be started, or the process is a fork) a slab is made ready when it is first
-//! touched.
+//! The first touch of a huge page zeroes 2 MiB. That takes 0.1 ms, and 6 ms on a virtual machine that
+//! has not used this memory before: too long for the write that happens to need a slab. If there is no
+//! thread (it could not start, or the process is a fork), the first touch of a slab zeroes it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::{out_of_memory, Mapping, SLAB};
 
-/// Slabs that wait: one for rows and one for their ids, codes or a second index.
+/// Prepared slabs: one for rows, and one for their ids, codes or a second index.
 const SPARE: usize = 2;
 
 struct Spares {
@@ -19,11 +18,11 @@ struct Spares {
 
 impl Spares {
     fn lock(&self) -> MutexGuard<'_, Vec<Mapping>> {
-        // Every change of the list is one call.
+        // Every change of the list is one call, so a poisoned list is whole.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps [`SPARE`] slabs ready, for ever, as far as there is memory: nobody needs them yet.
+    /// Keeps [`SPARE`] slabs ready for ever. If there is no memory it waits: nobody needs them yet.
     fn run(&self) {
         let mut ready = self.lock();
         loop {
@@ -46,7 +45,7 @@ impl Spares {
 
 static SPARES: Spares = Spares { ready: Mutex::new(Vec::new()), wanted: Condvar::new() };
 
-/// The memory of a slab, ready if there was time to make it so.
+/// The memory of a slab, prepared if the thread had time.
 pub(super) fn take() -> Mapping {
     static THREAD: OnceLock<bool> = OnceLock::new();
     let mapping = SPARES.lock().pop();

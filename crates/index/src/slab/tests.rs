@@ -144,7 +144,7 @@ fn a_pool_gives_back_pages_of_the_size_that_the_system_has() {
     assert!(large > 0, "no page of 64 KiB lies under free blocks alone in most places");
 }
 
-/// What the writer gets from the spares is as good as what it maps itself.
+/// A prepared slab is as good as one that the writer maps itself.
 #[test]
 fn slabs_that_were_made_ready_hold_zeros_at_aligned_addresses() {
     for _ in 0..8 {

@@ -33,7 +33,7 @@ fn thin_leaves_are_merged_and_stay_so() {
     let full = grown.stats();
     assert!(full.merges * 20 <= full.splits, "growth alone merges next to nothing: {full:?}");
 
-    // A fifth stays, anywhere.
+    // Deletes four of five rows, anywhere.
     let mut order: Vec<u64> = (0..ROWS).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, random.below(last + 1));
@@ -48,7 +48,7 @@ fn thin_leaves_are_merged_and_stay_so() {
     let split = thinned.splits - full.splits;
     assert!(split * 4 <= thinned.merges, "few merged rows are split again: {thinned:?}");
 
-    // As many rows come and go as there are: the number of leaves holds, and few jobs are needed.
+    // Replaces every row once: the number of leaves holds, and few jobs are needed.
     for (&id, version) in left.iter().zip(2..) {
         insert(&mut grown, &rows, id, version);
     }

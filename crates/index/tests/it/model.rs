@@ -8,7 +8,7 @@ use vstream_vector::{Element, Metric, SplitMix};
 
 const DIMENSION: usize = 8;
 
-/// Of 100 operations so many deletes, over so many ids.
+/// A mix of writes: `deletes` of 100 operations are deletes, over `ids` ids.
 struct Mix {
     seed: u64,
     element: Element,

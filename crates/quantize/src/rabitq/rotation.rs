@@ -17,6 +17,7 @@ const PADDING: usize = 64;
 /// An orthonormal map from `dimension` to `padded` coordinates. It is the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Rotation {
+    seed: u64,
     dimension: usize,
     padded: usize,
     rounds: Vec<Round>,
@@ -54,7 +55,12 @@ impl Rotation {
                 Round { factors, window, walk }
             })
             .collect();
-        Rotation { dimension, padded, rounds }
+        Rotation { seed, dimension, padded, rounds }
+    }
+
+    /// The seed: rotations of one seed and dimension are equal.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Dimensions of the input.

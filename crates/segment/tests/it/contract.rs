@@ -5,9 +5,10 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vstream_index::contract::{check, Contract};
+use vstream_index::stages::ExactSearch;
 use vstream_index::{
-    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexStats, Insert, PinnedRows,
-    Probe, Reach, RowKey, Scratch, Search, SearchStats, Staged, VectorRef,
+    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexSnapshot, IndexStats,
+    Insert, PinnedRows, Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
 };
 use vstream_segment::{
     write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
@@ -113,10 +114,10 @@ impl Insert for Shared {
         &mut self,
         key: RowKey,
         vector: VectorRef<'_>,
-        died: &mut dyn FnMut(u64),
+        on_superseded: &mut dyn FnMut(u64),
     ) -> Applied {
         let mut sealed = self.lock();
-        let applied = sealed.index.upsert_over(key, vector, died);
+        let applied = sealed.index.upsert_over(key, vector, on_superseded);
         if applied != Applied::Stale && sealed.segment.is_some() {
             sealed.kill(key.id, key.version);
             sealed.head.upsert(key, vector);
@@ -138,12 +139,12 @@ impl Insert for Shared {
         died
     }
 
-    fn elsewhere(&mut self, died: &mut dyn FnMut(u64)) {
-        self.lock().index.elsewhere(died);
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64)) {
+        self.lock().index.sequence_foreign_delete(on_superseded);
     }
 
-    fn end(&mut self, id: u64, at: u64) {
-        self.lock().index.end(id, at);
+    fn tombstone_at(&mut self, id: u64, sequence: u64) {
+        self.lock().index.tombstone_at(id, sequence);
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
@@ -168,11 +169,11 @@ impl Search for Shared {
         segment.at(deletes, *sequence).search(probe, scratch, out).unwrap()
     }
 
-    fn within(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
         let mut sealed = self.lock();
         let segment = sealed.segment();
-        sealed.head.reader().within(vector, radius, out);
-        segment.at(&sealed.deletes, sealed.sequence).within(vector, radius, out).unwrap()
+        sealed.head.reader().search_radius(vector, radius, out);
+        segment.at(&sealed.deletes, sealed.sequence).search_radius(vector, radius, out).unwrap()
     }
 
     /// A segment alone has no audits: those of an engine go over all its places.
@@ -197,9 +198,9 @@ impl Search for Shared {
         Box::new(Pinned { segment, deletes: sealed.deletes.clone(), pin: sealed.sequence, head })
     }
 
-    /// Of the index that knows all rows: the suite does not search in stages.
-    fn stage(&self, at: Option<u64>) -> Box<dyn Staged> {
-        self.lock().index.reader().stage(at)
+    /// The suite searches no snapshot: this one is of the index that knows all rows.
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot> {
+        self.lock().index.reader().snapshot(as_of)
     }
 
     fn leaves(&self) -> usize {

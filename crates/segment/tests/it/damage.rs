@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe};
 use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch};
 use vstream_store::codec::Tier;
@@ -155,7 +156,7 @@ fn ask_all(bytes: &[u8]) -> Result<(), Error> {
     for effort in [Effort::Exact, Effort::Approximate { probes: 9, refine: 200 }] {
         view.search(&Probe { vector: &query, k: 5, effort }, &mut scratch, &mut top)?;
     }
-    view.within(&query, 1e5, &mut Vec::new())?;
+    view.search_radius(&query, 1e5, &mut Vec::new())?;
     segment.report(&mut |_| {})?;
     segment.find(60)?;
     Ok(())

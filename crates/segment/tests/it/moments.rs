@@ -1,5 +1,6 @@
 //! What a reader sees of a segment at its moment, and what reading it costs.
 
+use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe, VectorRef};
 use vstream_segment::{Deletes, SegmentKind, SegmentScratch, SegmentWriter};
 use vstream_store::codec::Tier;
@@ -128,7 +129,7 @@ fn huge_numbers_are_kept() {
     let view = segment.at(&deletes, 0);
     assert_eq!(nearest(view, &row(50), Effort::Exact)[0], 50);
     let mut near = Vec::new();
-    view.within(&row(50), 0.0, &mut near).unwrap();
+    view.search_radius(&row(50), 0.0, &mut near).unwrap();
     assert!(near.iter().any(|row| row.id == 50));
     nearest(view, &huge(0), Effort::Approximate { probes: 2, refine: 90 });
 }

@@ -395,7 +395,8 @@ impl Writing {
         let Record { id, version, code, shard, vector } = *record;
         match vector {
             Some(vector) => {
-                self.engine.upsert(&Row { id, version, code, shard, vector })?;
+                // `Partition::write` has checked every vector of the batch.
+                self.engine.upsert_checked(&Row { id, version, code, shard, vector })?;
                 let writes = &mut self.writes[bucket(code)];
                 *writes = writes.wrapping_add(1);
             }

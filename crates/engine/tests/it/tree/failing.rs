@@ -349,7 +349,8 @@ fn a_damaged_block_is_a_typed_error_and_the_engine_goes_on() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains("segment-0000000001"), "{error}");
     }
-    let error = reader.within(&vector_of(3), 1e9, &mut scratch, &mut out).expect_err("damage");
+    let error =
+        reader.search_radius(&vector_of(3), 1e9, &mut scratch, &mut out).expect_err("damage");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(
         engine.pin().for_each_row(&mut |_| {}).expect_err("damage").kind(),

@@ -67,7 +67,9 @@ impl Run {
         assert_eq!(ask(&reader, &query, 10, Effort::Exact), expected);
         let radius = expected.last().map_or(1.0, |row| row.distance);
         let (mut near, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
-        reader.within(&query, radius, &mut scratch, &mut near).expect("rows that can be read");
+        reader
+            .search_radius(&query, radius, &mut scratch, &mut near)
+            .expect("rows that can be read");
         let within = truth(&self.model, &query, usize::MAX);
         let within: Vec<_> = within.into_iter().filter(|row| row.distance <= radius).collect();
         assert_eq!(near, within);

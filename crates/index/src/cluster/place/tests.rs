@@ -1,4 +1,4 @@
-//! What is taken of many is what sorting them would bring to the front.
+//! `take_least` returns the values that sorting would bring to the front.
 
 use vstream_vector::SplitMix;
 

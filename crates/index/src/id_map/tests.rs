@@ -1,4 +1,4 @@
-use super::{hash, ById, Table, CAPACITY_MIN, TABLES};
+use super::{hash, IdMap, Table, CAPACITY_MIN, TABLES};
 use std::collections::HashMap;
 use vstream_vector::SplitMix;
 
@@ -22,14 +22,14 @@ fn ids_in_sequence_and_in_steps_spread_over_high_and_low_bits() {
 /// Entries lie in the order of their hashes, none before its home, none behind a gap.
 fn check(table: &Table, seed: u64) {
     let mut last = 0;
-    for (at, entry) in table.entries.iter().enumerate() {
-        if entry.place == super::FREE {
+    for (slot, entry) in table.entries.iter().enumerate() {
+        if entry.address == super::FREE {
             continue;
         }
         let key = hash(seed, entry.id) & 0xffff_ffff;
         let home = table.home(key);
-        assert!(home <= at && last <= key);
-        assert!((home..at).all(|before| table.entries[before].place != super::FREE));
+        assert!(home <= slot && last <= key);
+        assert!((home..slot).all(|before| table.entries[before].address != super::FREE));
         last = key;
     }
 }
@@ -41,7 +41,7 @@ fn it_is_a_map() {
     let mut random = SplitMix(seed);
     // Few ids: every id is replaced and removed many times. Many: tables grow and shrink.
     for (ids, operations) in [(50, 20_000), (40_000, 300_000)] {
-        let (mut map, mut model) = (ById::default(), HashMap::new());
+        let (mut map, mut model) = (IdMap::default(), HashMap::new());
         for step in 0..operations {
             let id = (random.next() % ids).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let shrinking = step > operations / 2;
@@ -63,13 +63,13 @@ fn it_is_a_map() {
 
 #[test]
 fn it_stays_full_while_it_grows_and_returns_what_it_does_not_need() {
-    let mut map = ById::default();
+    let mut map = IdMap::default();
     let n = 200_000u64;
     for id in 0..n {
         map.insert(id, (0, 0));
         if id > 20_000 && id % 10_000 == 0 {
             let per_id = map.memory_bytes() as f64 / map.len() as f64;
-            assert!(per_id < 26.0, "{per_id} bytes per id at {id}");
+            assert!(per_id < 26.0, "{per_id} bytes per id slot {id}");
         }
     }
     (0..n - 1_000).for_each(|id| map.remove(id));
@@ -81,7 +81,7 @@ fn it_stays_full_while_it_grows_and_returns_what_it_does_not_need() {
 /// Hashes that crowd in one place of a table, whatever the seed is.
 #[test]
 fn crowded_hashes_are_still_found() {
-    let mut map = ById { seed: 5, ..ById::default() };
+    let mut map = IdMap { seed: 5, ..IdMap::default() };
     let crowd: Vec<u64> = (0..4_000_000u64)
         .filter(|&id| hash(5, id) & 0xffff_ffff > 0xffff_f000 - (1 << 20))
         .collect();

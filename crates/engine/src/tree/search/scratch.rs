@@ -1,0 +1,128 @@
+//! Buffers of a query over all places, and the bounds that places share.
+
+use vstream_index::stages::{Candidate, PlaceState, RotatedQueries};
+use vstream_index::Scratch;
+use vstream_segment::SegmentSearchState;
+
+/// Places in memory: the memory that takes writes, and the frozen one.
+pub(in crate::tree) const MEMORY_PLACES: usize = 2;
+
+/// Buffers of one searching thread.
+///
+/// Places are numbered: those in memory first, then the segments in the order of the view.
+#[derive(Default)]
+pub(crate) struct PlacesScratch {
+    pub(in crate::tree) memory: [PlaceState<Scratch>; MEMORY_PLACES],
+    pub(in crate::tree) segments: Vec<PlaceState<SegmentSearchState>>,
+    pub(super) queries: RotatedQueries,
+    /// Segments, the hottest first.
+    pub(super) order: Vec<usize>,
+    pub(in crate::tree) best: BestEstimates,
+    pub(super) merged: Vec<f32>,
+    /// Id and segment of rows that were among the nearest when their distance was taken.
+    pub(super) origins: Vec<(u64, usize)>,
+}
+
+impl PlacesScratch {
+    /// Begins a query over this many segments.
+    pub(super) fn begin(&mut self, segments: usize) {
+        self.segments.resize_with(segments, PlaceState::default);
+        self.memory.iter_mut().for_each(PlaceState::clear);
+        self.segments.iter_mut().for_each(PlaceState::clear);
+        self.queries.clear();
+    }
+
+    /// Leaves that all places visit.
+    pub(super) fn leaves(&self) -> usize {
+        let memory: usize = self.memory.iter().map(|state| state.leaves).sum();
+        memory + self.segments.iter().map(|state| state.leaves).sum::<usize>()
+    }
+
+    /// The costs of ranked leaves, place by place.
+    pub(in crate::tree) fn costs(&self) -> impl Iterator<Item = &[f32]> {
+        let memory = self.memory.iter().map(|state| state.costs.as_slice());
+        memory.chain(self.segments.iter().map(|state| state.costs.as_slice()))
+    }
+
+    /// The candidates, place by place.
+    pub(in crate::tree) fn candidates(&self) -> impl Iterator<Item = &[Candidate]> {
+        let memory = self.memory.iter().map(|state| state.candidates.as_slice());
+        memory.chain(self.segments.iter().map(|state| state.candidates.as_slice()))
+    }
+
+    /// The `n`-th least cost of all ranked leaves; infinite if there are fewer.
+    pub(super) fn nth_cost(&mut self, n: usize) -> f32 {
+        let mut merged = std::mem::take(&mut self.merged);
+        merged.clear();
+        self.costs().for_each(|costs| merged.extend_from_slice(costs));
+        self.merged = merged;
+        nth(&mut self.merged, n)
+    }
+
+    /// The `n`-th least cost of the ranked leaves of segments; infinite if there are fewer.
+    pub(super) fn nth_segment_cost(&mut self, n: usize) -> f32 {
+        let PlacesScratch { segments, merged, .. } = self;
+        merged.clear();
+        segments.iter().for_each(|state| merged.extend_from_slice(&state.costs));
+        nth(merged, n)
+    }
+
+    /// The `n`-th least estimate of all candidates; infinite if there are fewer.
+    pub(super) fn nth_estimate(&mut self, n: usize) -> f32 {
+        let mut merged = std::mem::take(&mut self.merged);
+        merged.clear();
+        self.candidates().for_each(|found| merged.extend(found.iter().map(|row| row.estimate)));
+        self.merged = merged;
+        nth(&mut self.merged, n)
+    }
+}
+
+/// The `keep` least estimates of all places so far.
+#[derive(Default)]
+pub(in crate::tree) struct BestEstimates {
+    keep: usize,
+    /// Off: a place learns nothing from the others.
+    is_shared: bool,
+    estimates: Vec<f32>,
+}
+
+impl BestEstimates {
+    pub(in crate::tree) fn reset(&mut self, keep: usize, is_shared: bool) {
+        (self.keep, self.is_shared) = (keep, is_shared);
+        self.estimates.clear();
+    }
+
+    /// Adds the candidates of one place.
+    pub(super) fn add(&mut self, found: &[Candidate]) {
+        self.estimates.extend(found.iter().map(|row| row.estimate));
+        if self.estimates.len() > self.keep {
+            self.estimates.select_nth_unstable_by(self.keep - 1, f32::total_cmp);
+            self.estimates.truncate(self.keep);
+        }
+    }
+
+    /// Begins again with the candidates of all places.
+    pub(super) fn replace<'a>(&mut self, places: impl Iterator<Item = &'a [Candidate]>) {
+        self.estimates.clear();
+        places.for_each(|found| self.add(found));
+    }
+
+    /// Only estimates below this bound are among the `keep` least.
+    pub(super) fn bound(&self) -> f32 {
+        if !self.is_shared || self.estimates.len() < self.keep {
+            return f32::INFINITY;
+        }
+        self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+/// The `n`-th least value; infinite if there are fewer.
+fn nth(values: &mut [f32], n: usize) -> f32 {
+    if n >= values.len() {
+        return f32::INFINITY;
+    }
+    *values.select_nth_unstable_by(n.max(1) - 1, f32::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests;

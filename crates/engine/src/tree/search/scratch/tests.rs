@@ -1,0 +1,25 @@
+//! The bound that places share.
+
+use vstream_index::stages::Candidate;
+
+use super::BestEstimates;
+
+fn found(estimates: &[f32]) -> Vec<Candidate> {
+    estimates.iter().map(|&estimate| Candidate { estimate, leaf: 0, row: 0 }).collect()
+}
+
+/// A segment of many leaves is scanned in rounds, and shows after each its best rows so far.
+#[test]
+fn a_row_that_is_shown_in_two_rounds_counts_once() {
+    let mut best = BestEstimates::default();
+    best.reset(4, true);
+    let mut places = [found(&[5.0]), found(&[1.0, 2.0])];
+    places.iter().for_each(|found| best.add(found));
+    assert_eq!(best.bound(), f32::INFINITY, "three of four");
+    places[1] = found(&[1.0, 2.0, 3.0]);
+    best.replace(places.iter().map(Vec::as_slice));
+    assert_eq!(best.bound(), 5.0, "the worst of 1, 2, 3, 5");
+    places[1] = found(&[0.5, 1.0, 2.0, 3.0]);
+    best.replace(places.iter().map(Vec::as_slice));
+    assert_eq!(best.bound(), 3.0, "the worst of 0.5, 1, 2, 3");
+}

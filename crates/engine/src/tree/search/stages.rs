@@ -1,0 +1,238 @@
+//! Each stage of a search, for all places that are pinned.
+//!
+//! The generic functions at the end call one stage of one place, in memory or in a segment.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use vstream_index::stages::{
+    Candidate, ExactSearch, Found, PlaceState, Refine, RotatedQueries, StagedSearch, Wanted,
+};
+use vstream_segment::SegmentView;
+use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
+use vstream_vector::{Neighbor, TopK};
+
+use super::scratch::{PlacesScratch, MEMORY_PLACES};
+use crate::error::Error;
+use crate::tree::Pinned;
+
+impl Pinned {
+    /// Leaves of all places.
+    pub(super) fn leaves(&self) -> usize {
+        let memory: usize = self.memory_places().map(|place| place.leaves()).sum();
+        memory + self.segments().map(|place| place.leaves()).sum::<usize>()
+    }
+
+    /// Offers every visible row that is in no leaf; returns how many there were.
+    pub(in crate::tree) fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+        self.memory_places().map(|place| place.scan_loose(vector, out)).sum()
+    }
+
+    /// Ranks the nearest leaves of each place, the `probes` nearest of all among them.
+    pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
+        scratch.begin(self.view.sealed.len());
+        let PlacesScratch { memory, segments, queries, .. } = &mut *scratch;
+        for (place, state) in self.memory_places().zip(memory) {
+            estimate(place, (vector, probes), queries, state);
+            rank(place, f32::INFINITY, queries, state);
+        }
+        for (place, state) in self.segments().zip(&mut *segments) {
+            estimate(&place, (vector, probes), queries, state);
+        }
+        // By centroids in bytes; by exact centroids the order may be another.
+        let near = probes.saturating_add(probes / 4 + 8);
+        let bound = scratch.nth_segment_cost(near);
+        let PlacesScratch { segments, queries, .. } = scratch;
+        for (place, state) in self.segments().zip(segments) {
+            rank(&place, bound, queries, state);
+        }
+    }
+
+    /// Scans the leaves that each place in memory visits, and keeps its `keep` best rows; returns how
+    /// many codes it looked at.
+    pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut PlacesScratch) -> usize {
+        let PlacesScratch { memory, queries, best, .. } = scratch;
+        let mut rows = 0;
+        for (place, state) in self.memory_places().zip(memory) {
+            keep_leaves(place, f32::INFINITY, state);
+            while place.next_codes(&mut state.stage).is_some() {
+                // Without a bound: this comes first, and frozen memory is as cheap to scan.
+                rows += scan(place, &[], (keep, f32::INFINITY), queries, state);
+            }
+            best.add(&state.candidates);
+        }
+        rows
+    }
+
+    /// Begins the scan of the leaves that segments visit, without the leaves that hold no row within
+    /// `radius`.
+    pub(in crate::tree) fn keep_segment_leaves(&self, radius: f32, scratch: &mut PlacesScratch) {
+        for (place, state) in self.segments().zip(&mut scratch.segments) {
+            keep_leaves(&place, radius, state);
+        }
+    }
+
+    /// Fills `scratch.order`: the segments, the hottest first.
+    pub(super) fn order_segments(&self, scratch: &mut PlacesScratch) {
+        let PlacesScratch { order, .. } = scratch;
+        order.clear();
+        order.extend(0..self.view.sealed.len());
+        if !self.tiers.without.hot_cold {
+            // Read once each: they may change meanwhile. Bits of what is not negative are in order.
+            let heat = |&at: &usize| Reverse(self.view.sealed[at].heat.heat().to_bits());
+            order.sort_by_cached_key(heat);
+        }
+    }
+
+    /// Scans the leaves that some segments kept, and keeps the rows that are among the `keep` best of
+    /// all places; returns how many codes it looked at.
+    ///
+    /// * `order`: segments, scanned in this order. A segment's rows bound those of the next.
+    /// * `blocks`: what reads the codes that are not in memory. One round of reads, or none.
+    pub(in crate::tree) fn scan_segments(
+        &self,
+        order: &[usize],
+        keep: usize,
+        blocks: for<'a> fn(&'a SegmentView<'_>) -> &'a BlockReader,
+        scratch: &mut PlacesScratch,
+    ) -> Result<usize, Error> {
+        let views: Vec<SegmentView<'_>> = order.iter().map(|&at| self.segment(at)).collect();
+        let mut rows = 0;
+        loop {
+            let segments = &mut scratch.segments;
+            let next = views.iter().zip(order);
+            let next: Vec<Option<Vec<BlockHandle>>> =
+                next.map(|(view, &at)| view.next_codes(&mut segments[at].stage)).collect();
+            if next.iter().all(Option::is_none) {
+                return Ok(rows);
+            }
+            let wanted: Vec<(&BlockReader, &[BlockHandle])> = views
+                .iter()
+                .zip(&next)
+                .map(|(view, next)| (blocks(view), next.as_deref().unwrap_or(&[])))
+                .collect();
+            let read = read_together(&wanted)?;
+            for (((view, &at), next), read) in views.iter().zip(order).zip(&next).zip(&read) {
+                if next.is_some() {
+                    rows += scan_segment(view, (at, read), keep, scratch);
+                }
+            }
+        }
+    }
+
+    /// Offers the exact distances of the candidates of each place in memory; returns how many it
+    /// took. Calls `seen` with place, position and row of each that was among the nearest.
+    pub(in crate::tree) fn refine_memory(
+        &self,
+        vector: &[f32],
+        refine: Refine,
+        scratch: &mut PlacesScratch,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, usize, Neighbor),
+    ) -> usize {
+        let PlacesScratch { memory, queries, .. } = scratch;
+        let mut exact = 0;
+        for (number, (place, state)) in self.memory_places().zip(memory).enumerate() {
+            let PlaceState { stage, candidates, query, .. } = state;
+            let found = Found { vector, rotated: queries.get(*query), candidates, refine };
+            let seen = &mut |position, row| seen(number, position, row);
+            let Ok(taken) = place.refine(found, &[], stage, out, seen);
+            exact += taken;
+        }
+        exact
+    }
+
+    /// Offers the exact distances of all candidates of each segment: see [`Pinned::refine_memory`]. One
+    /// round of reads.
+    pub(in crate::tree) fn refine_segments(
+        &self,
+        vector: &[f32],
+        scratch: &mut PlacesScratch,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(usize, usize, Neighbor),
+    ) -> Result<usize, Error> {
+        let PlacesScratch { segments, queries, .. } = scratch;
+        let views: Vec<SegmentView<'_>> = self.segments().collect();
+        let wanted: Vec<Vec<BlockHandle>> = views
+            .iter()
+            .zip(&mut *segments)
+            .map(|(view, state)| view.rows_of(&state.candidates, &mut state.stage))
+            .collect();
+        let asked: Vec<(&BlockReader, &[BlockHandle])> =
+            views.iter().map(SegmentView::blocks).zip(wanted.iter().map(Vec::as_slice)).collect();
+        let read = read_together(&asked)?;
+        let mut exact = 0;
+        for (number, ((view, state), read)) in views.iter().zip(segments).zip(&read).enumerate() {
+            let PlaceState { stage, candidates, query, .. } = state;
+            let refine = Refine::Each;
+            let found = Found { vector, rotated: queries.get(*query), candidates, refine };
+            let seen = &mut |position, row| seen(MEMORY_PLACES + number, position, row);
+            exact += view.refine(found, read, stage, out, seen)?;
+        }
+        Ok(exact)
+    }
+}
+
+/// Scans the next codes of a segment, given as its position and what was read of it.
+fn scan_segment(
+    view: &SegmentView<'_>,
+    (at, read): (usize, &[Arc<Block>]),
+    keep: usize,
+    scratch: &mut PlacesScratch,
+) -> usize {
+    let PlacesScratch { segments, queries, best, .. } = &mut *scratch;
+    let state = &mut segments[at];
+    let is_first = state.candidates.is_empty();
+    let rows = scan(view, read, (keep, best.bound()), queries, state);
+    if is_first {
+        best.add(&state.candidates);
+    } else {
+        // It has counted the candidates of earlier rounds already.
+        let mut best = std::mem::take(&mut scratch.best);
+        best.replace(scratch.candidates());
+        scratch.best = best;
+    }
+    rows
+}
+
+fn estimate<P: StagedSearch + ?Sized>(
+    place: &P,
+    (vector, probes): (&[f32], usize),
+    queries: &mut RotatedQueries,
+    state: &mut PlaceState<P::State>,
+) {
+    state.query = queries.rotate(place.rotation(), vector);
+    let query = queries.get(state.query);
+    place.estimate_leaves(query, probes, &mut state.stage, &mut state.costs);
+}
+
+fn rank<P: StagedSearch + ?Sized>(
+    place: &P,
+    bound: f32,
+    queries: &RotatedQueries,
+    state: &mut PlaceState<P::State>,
+) {
+    state.costs.clear();
+    place.rank_leaves(queries.get(state.query), bound, &mut state.stage, &mut state.costs);
+}
+
+fn keep_leaves<P: StagedSearch + ?Sized>(place: &P, radius: f32, state: &mut PlaceState<P::State>) {
+    state.leaves = place.keep_leaves(state.leaves, radius, &mut state.stage);
+    state.candidates.clear();
+}
+
+fn scan<P: StagedSearch + ?Sized>(
+    place: &P,
+    codes: &[P::Block],
+    (keep, below): (usize, f32),
+    queries: &RotatedQueries,
+    state: &mut PlaceState<P::State>,
+) -> usize {
+    let PlaceState { stage, candidates, query, .. } = state;
+    place.scan_codes(queries.get(*query), codes, Wanted { keep, below }, stage, candidates)
+}
+
+/// Cuts candidates, best first, to those with estimates up to `bound`.
+pub(super) fn cut(candidates: &mut Vec<Candidate>, bound: f32) {
+    candidates.truncate(candidates.partition_point(|row| row.estimate.total_cmp(&bound).is_le()));
+}

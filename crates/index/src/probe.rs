@@ -1,0 +1,45 @@
+//! A query to an index, the effort that it may take, and the work that it took.
+
+/// How much work a search may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Visit `probes` leaves, and more only while they hold fewer than `k` rows. Then refine the
+    /// `refine` rows with the least estimates.
+    Approximate {
+        /// Leaves visited.
+        probes: usize,
+        /// Rows whose exact distance is taken, at least `k`. With a second look: rows that are
+        /// estimated again, and only the best of them get an exact distance.
+        refine: usize,
+    },
+    /// Visit every leaf, and take so many exact distances that hardly a neighbour is missed, as an
+    /// audit does. For queries for which nobody knows how much effort they need.
+    Thorough {
+        /// Depth to begin with, 0 for the least; see [`crate::Search::audit`].
+        depth: usize,
+    },
+    /// Take the exact distance of every visible row.
+    Exact,
+}
+
+/// A query to an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// The query: `dimension` finite values, normalised under cosine.
+    pub vector: &'a [f32],
+    /// Neighbours wanted, ≥ 1.
+    pub k: usize,
+    /// Work that the search may do.
+    pub effort: Effort,
+}
+
+/// Work that a search did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchStats {
+    /// Leaves visited.
+    pub leaves: usize,
+    /// Rows whose code or vector was read.
+    pub rows: usize,
+    /// Exact distances taken.
+    pub exact: usize,
+}

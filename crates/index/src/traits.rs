@@ -1,0 +1,181 @@
+//! The traits of every index kind: [`Insert`] for the one writer, [`Search`] for any reader.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use vstream_vector::{Element, Metric, Neighbor, TopK};
+
+use crate::probe::{Probe, SearchStats};
+use crate::reach::Reach;
+use crate::rows::{RowKey, VectorRef};
+use crate::scratch::Scratch;
+use crate::stages::StagedSearch;
+
+/// Settings that are fixed for the life of an index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexSettings {
+    /// Dimensions of every vector, ≥ 1.
+    pub dimension: usize,
+    /// Formula of the distance. Under cosine the caller normalises rows.
+    pub metric: Metric,
+    /// Number type in which rows are held.
+    pub element: Element,
+    /// Seed of every random choice of the index.
+    pub seed: u64,
+}
+
+/// The result of an upsert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The index did not hold the id.
+    Inserted,
+    /// The index held the id with an older or the same version. That row is dead now.
+    Replaced,
+    /// The index holds the id with a newer version. Nothing changed.
+    Stale,
+}
+
+/// Counts of an index at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Living rows.
+    pub live: u64,
+    /// Dead rows whose memory is not reclaimed yet.
+    pub dead: u64,
+    /// Leaves of the tree; 0 for an index without a tree.
+    pub leaves: u64,
+    /// Bytes of native memory, estimated from capacities.
+    pub memory_bytes: u64,
+    /// Splits, merges and rewrites of leaves so far.
+    pub splits: u64,
+    /// See `splits`.
+    pub merges: u64,
+    /// See `splits`.
+    pub rewrites: u64,
+    /// Rows moved to a nearer leaf after a split or merge.
+    pub moved: u64,
+}
+
+/// The writing side. One per index; a row is visible to every later search when `upsert` returns.
+pub trait Insert: Send {
+    /// Adds a row, or replaces the row of the same id unless that one is newer.
+    ///
+    /// `vector` has the index's dimension and element type: the caller has checked it.
+    fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+        self.upsert_over(key, vector, &mut |_| {})
+    }
+
+    /// Does an [`Insert::upsert`] of a row that also supersedes a row in another place.
+    ///
+    /// * `on_superseded`: called with the sequence of the write before any reader sees the new row,
+    ///   so that the caller can delete the other row as of that sequence. Not called if the result is
+    ///   [`Applied::Stale`].
+    fn upsert_over(
+        &mut self,
+        key: RowKey,
+        vector: VectorRef<'_>,
+        on_superseded: &mut dyn FnMut(u64),
+    ) -> Applied;
+
+    /// Takes the next sequence for the delete of a row in another place, calls `on_superseded` with
+    /// it, and publishes it.
+    fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64));
+
+    /// Deletes the row of `id` as of `sequence`, which another index has given: that one takes the
+    /// writes now, and this one takes none any more. Maintains and publishes nothing.
+    fn tombstone_at(&mut self, id: u64, sequence: u64);
+
+    /// Removes the row of `id` unless its version is above `version`; true if a row died.
+    fn delete(&mut self, id: u64, version: u64) -> bool;
+
+    /// Version of the living row of `id`.
+    fn version_of(&self, id: u64) -> Option<u64>;
+
+    /// A reader that stays valid while the writer goes on.
+    fn reader(&self) -> Arc<dyn Search>;
+
+    /// Counts; O(leaves).
+    fn stats(&self) -> IndexStats;
+}
+
+/// The reading side: never blocks on the writer, never makes it wait.
+pub trait Search: Send + Sync {
+    /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
+    ///
+    /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
+    /// once `scratch` is warm, but for [`Effort::Thorough`].
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+
+    /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
+    ///
+    /// Exact: a search passes over a leaf only if the triangle inequality proves that none of its
+    /// rows is near enough. Under inner product it proves nothing, and the search reads every row.
+    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
+
+    /// Searches through every code, and notes how far a search must go to find the same rows.
+    ///
+    /// The audit misses hardly a true neighbour (a test compares), at a tenth of the cost of an exact
+    /// search. It returns its depth: how many rows, by estimate, got an exact distance. The next
+    /// audit of as many neighbours does well to begin with that depth.
+    ///
+    /// * `probe`: with [`Effort::Thorough`].
+    /// * `reach`: filled with one entry for each group of neighbours (`reach.rs`).
+    fn audit(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+        reach: &mut Vec<Reach>,
+    ) -> usize;
+
+    /// Copies the vector of a row to `out` and returns its id. `pick` chooses the row, any row of a
+    /// leaf about as often as another. `None` if the chosen row does not live.
+    fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64>;
+
+    /// The rows of this moment, for walks of any length while the writer goes on.
+    ///
+    /// Keeps the memory of all that the writer replaces meanwhile, until it is dropped.
+    fn pin(&self) -> Box<dyn PinnedRows>;
+
+    /// The rows of a moment, to be searched alone or in stages with other places.
+    ///
+    /// * `as_of`: a sequence, for an index that takes no more writes; `None` for now.
+    fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot>;
+
+    /// Calls `visit` with every row that lives at one moment, neighbours in the tree together.
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+        self.pin().for_each_row(visit);
+    }
+
+    /// Leaves that a query may probe; 0 for an index without leaves.
+    fn leaves(&self) -> usize;
+
+    /// Writes and batches so far: the difference of two calls tells how much has changed.
+    fn writes(&self) -> u64;
+}
+
+/// The rows that lived at one moment.
+pub trait PinnedRows: Send + Sync {
+    /// Calls `visit` with each row, neighbours in the tree together. May be called repeatedly.
+    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
+
+    /// Calls `visit` with each row and the number of its leaf, or `None` for a row in no leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
+        self.for_each_row(&mut |key, vector| visit(None, key, vector));
+    }
+}
+
+/// The rows of one moment in an index, for walks, for searches of this index alone, and for searches
+/// in stages together with other places.
+pub trait IndexSnapshot:
+    PinnedRows
+    + StagedSearch<State = Scratch, Address = Infallible, Block = Infallible, Error = Infallible>
+    + Send
+    + Sync
+{
+    /// The snapshot sees writes up to this sequence.
+    fn sequence(&self) -> u64;
+
+    /// Searches this index alone, as [`Search::search`] does, at the moment of the snapshot.
+    fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+}
