@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use vstream_settings::{read_matrix_header, MatrixHeader};
-use vstream_vector::{with_number, Number};
+use vstream_vector::{with_number, Number, Widen};
 
 use crate::failure::Failure;
 

@@ -36,12 +36,11 @@ mod tests;
 
 pub use cells::LiveSample;
 pub use error::{RouteError, RouteErrorKind};
-pub use lsh::{Curve, Grid};
+pub use lsh::{Curve, Grid, HASHES_MAX};
 pub use moves::Move;
 pub use partition::partition_of_shard;
 pub use rebalance::{Plan, Policy, Rebalance, RetrainSettings};
 pub use settings::{
-    EncoderSpec, RouteSettings, CELLS_MAX, DIMENSION_MAX, FAMILIES_MAX, HASHES_MAX, ROWS_PER_CELL,
-    SHARDS_MAX,
+    EncoderSpec, RouteSettings, CELLS_MAX, DIMENSION_MAX, FAMILIES_MAX, ROWS_PER_CELL, SHARDS_MAX,
 };
 pub use template::{Placement, Template};

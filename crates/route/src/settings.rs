@@ -1,7 +1,7 @@
 //! The routing settings that a user chooses, and their validation.
 
 use crate::error::RouteError;
-use crate::lsh::{Curve, Grid};
+use crate::lsh::{Curve, Grid, HASHES_MAX};
 use vstream_vector::Metric;
 
 /// Largest dimension of a vector.
@@ -14,8 +14,6 @@ pub const CELLS_MAX: usize = 4096;
 pub const ROWS_PER_CELL: usize = 8;
 /// Largest number of hash families, and so of copies of one vector.
 pub const FAMILIES_MAX: usize = 64;
-/// Largest number of hashes in one family. Each hash needs at least one bit of the code.
-pub const HASHES_MAX: usize = 58;
 
 /// How a collection is routed.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,6 @@ use crate::collection::{CollectionSettings, EncoderSettings};
 use crate::document::Document;
 use crate::environment;
 use crate::error::SettingsError;
-use crate::reference;
 use crate::section::{Notes, Section};
 use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
 
@@ -169,11 +168,6 @@ impl JobSettings {
         let notes = Notes::default();
         let job = JobSettings::read(document, &notes);
         notes.or_error(job)
-    }
-
-    /// The reference of job files, as Markdown: every key with its form, default and meaning.
-    pub fn reference() -> String {
-        reference::text()
     }
 
     /// Reads the file's keys; problems and keys go to `notes`.

@@ -29,8 +29,15 @@ struct Entry {
     is_optional: bool,
 }
 
+impl JobSettings {
+    /// The reference of job files, as Markdown: every key with its form, default and meaning.
+    pub fn reference() -> String {
+        text()
+    }
+}
+
 /// The reference as Markdown.
-pub(crate) fn text() -> String {
+fn text() -> String {
     let entries = entries();
     let mut text = String::from(words::OPENING);
     text += &format!("\n```yaml\n{}```\n", examples::SHOWN);

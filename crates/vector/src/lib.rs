@@ -15,10 +15,12 @@ mod metric;
 mod neighbor;
 mod number;
 mod random;
+mod widen;
 
 pub use element::Element;
 pub use kmeans::{mean, KMeans, KMeansSettings};
 pub use metric::{Metric, MetricError};
 pub use neighbor::{Neighbor, TopK};
-pub use number::{Bf16, Number, F16};
+pub use number::Number;
 pub use random::SplitMix;
+pub use widen::{Bf16, Widen, F16};

@@ -68,7 +68,9 @@ impl Collection {
             };
             let durability = Durability::from_name(&durability)?;
             let journaling = Journaling { durability, ..Journaling::default() };
-            Ok(Collection::new(Engine::builder().dir(&directory).journaling(journaling).create(settings)?))
+            Ok(Collection::new(
+                Engine::builder().dir(&directory).journaling(journaling).create(settings)?,
+            ))
         });
         Ok(made?)
     }
@@ -82,9 +84,12 @@ impl Collection {
     ) -> PyResult<Collection> {
         let made = detached(py, || {
             let chosen = durability.as_deref().map(Durability::from_name).transpose()?;
-            let opened = Engine::builder().dir(&directory).adjust(&mut |_, journaling| {
-                journaling.durability = chosen.unwrap_or(journaling.durability);
-            }).open();
+            let opened = Engine::builder()
+                .dir(&directory)
+                .adjust(&mut |_, journaling| {
+                    journaling.durability = chosen.unwrap_or(journaling.durability);
+                })
+                .open();
             Ok(Collection::new(opened?))
         });
         Ok(made?)

@@ -6,7 +6,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use vstream_engine::{check_row, Settings};
-use vstream_vector::{Number, F16};
+use vstream_vector::{Widen, F16};
 
 use crate::failure::Failure;
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use vstream_index::{RowKey, VectorRef};
 use vstream_store::Store;
 use vstream_vector::cursor::{ByteReader, Truncated};
-use vstream_vector::{with_number, Element, Metric, Number};
+use vstream_vector::{with_number, Element, Metric, Number, Widen};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use super::{read_exactly, SnapshotFile, SnapshotSummary};

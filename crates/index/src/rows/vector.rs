@@ -1,7 +1,7 @@
 //! Vectors in the element type of their collection: borrowed, in the buffer of a chunk, or narrowed
 //! from `f32` before they are stored.
 
-use vstream_vector::{kernels, with_number, Bf16, Element, Metric, Number, F16};
+use vstream_vector::{kernels, with_number, Bf16, Element, Metric, Number, Widen, F16};
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
 

@@ -22,6 +22,9 @@ use crate::ranges::Ranges;
 use crate::space::Space;
 use vstream_vector::kernels;
 
+/// Largest number of hashes in one family. Each hash needs at least one bit of the code.
+pub const HASHES_MAX: usize = 58;
+
 /// Share of the sample below the start of an axis, and share above its end.
 const TAIL: f64 = 0.01;
 /// Purpose of the random numbers of family 0. Family f uses this number plus f.
@@ -94,7 +97,7 @@ impl Lsh {
     /// curve). No allocation.
     pub(crate) fn code(&self, number: usize, form: &[f32]) -> u64 {
         let family = &self.families[number];
-        let mut cell = [0u32; crate::settings::HASHES_MAX];
+        let mut cell = [0u32; HASHES_MAX];
         let cell = &mut cell[..self.settings.hashes];
         let last = self.grid.side() - 1;
         for (j, x) in cell.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Widen;
 use crate::{with_number, Number};
 
 #[test]

@@ -1,7 +1,7 @@
 //! AVX2 and FMA forms: four registers of 8 sums, a masked last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
-use crate::number::{Bf16, F16};
+use crate::widen::{Bf16, F16};
 use std::arch::x86_64::*;
 
 /// `TAIL[8 - n..]` starts with `n` all-ones lanes: the mask of the first `n` of 8.

@@ -1,7 +1,7 @@
 //! AVX-512 forms: four registers of 16 sums, a masked last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
-use crate::number::{Bf16, F16};
+use crate::widen::{Bf16, F16};
 use std::arch::x86_64::*;
 
 macro_rules! pair_kernel {

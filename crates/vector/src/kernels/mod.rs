@@ -24,7 +24,6 @@ pub use prefetch::prefetch;
 pub use set::Kernels;
 pub use tile::{Tile, TILE_COLUMNS, TILE_ROWS};
 
-use crate::number::Number;
 use set::active;
 
 /// Instruction sets, from the plainest to the widest.
@@ -85,14 +84,14 @@ pub fn level() -> Level {
 /// Squared Euclidean distance of an `f32` query and a row of equal length. The kernel converts the
 /// row's numbers to `f32`. Panics if the lengths differ.
 #[inline]
-pub fn l2_squared<N: Number>(query: &[f32], row: &[N]) -> f32 {
+pub fn l2_squared<N: Kernels>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
     unsafe { (N::pair(active()).l2_squared)(query, row) }
 }
 
 /// Inner product of an `f32` query and a row of equal length. Panics if lengths differ.
 #[inline]
-pub fn inner_product<N: Number>(query: &[f32], row: &[N]) -> f32 {
+pub fn inner_product<N: Kernels>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
     unsafe { (N::pair(active()).inner_product)(query, row) }
 }

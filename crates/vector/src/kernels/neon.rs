@@ -1,7 +1,7 @@
 //! NEON forms: four registers of 4 sums, a scalar last step.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
-use crate::number::{Bf16, Number, F16};
+use crate::widen::{Bf16, Widen, F16};
 use std::arch::aarch64::*;
 
 macro_rules! pair_kernel {

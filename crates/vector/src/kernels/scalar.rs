@@ -1,7 +1,7 @@
 //! The reference kernels: 16 independent sums, so that the compiler may vectorise them.
 
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
-use crate::number::Number;
+use crate::widen::Widen;
 
 macro_rules! sum_lanes {
     ($a:expr, $b:expr, $term:expr) => {{
@@ -23,12 +23,12 @@ macro_rules! sum_lanes {
 }
 
 /// Squared Euclidean distance of a query and a row.
-pub fn l2_squared<N: Number>(query: &[f32], row: &[N]) -> f32 {
+pub fn l2_squared<N: Widen>(query: &[f32], row: &[N]) -> f32 {
     sum_lanes!(query, row, |x: f32, y: N| (x - y.widen()) * (x - y.widen()))
 }
 
 /// Inner product of a query and a row.
-pub fn inner_product<N: Number>(query: &[f32], row: &[N]) -> f32 {
+pub fn inner_product<N: Widen>(query: &[f32], row: &[N]) -> f32 {
     sum_lanes!(query, row, |x: f32, y: N| x * y.widen())
 }
 

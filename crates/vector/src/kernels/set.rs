@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::{scalar, Level, Tile, TILE_COLUMNS, TILE_ROWS};
-use crate::number::{Bf16, Number, F16};
+use crate::widen::{Bf16, Widen, F16};
 
 type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
 
@@ -45,7 +45,7 @@ macro_rules! kernels {
 
 kernels!(f32 => f32, F16 => f16, Bf16 => bf16, u8 => u8, i8 => i8);
 
-const fn scalar_pair<N: Number>() -> PairKernels<N> {
+const fn scalar_pair<N: Widen>() -> PairKernels<N> {
     PairKernels { l2_squared: scalar::l2_squared::<N>, inner_product: scalar::inner_product::<N> }
 }
 

@@ -3,7 +3,7 @@
 use super::set::{KernelSet, SETS};
 use super::*;
 use crate::random::SplitMix;
-use crate::{with_number, Element};
+use crate::{with_number, Element, Number};
 
 /// Allowed difference, relative to `Σ |termᵢ|`.
 const BOUND: f32 = 1e-5;

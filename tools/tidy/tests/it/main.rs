@@ -24,6 +24,7 @@ keeps!(files_are_short, {
     noted.iter().for_each(|note| println!("note: {note}"));
     long
 });
+keeps!(no_folder_of_a_crate_is_in_a_cycle, tidy::module_cycles(&files(), &packages()));
 keeps!(functions_are_short, tidy::function_lengths(&files()));
 keeps!(names_say_what_things_are, tidy::names(&files()));
 keeps!(every_matches_is_asserted, tidy::bare_matches(&files()));

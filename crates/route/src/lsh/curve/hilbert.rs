@@ -8,7 +8,7 @@
 //! Consecutive cells share a face.
 
 use super::zorder;
-use crate::settings::HASHES_MAX;
+use crate::lsh::HASHES_MAX;
 
 /// Position of `cell` in a grid of `2^levels` cells per axis.
 pub(super) fn position(cell: &[u32], levels: u32) -> u64 {

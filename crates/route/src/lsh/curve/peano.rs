@@ -7,7 +7,7 @@
 //!
 //! Consecutive cells share a face.
 
-use crate::settings::HASHES_MAX;
+use crate::lsh::HASHES_MAX;
 
 /// Position of `cell` in a grid of `3^levels` cells per axis.
 pub(super) fn position(cell: &[u32], levels: u32) -> u64 {

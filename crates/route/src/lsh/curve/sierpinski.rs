@@ -23,7 +23,7 @@
 //!
 //! The algorithm keeps only barycentric coordinates, as integers, so nothing is rounded.
 
-use crate::settings::HASHES_MAX;
+use crate::lsh::HASHES_MAX;
 
 /// Number of Kuhn simplices of the cube, n!, saturating.
 pub(super) fn roots(dimensions: usize) -> u128 {
