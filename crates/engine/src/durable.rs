@@ -24,7 +24,7 @@ impl Engine {
     /// Fills an empty engine from its files, and goes on writing to them.
     pub(crate) fn replay(&mut self, directory: Directory, manifest: Manifest) -> Result<(), Error> {
         let recovered = recover(&directory.store, &manifest, self)?;
-        self.journal = Some(Journal::start(directory, manifest, recovered, &self.places)?);
+        self.journal = Some(Journal::start(directory, manifest, recovered, &self.tree)?);
         Ok(())
     }
 
@@ -41,7 +41,7 @@ impl Engine {
     /// The first half of [`Engine::commit`]: other threads may write while this one waits for what
     /// is returned, and all who wait are served by one sync.
     pub fn begin_commit(&mut self) -> Result<Commit, Error> {
-        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         match &mut self.journal {
             Some(journal) => journal.commit(&rows),
             None => Ok(Commit::nothing()),
@@ -58,7 +58,7 @@ impl Engine {
     /// happens in the background when the log or memory has grown. Errors: `Io`; nothing is lost
     /// then.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
     }
 
@@ -72,7 +72,7 @@ impl Engine {
     /// calls for; otherwise that happens in the background. Returns the bytes that were read.
     /// Errors: `Corrupt`, `Io`; what was not moved yet stays where it is.
     pub fn place_codes(&self) -> Result<u64, Error> {
-        self.places.place_codes()
+        self.tree.place_codes()
     }
 
     /// The rows of this moment as files that stay as long as the returned state, with what was not
@@ -82,7 +82,7 @@ impl Engine {
     /// row is written in this call. Errors: `Invalid` for an engine that keeps
     /// nothing, `Io`.
     pub fn share(&mut self) -> Result<SharedState, Error> {
-        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         let nothing =
             || Error::invalid("the engine keeps its rows in memory: create it in a directory");
         self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
@@ -154,13 +154,13 @@ impl Replay for Engine {
         collection: u64,
         marks: &[u8],
     ) -> Result<(u64, u128), Error> {
-        let sealed = self.places.open(store, entry, collection, marks)?;
+        let sealed = self.tree.open(store, entry, collection, marks)?;
         let found = sealed.count();
-        self.places.add(sealed);
+        self.tree.add(sealed);
         Ok(found)
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.places.writer().find(id).map(|found| found.version)
+        self.tree.writer().find(id).map(|found| found.version)
     }
 }

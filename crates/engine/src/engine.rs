@@ -19,7 +19,7 @@ use crate::reader::Reader;
 use crate::row::Row;
 use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
-use crate::tree::{Places, PlacesStats, Room};
+use crate::tree::{Room, Tree, TreeStats};
 
 /// Writes between two waits while memory is full, or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
@@ -44,13 +44,13 @@ pub struct Stats {
     /// Counts of the log, if the engine keeps one.
     pub journal: Option<JournalStats>,
     /// Where the rows are.
-    pub places: PlacesStats,
+    pub tree: TreeStats,
 }
 
 /// The one writer of a partition's rows.
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) places: Arc<Places>,
+    pub(crate) tree: Arc<Tree>,
     guard: Arc<Guard>,
     /// What makes it durable, if it is.
     pub(crate) journal: Option<Journal>,
@@ -77,14 +77,14 @@ impl Engine {
     /// An empty engine, before it has a directory.
     pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
-        let places = Arc::new(Places::new(&settings));
-        places.keep_hot();
-        let guard = Guard::start(&settings, &places);
+        let tree = Arc::new(Tree::new(&settings));
+        tree.keep_hot();
+        let guard = Guard::start(&settings, &tree);
         let stored = settings.index_settings().element;
         let narrowed = (stored != Element::F32).then(|| VectorBuffer::new(stored));
         let normalised = Vec::new();
         let (journal, steps) = (None, 0);
-        Ok(Engine { settings, places, guard, journal, normalised, narrowed, steps })
+        Ok(Engine { settings, tree, guard, journal, normalised, narrowed, steps })
     }
 
     /// The settings it was created with.
@@ -124,7 +124,7 @@ impl Engine {
     fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.make_room()?;
         let vector = stored(&mut self.narrowed, row.vector);
-        let mut writer = self.places.writer();
+        let mut writer = self.tree.writer();
         let applied = if let Some(journal) = &mut self.journal {
             let found = writer.find(row.id);
             let before = found.map(|found| found.version);
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Takes a step of what is done beside the writer, if one is due without a commit.
     fn step(&mut self) {
-        let rows = RowsOf { settings: &self.settings, places: &self.places };
+        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         let Some(journal) = &mut self.journal else { return };
         journal.step(&rows);
     }
@@ -160,8 +160,8 @@ impl Engine {
         }
         self.steps += 1;
         let is_turn = self.steps.is_multiple_of(WRITES_PER_WAIT);
-        let rows = RowsOf { settings: &self.settings, places: &self.places };
-        let segments = if is_turn { self.places.segments() } else { 0 };
+        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
+        let segments = if is_turn { self.tree.segments() } else { 0 };
         if segments > SEGMENTS_SLOW {
             let waits = if segments > SEGMENTS_SLOWEST { WAITS_SLOWEST } else { 1 };
             for _ in 0..waits {
@@ -170,17 +170,17 @@ impl Engine {
                 if !journal.is_compacting() {
                     break;
                 }
-                self.places.wait_for_merge();
+                self.tree.wait_for_merge();
             }
         }
         loop {
-            match self.places.room() {
+            match self.tree.room() {
                 Room::Enough => return Ok(()),
                 Room::Little if !is_turn => return Ok(()),
                 room => {
                     journal.want_step();
                     journal.step(&rows);
-                    self.places.wait_for_room(room);
+                    self.tree.wait_for_room(room);
                     if room == Room::Little {
                         return Ok(());
                     }
@@ -211,7 +211,7 @@ impl Engine {
     ///
     /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
-        let mut writer = self.places.writer();
+        let mut writer = self.tree.writer();
         let died = if let Some(journal) = &mut self.journal {
             let found = match writer.find(id) {
                 Some(found) if found.version <= version => found,
@@ -230,18 +230,18 @@ impl Engine {
 
     /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
     pub fn reader(&self) -> Reader {
-        Reader::new(&self.settings, self.places.clone(), self.guard.clone())
+        Reader::new(&self.settings, self.tree.clone(), self.guard.clone())
     }
 
     /// Counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
-        let (index, places) = self.places.stats();
-        let (probes, refine) = match self.guard.effort(&self.places, 10) {
+        let (index, tree) = self.tree.stats();
+        let (probes, refine) = match self.guard.effort(&self.tree, 10) {
             vstream_index::Effort::Approximate { probes, refine } => (probes, refine),
             _ => (index.leaves as usize, index.live as usize),
         };
         let journal = self.journal.as_ref().map(Journal::stats);
-        Stats { index, probes, refine, recall: self.guard.estimate(), journal, places }
+        Stats { index, probes, refine, recall: self.guard.estimate(), journal, tree }
     }
 
     /// Has automatic searches reach another recall from now on, as a partition of a job must whose
@@ -261,12 +261,12 @@ impl Engine {
     /// Cost: up to some 200 audits, each about a tenth of an exact search. Does nothing without a
     /// guard.
     pub fn catch_up(&self) {
-        self.guard.catch_up(&self.places);
+        self.guard.catch_up(&self.tree);
     }
 
     /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.
     pub fn pin(&self) -> PinnedSnapshot {
-        PinnedSnapshot { settings: self.settings.clone(), rows: self.places.pin() }
+        PinnedSnapshot { settings: self.settings.clone(), rows: self.tree.pin() }
     }
 
     /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
@@ -293,24 +293,24 @@ impl Engine {
 /// What checkpoints ask of the rows.
 pub(crate) struct RowsOf<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) places: &'a Arc<Places>,
+    pub(crate) tree: &'a Arc<Tree>,
 }
 
 impl Rows for RowsOf<'_> {
     fn is_due(&self) -> bool {
-        self.places.is_full()
+        self.tree.is_full()
     }
 
     fn is_at_limit(&self) -> bool {
-        self.places.room() == Room::None
+        self.tree.room() == Room::None
     }
 
     fn capture(&self) -> Capture {
-        if self.places.keeps_segments() {
-            return Capture::Frozen(self.places.freeze());
+        if self.tree.keeps_segments() {
+            return Capture::Frozen(self.tree.freeze());
         }
         let settings = self.settings.clone();
-        Capture::Image(PinnedSnapshot { settings, rows: self.places.pin() })
+        Capture::Image(PinnedSnapshot { settings, rows: self.tree.pin() })
     }
 }
 

@@ -27,7 +27,7 @@ use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
 use crate::priority::yield_to_others;
 use crate::recovery::Recovered;
-use crate::tree::Places;
+use crate::tree::Tree;
 use crate::version::{Directory, Manifest};
 use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
@@ -96,7 +96,7 @@ impl Journal {
         directory: Directory,
         mut manifest: Manifest,
         recovered: Recovered,
-        places: &Arc<Places>,
+        tree: &Arc<Tree>,
     ) -> Result<Journal, Error> {
         let journaling = manifest.journaling;
         let state = recovered.state;
@@ -114,7 +114,7 @@ impl Journal {
         let is_empty = recovered.logs.last().is_some_and(|log| log.bytes == HEADER as u64);
         let begun = is_empty.then_some(state.lsn);
         let checkpoints = Checkpoints::new(directory, manifest, recovered.log_bytes, begun);
-        checkpoints.versions().serve(places.clone());
+        checkpoints.versions().serve(tree.clone());
         let compactor = Arc::new(Compactor::new(checkpoints.versions().clone()));
         Ok(Journal {
             journaling,

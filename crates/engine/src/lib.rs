@@ -47,7 +47,7 @@ pub use recovery::{
 pub use row::Row;
 pub use settings::{DeleteOrder, IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
-pub use tree::PlacesStats;
+pub use tree::TreeStats;
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};

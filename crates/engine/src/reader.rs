@@ -9,7 +9,7 @@ use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
-use crate::tree::{Pinned, Places, PlacesScratch};
+use crate::tree::{Pinned, Tree, TreeScratch};
 
 /// Leaves or rows beyond which a chosen effort asks for nothing more: there are not so many.
 const CHOSEN_MAX: usize = 1 << 32;
@@ -55,7 +55,7 @@ pub struct Query<'a> {
 /// Reusable buffers of one querying thread.
 #[derive(Default)]
 pub struct Scratch {
-    places: PlacesScratch,
+    tree: TreeScratch,
     pub(crate) top: TopK,
     normalised: Vec<f32>,
 }
@@ -72,7 +72,7 @@ impl Scratch {
 pub struct Reader {
     dimension: usize,
     metric: Metric,
-    places: Arc<Places>,
+    tree: Arc<Tree>,
     guard: Arc<Guard>,
 }
 
@@ -96,12 +96,11 @@ impl Moment {
 }
 
 /// Where a query that was prepared is asked.
-type Asked<'a> =
-    &'a dyn Fn(&Probe<'_>, &mut PlacesScratch, &mut TopK) -> Result<SearchStats, Error>;
+type Asked<'a> = &'a dyn Fn(&Probe<'_>, &mut TreeScratch, &mut TopK) -> Result<SearchStats, Error>;
 
 impl Reader {
-    pub(crate) fn new(settings: &Settings, places: Arc<Places>, guard: Arc<Guard>) -> Reader {
-        Reader { dimension: settings.dimension, metric: settings.metric, places, guard }
+    pub(crate) fn new(settings: &Settings, tree: Arc<Tree>, guard: Arc<Guard>) -> Reader {
+        Reader { dimension: settings.dimension, metric: settings.metric, tree, guard }
     }
 
     /// The `k` nearest rows that live at one moment during the call, nearest first, ties by id.
@@ -114,9 +113,7 @@ impl Reader {
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        self.ask(query, scratch, out, &|probe, scratch, top| {
-            self.places.search(probe, scratch, top)
-        })
+        self.ask(query, scratch, out, &|probe, scratch, top| self.tree.search(probe, scratch, top))
     }
 
     /// The rows of now: a query asked of them later, on any thread, sees no write that came after.
@@ -124,7 +121,7 @@ impl Reader {
     /// Holds the memory of what the writer replaces, and the files of segments that are merged
     /// meanwhile, until it is dropped. Cost: an allocation or two.
     pub fn moment(&self) -> Moment {
-        Moment { reader: self.clone(), rows: self.places.pin() }
+        Moment { reader: self.clone(), rows: self.tree.pin() }
     }
 
     fn ask(
@@ -141,7 +138,7 @@ impl Reader {
                 query.k
             )));
         }
-        let Scratch { places, top, normalised } = scratch;
+        let Scratch { tree, top, normalised } = scratch;
         let vector = if self.metric == Metric::Cosine {
             normalise(query.vector, normalised)?;
             normalised.as_slice()
@@ -156,12 +153,12 @@ impl Reader {
             }
             Effort::Auto => {
                 self.guard.note(vector, query.k);
-                self.guard.effort(&self.places, query.k)
+                self.guard.effort(&self.tree, query.k)
             }
-            Effort::Unaudited => self.guard.effort(&self.places, query.k),
+            Effort::Unaudited => self.guard.effort(&self.tree, query.k),
         };
         top.reset(query.k);
-        let stats = search(&Probe { vector, k: query.k, effort }, places, top)?;
+        let stats = search(&Probe { vector, k: query.k, effort }, tree, top)?;
         top.drain_sorted(out);
         Ok(stats)
     }
@@ -189,7 +186,7 @@ impl Reader {
             vector
         };
         out.clear();
-        let stats = self.places.search_radius(vector, radius, out)?;
+        let stats = self.tree.search_radius(vector, radius, out)?;
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }

@@ -375,7 +375,7 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
         tiers::ingest(&mut engine, &matrix).map_err(refused)?
     };
     print_ingest("with segments", &row, &matrix);
-    println!("\nwhen the last row is in: {:?}", row.stats.places);
+    println!("\nwhen the last row is in: {:?}", row.stats.tree);
     let truth = truth(&matrix, &queries.picked(&second_half(&queries)));
     if let Some(times) = beside {
         print_times("while rows came", &times);
@@ -388,7 +388,7 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     println!("opened as after a crash in {seconds:.2} s, of which {log} bytes of log");
     if arguments.beside {
         engine = unmerged(engine, &dir, (without, code_memory)).map_err(refused)?;
-        println!("{} segments, not merged:", engine.stats().places.segments);
+        println!("{} segments, not merged:", engine.stats().tree.segments);
         print_asked(&engine, &queries, &truth, &arguments.efforts).map_err(refused)?;
         let times = tiers::ask_idle(&engine, &queries, arguments.efforts[0]).map_err(refused)?;
         print_times("idle, not merged", &times);
@@ -411,12 +411,12 @@ fn settle(engine: &mut Engine, matrix: &Matrix) -> Result<(), vstream_engine::Er
         "settled in {:.1} s, {amplification:.2} bytes written per byte",
         settled.as_secs_f64()
     );
-    println!("{:?}\n{:?}", stats.places, stats.journal);
+    println!("{:?}\n{:?}", stats.tree, stats.journal);
     Ok(())
 }
 
 fn print_memory(engine: &Engine, rows: f64) {
-    let places = engine.stats().places;
+    let places = engine.stats().tree;
     let per_row = |bytes: u64| bytes as f64 / rows;
     println!(
         "memory per row: directory {:.1} B, codes {:.1} B, ids {:.1} B, cache {:.1} B, not sealed \

@@ -90,7 +90,7 @@ pub fn run(case: &Case, data: &DataSet, settings: &RunSettings) -> Result<Row, R
     row.rows_scanned = held_out.rows as f64 / HELD_OUT as f64;
     row.exact = held_out.exact as f64 / HELD_OUT as f64;
     row.insert_us = ingest_us;
-    row.segments = stats.places.segments;
+    row.segments = stats.tree.segments;
     Ok(row)
 }
 

@@ -131,7 +131,7 @@ fn line(
     let (probes, refine) = of.effort;
     let asking = Asking::Picked(probes, refine);
     let asked = tiers::ask(&engine, &stream.queries, truth, asking)?;
-    let places = engine.stats().places;
+    let places = engine.stats().tree;
     engine.close()?;
     Ok(AblationRow {
         without,

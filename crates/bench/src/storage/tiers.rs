@@ -135,14 +135,14 @@ pub fn ask(
     let (count, first) = (truth.len(), queries.rows() - truth.len());
     let mut times = Vec::with_capacity(count);
     let mut found = 0;
-    let (mut before, mut cpu) = (engine.stats().places, process_cpu_seconds());
+    let (mut before, mut cpu) = (engine.stats().tree, process_cpu_seconds());
     for at in 0..queries.rows() {
         if at == first {
             if asking == Asking::Auto {
                 engine.catch_up();
                 effort = Effort::Unaudited;
             }
-            (before, cpu) = (engine.stats().places, process_cpu_seconds());
+            (before, cpu) = (engine.stats().tree, process_cpu_seconds());
         }
         let begun = Instant::now();
         let query = Query { vector: queries.row(at), k: K, effort };
@@ -155,7 +155,7 @@ pub fn ask(
     }
     let cpu = process_cpu_seconds() - cpu;
     times.sort_by(f64::total_cmp);
-    let after = engine.stats().places;
+    let after = engine.stats().tree;
     let per_query = |from: u64, to: u64| (to - from) as f64 / count as f64;
     Ok(AskedRow {
         recall: found as f64 / (K * count) as f64,

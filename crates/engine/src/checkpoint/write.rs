@@ -85,7 +85,7 @@ fn publish_image(versions: &VersionSet, image: Image, state: State) -> Result<()
 
 fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> Result<(), Error> {
     let store = &versions.directory().store;
-    if !versions.places().is_frozen(frozen) {
+    if !versions.tree().is_frozen(frozen) {
         // An earlier attempt failed after its segment had taken over.
         return Ok(());
     }
@@ -104,7 +104,7 @@ fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> R
     let written = frozen.write(store, &name, entry.identity(collection));
     let sealed = written.and_then(|summary| {
         (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
-        let open = || versions.places().open(store, &entry, collection, &[]);
+        let open = || versions.tree().open(store, &entry, collection, &[]);
         if summary.rows == 0 {
             Ok(None)
         } else {
@@ -137,7 +137,7 @@ fn publish_frozen(
     let mut made = Vec::new();
     let done = (|| {
         for segment in next.base.segments.iter_mut().filter(|_| !forgotten) {
-            let sealed = versions.places().sealed(segment.number)?;
+            let sealed = versions.tree().sealed(segment.number)?;
             let (bits, marked) = sealed.marks(frozen.sequence());
             if marked != segment.marked {
                 (segment.marks, segment.marked) = (manifest.next, marked);
@@ -161,6 +161,6 @@ fn publish_frozen(
     done?;
     versions.note_image(0);
     versions.note_marked(frozen.sequence());
-    let retired = versions.places().settle(frozen, sealed);
+    let retired = versions.tree().settle(frozen, sealed);
     Ok((std::mem::replace(&mut manifest, next), retired))
 }

@@ -91,14 +91,14 @@ impl Compactor {
         let merged = match plan.is_drop {
             true => Ok(Merged::drop_of(&plan)),
             false => {
-                let settings = self.versions.places().segment_settings(entry.identity(collection));
+                let settings = self.versions.tree().segment_settings(entry.identity(collection));
                 Merged::write(&plan, store, &name, settings, stop)
             }
         };
         let begun = merged.and_then(|merged| {
             let summary = merged.summary;
             (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
-            let open = || self.versions.places().open(store, &entry, collection, &[]);
+            let open = || self.versions.tree().open(store, &entry, collection, &[]);
             let sealed = if summary.rows == 0 { None } else { Some(open()?) };
             Ok(MergeBegun { merged, entry, sealed })
         });
@@ -130,7 +130,7 @@ impl Compactor {
         let is_free = |number: u64| {
             !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
         };
-        let plan = Plan::of(self.versions.places(), self.versions.marked(), &is_free)?;
+        let plan = Plan::of(self.versions.tree(), self.versions.marked(), &is_free)?;
         sources.busy.extend(plan.numbers());
         Some(plan)
     }
@@ -216,7 +216,7 @@ impl Compactor {
         done?;
         let is_source = |number| merged.is_source(number);
         let retired =
-            self.versions.places().replace(&is_source, sealed, &|sealed| merged.hand_on(sealed));
+            self.versions.tree().replace(&is_source, sealed, &|sealed| merged.hand_on(sealed));
         Ok((std::mem::replace(&mut manifest, next), retired))
     }
 }

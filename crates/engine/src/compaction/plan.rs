@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::settings::DeleteOrder;
-use crate::tree::{Places, Sealed};
+use crate::tree::{Sealed, Tree};
 use vstream_segment::rows_max;
 
 /// Segments of a class that are merged together at least.
@@ -59,8 +59,8 @@ impl Plan {
     /// * `since`: sequence up to which marks are published.
     /// * `is_free`: whether the segment of a number may be taken; others are being merged, or
     ///   cannot be read.
-    pub(crate) fn of(places: &Places, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
-        let view = places.view();
+    pub(crate) fn of(tree: &Tree, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
+        let view = tree.view();
         // Only marks that are published count: others would be found dead again and again.
         let dead = |sealed: &Arc<Sealed>| sealed.marks(since).1;
         let is_gone =
@@ -76,8 +76,8 @@ impl Plan {
         };
         let sizes: Vec<Size> = view.sealed.iter().map(size).collect();
         let free = |at: usize| is_free(view.sealed[at].number);
-        let rows_max = rows_max(places.settings().dimension);
-        let chosen = choose(&sizes, &free, places.settings().deletes, rows_max);
+        let rows_max = rows_max(tree.settings().dimension);
+        let chosen = choose(&sizes, &free, tree.settings().deletes, rows_max);
         let sources = chosen.into_iter().map(|at| view.sealed[at].clone()).collect::<Vec<_>>();
         let shrinks = |sealed: &Arc<Sealed>| dead(sealed) * 2 >= sealed.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);

@@ -38,7 +38,7 @@ use self::pace::watch;
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
-use crate::tree::{Places, PlacesScratch};
+use crate::tree::{Tree, TreeScratch};
 
 /// One query in this many is offered to the guard when enough are known.
 const NOTE_EVERY: usize = 16;
@@ -126,7 +126,7 @@ struct Auditor {
     /// Rows with copies that were passed over one after the other.
     copies: usize,
     random: SplitMix,
-    scratch: PlacesScratch,
+    scratch: TreeScratch,
     top: TopK,
     found: Vec<Neighbor>,
 }
@@ -168,7 +168,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// A guard for `search`; its thread ends when the guard is dropped.
-    pub(crate) fn start(settings: &Settings, search: &Arc<Places>) -> Arc<Guard> {
+    pub(crate) fn start(settings: &Settings, search: &Arc<Tree>) -> Arc<Guard> {
         let guard = Arc::new(Guard {
             target: AtomicU64::new(settings.recall_target.to_bits()),
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
@@ -186,7 +186,7 @@ impl Guard {
                 since_conclusion: 0,
                 copies: 0,
                 random: SplitMix(settings.seed),
-                scratch: PlacesScratch::default(),
+                scratch: TreeScratch::default(),
                 top: TopK::default(),
                 found: Vec::new(),
             }),
@@ -211,7 +211,7 @@ impl Guard {
     }
 
     /// The effort of an automatic search for `k` neighbours.
-    pub(crate) fn effort(&self, search: &Places, k: usize) -> Effort {
+    pub(crate) fn effort(&self, search: &Tree, k: usize) -> Effort {
         let now = moment(search);
         match self.reached(class_of(k), &now).map(|reached| reached.for_k(k)) {
             None => Effort::Thorough { depth: self.depth[class_of(k)].load(Ordering::Relaxed) },
@@ -298,7 +298,7 @@ impl Guard {
 
     /// Audits in this thread until nothing more is to be learnt from the queries that are known, and
     /// without any from rows.
-    pub(crate) fn catch_up(&self, search: &Places) {
+    pub(crate) fn catch_up(&self, search: &Tree) {
         if !self.on {
             return;
         }
@@ -311,7 +311,7 @@ impl Guard {
     }
 
     /// One audit and what follows from it; false if nothing needs one.
-    fn step(&self, search: &Places, auditor: &mut Auditor) -> bool {
+    fn step(&self, search: &Tree, auditor: &mut Auditor) -> bool {
         let now = moment(search);
         if now.leaves <= EXACT_LEAVES {
             return false;
@@ -391,7 +391,7 @@ impl Guard {
     }
 
     /// A living row and its id, as a query.
-    fn sample(&self, search: &Places, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
+    fn sample(&self, search: &Tree, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
         let mut row = Vec::new();
         let mut tries = (0..SAMPLE_TRIES).map(|_| search.sample(auditor.random.next(), &mut row));
         let id = tries.find_map(|tried| tried.ok().flatten())?;
@@ -402,7 +402,7 @@ impl Guard {
     /// query is, which does not count.
     fn audit(
         &self,
-        search: &Places,
+        search: &Tree,
         query: Vec<f32>,
         k: usize,
         own: Option<u64>,
@@ -514,7 +514,7 @@ fn share_of(truth: &[Neighbor], found: &[Neighbor]) -> f64 {
     hits.min(truth.len()) as f64 / truth.len() as f64
 }
 
-fn moment(search: &Places) -> Moment {
+fn moment(search: &Tree) -> Moment {
     Moment { leaves: search.leaves(), writes: search.writes() }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard};
-use crate::tree::Places;
+use crate::tree::Tree;
 
 /// Share of one core that the guard may take, but for while queries wait for a decision.
 const CPU_SHARE: f64 = 0.03;
@@ -40,7 +40,7 @@ enum Pressing {
 
 impl Guard {
     /// How much the next audit is waited for.
-    fn pressing(&self, search: &Places, auditor: &Auditor) -> Pressing {
+    fn pressing(&self, search: &Tree, auditor: &Auditor) -> Pressing {
         let class = self.last_class.load(Ordering::Relaxed);
         let now = moment(search);
         let queries = &auditor.queries[class];
@@ -87,7 +87,7 @@ impl Budget {
 }
 
 /// The guard's thread: audits as long as there is a guard.
-pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Places>) {
+pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     // It yields to nobody: starved on a busy machine it would have queries go farther for want of
     // audits, and so keep the machine busy.
     // Enough to begin with for a first decision.

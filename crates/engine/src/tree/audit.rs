@@ -7,8 +7,8 @@ use vstream_index::stages::Refine;
 use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
-use super::search::{PlacesScratch, MEMORY_PLACES};
-use super::{Pinned, Places};
+use super::search::{TreeScratch, MEMORY_PLACES};
+use super::{Pinned, Tree};
 use crate::error::Error;
 use vstream_segment::SegmentKind;
 
@@ -31,7 +31,7 @@ struct Found {
     positions: Vec<(Neighbor, u32)>,
 }
 
-impl Places {
+impl Tree {
     /// Copies the vector of a living row to `out`, and returns its id: see
     /// `vstream_index::Search::sample`. Errors: `Corrupt`, `Io`.
     pub(crate) fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
@@ -63,7 +63,7 @@ impl Pinned {
         &self,
         probe: &Probe<'_>,
         depth: usize,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
         let mut stats = SearchStats::default();
@@ -76,7 +76,7 @@ impl Pinned {
     pub(super) fn audit(
         &self,
         probe: &Probe<'_>,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) -> Result<usize, Error> {
@@ -107,7 +107,7 @@ impl Pinned {
         &self,
         probe: &Probe<'_>,
         depth: usize,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
         stats: &mut SearchStats,
     ) -> Result<Found, Error> {
@@ -149,7 +149,7 @@ impl Pinned {
         &self,
         vector: &[f32],
         candidates: &[Candidate],
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<Vec<(Neighbor, u32)>, Error> {
         // Positions among all, by place and position there.
@@ -177,7 +177,7 @@ impl Pinned {
 }
 
 /// The candidates of all places, best first.
-fn merged(scratch: &PlacesScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
+fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (place, found) in scratch.candidates().enumerate() {
         candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::heat::{Scores, Sums};
-use super::{Places, Sealed};
+use super::{Sealed, Tree};
 use crate::error::Error;
 use crate::settings::{Settings, Without};
 
@@ -201,7 +201,7 @@ fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
     moves
 }
 
-impl Places {
+impl Tree {
     /// Moves the codes of what is hot into memory and of what is not out of it, as far as the limit
     /// calls for it; returns the bytes that it read. Errors: `Corrupt`, those of the store.
     pub(crate) fn place_codes(&self) -> Result<u64, Error> {
@@ -213,29 +213,29 @@ impl Places {
         self.view().sealed.clone()
     }
 
-    /// Does in the background what [`Places::place_codes`] does, as long as the places are used.
-    pub(crate) fn keep_hot(self: &Arc<Places>) {
+    /// Does in the background what [`Tree::place_codes`] does, as long as the places are used.
+    pub(crate) fn keep_hot(self: &Arc<Tree>) {
         if !self.tiers.is_limited() {
             return;
         }
-        let places = Arc::downgrade(self);
+        let tree = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("vstream-heat".to_owned());
         // Without the thread codes stay on the disk: slower, not wrong.
-        let _detached = thread.spawn(move || watch(&places));
+        let _detached = thread.spawn(move || watch(&tree));
     }
 }
 
-fn watch(places: &Weak<Places>) {
+fn watch(tree: &Weak<Tree>) {
     let mut seen = None;
     loop {
         {
-            let Some(places) = places.upgrade() else { return };
-            let sealed = places.sealed_now();
+            let Some(tree) = tree.upgrade() else { return };
+            let sealed = tree.sealed_now();
             let segments = sealed.iter().map(|sealed| sealed.number);
-            let now = (places.tiers.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
+            let now = (tree.tiers.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
             if seen.as_ref() != Some(&now) {
                 // A segment that cannot be read is told to those who search it.
-                let read = places.tiers.place(&sealed, STEP_BYTES).unwrap_or(0);
+                let read = tree.tiers.place(&sealed, STEP_BYTES).unwrap_or(0);
                 seen = (read == 0).then_some(now);
             }
         }

@@ -33,7 +33,7 @@ use vstream_store::{Access, Cache, FileStore, Store};
 pub(crate) use self::code_residency::Tiers;
 pub(crate) use self::live_segment::{is_marked, open_segment, Reading, Sealed};
 pub(crate) use self::pin::Pinned;
-pub(crate) use self::search::PlacesScratch;
+pub(crate) use self::search::TreeScratch;
 pub(crate) use self::segment_entry::SegmentEntry;
 use self::write::Writing;
 pub(crate) use self::write::{Frozen, Retired, Room};
@@ -49,7 +49,7 @@ const CACHE_SHARE: u64 = 4;
 
 /// Counts of the places of an engine that keeps segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlacesStats {
+pub struct TreeStats {
     /// Segments.
     pub segments: u64,
     /// Rows in them that live.
@@ -89,7 +89,7 @@ pub(crate) struct View {
 }
 
 /// All places of an engine.
-pub(crate) struct Places {
+pub(crate) struct Tree {
     settings: Settings,
     reading: Reading,
     view: ArcSwap<View>,
@@ -101,9 +101,9 @@ pub(crate) struct Places {
     waited_us: AtomicU64,
 }
 
-impl Places {
+impl Tree {
     /// Without a row.
-    pub(crate) fn new(settings: &Settings) -> Places {
+    pub(crate) fn new(settings: &Settings) -> Tree {
         let memory = make_index(settings, 0);
         let view = View { memory: memory.reader(), frozen: None, sealed: Vec::new() };
         let cache =
@@ -112,7 +112,7 @@ impl Places {
         let tiers = Arc::new(Tiers::new(settings));
         // With a limit they come one by one.
         let codes = if tiers.is_limited() { Codes::OnDemand } else { Codes::Resident };
-        Places {
+        Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
             tiers,
@@ -194,17 +194,17 @@ impl Places {
     }
 
     /// Counts. Cost: O(leaves in memory).
-    pub(crate) fn stats(&self) -> (vstream_index::IndexStats, PlacesStats) {
+    pub(crate) fn stats(&self) -> (vstream_index::IndexStats, TreeStats) {
         let writing = self.lock();
         let mut index = writing.index_stats();
         let unsealed_bytes = index.memory_bytes;
         drop(writing);
-        let mut stats = PlacesStats {
+        let mut stats = TreeStats {
             unsealed_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),
-            ..PlacesStats::default()
+            ..TreeStats::default()
         };
         for sealed in &self.view().sealed {
             let (memory, io) = (sealed.segment.memory(), sealed.segment.io());

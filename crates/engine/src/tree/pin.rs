@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vstream_index::{IndexSnapshot, RowKey, VectorRef};
 use vstream_segment::SegmentView;
 
-use super::{Places, Tiers, View};
+use super::{Tiers, Tree, View};
 use crate::error::Error;
 
 /// A view, and the sequence as of which its places are searched.
@@ -17,7 +17,7 @@ pub(crate) struct Pinned {
     pub(super) tiers: Arc<Tiers>,
 }
 
-impl Places {
+impl Tree {
     /// The rows of now. Never waits.
     ///
     /// The sequence was published while the view was current, so every mark up to it is on a row of
@@ -40,7 +40,7 @@ impl Places {
 }
 
 impl Pinned {
-    /// Places in memory: the memory that takes writes, and the frozen one if there is one.
+    /// Tree in memory: the memory that takes writes, and the frozen one if there is one.
     pub(super) fn memory_places(&self) -> impl Iterator<Item = &dyn IndexSnapshot> {
         [Some(&self.memory), self.frozen.as_ref()].into_iter().flatten().map(|place| &**place)
     }

@@ -21,20 +21,20 @@ use vstream_index::{Effort, Probe, Reach, SearchStats};
 use vstream_segment::SegmentKind;
 use vstream_vector::{Neighbor, TopK};
 
-pub(crate) use self::scratch::PlacesScratch;
+pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
 use super::heat::nearness;
-use super::{Pinned, Places};
+use super::{Pinned, Tree};
 use crate::error::Error;
 
-impl Places {
+impl Tree {
     /// Offers the nearest rows of one moment to `out`, which was reset to `probe.k`.
     ///
     /// Errors: `Corrupt`, `Io`, if a segment cannot be read; `out` is incomplete then.
     pub(crate) fn search(
         &self,
         probe: &Probe<'_>,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
         {
@@ -47,7 +47,7 @@ impl Places {
     }
 
     /// Adds every row of one moment within `radius` to `out`, in no order. Errors: as
-    /// [`Places::search`].
+    /// [`Tree::search`].
     pub(crate) fn search_radius(
         &self,
         vector: &[f32],
@@ -67,11 +67,11 @@ impl Places {
     }
 
     /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
-    /// [`Places::search`].
+    /// [`Tree::search`].
     pub(crate) fn audit(
         &self,
         probe: &Probe<'_>,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) -> Result<usize, Error> {
@@ -86,11 +86,11 @@ impl Places {
 }
 
 impl Pinned {
-    /// Offers the nearest rows of this moment: see [`Places::search`].
+    /// Offers the nearest rows of this moment: see [`Tree::search`].
     pub(crate) fn search(
         &self,
         probe: &Probe<'_>,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
         if self.frozen.is_none() && self.view.sealed.is_empty() {
@@ -122,7 +122,7 @@ impl Pinned {
         &self,
         probe: &Probe<'_>,
         (probes, refine): (usize, usize),
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<Visited, Error> {
         let loose = self.scan_loose(probe.vector, out);
@@ -173,7 +173,7 @@ impl Pinned {
     }
 
     /// Notes for the heat of segments which of them a query visited, and whose rows it found.
-    fn note(&self, scratch: &PlacesScratch, origins: &mut [(u64, usize)], out: &TopK) {
+    fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
         let sealed = &self.view.sealed;
         self.tiers.note_query(sealed);
         let visited = sealed.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);

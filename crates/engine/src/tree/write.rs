@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vstream_index::{Applied, IndexStats, Insert, RowKey, Search, VectorRef};
 use vstream_store::Store;
 
-use super::{make_index, Places, Sealed, View};
+use super::{make_index, Sealed, Tree, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
@@ -282,7 +282,7 @@ impl Writer<'_> {
     }
 }
 
-impl Places {
+impl Tree {
     /// The right to write.
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer { writing: self.lock() }

@@ -14,14 +14,14 @@ use super::manifest::Manifest;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, marks_name, segment_name};
-use crate::tree::{Places, Sealed, SegmentEntry};
+use crate::tree::{Sealed, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
 /// Keeps the files of a collection. Shared by the writer's side and the threads beside it.
 pub(crate) struct VersionSet {
     directory: Directory,
     manifest: Mutex<Manifest>,
-    places: OnceLock<Arc<Places>>,
+    tree: OnceLock<Arc<Tree>>,
     /// Length of the base image.
     image_bytes: AtomicU64,
     /// Bytes of images, segments and marks ever.
@@ -42,7 +42,7 @@ impl VersionSet {
         VersionSet {
             directory,
             manifest: Mutex::new(manifest),
-            places: OnceLock::new(),
+            tree: OnceLock::new(),
             image_bytes: AtomicU64::new(image_bytes),
             written: AtomicU64::new(0),
             marked: AtomicU64::new(0),
@@ -52,13 +52,13 @@ impl VersionSet {
     }
 
     /// Says where the rows are served from. Once, before anything is written.
-    pub(crate) fn serve(&self, places: Arc<Places>) {
-        assert!(self.places.set(places).is_ok(), "places are set once");
+    pub(crate) fn serve(&self, tree: Arc<Tree>) {
+        assert!(self.tree.set(tree).is_ok(), "places are set once");
     }
 
     /// Where the rows are served from.
-    pub(crate) fn places(&self) -> &Arc<Places> {
-        self.places.get().expect("places are set when the journal starts")
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        self.tree.get().expect("places are set when the journal starts")
     }
 
     pub(crate) fn directory(&self) -> &Directory {
@@ -102,7 +102,7 @@ impl VersionSet {
 
     /// Segments that are served.
     pub(crate) fn segments(&self) -> usize {
-        self.places().segments()
+        self.tree().segments()
     }
 
     /// Files that could not be removed yet.
@@ -222,7 +222,7 @@ impl VersionSet {
                 Some(digest) => digest,
                 None if entry.marked == 0 => 0,
                 None => {
-                    let sealed = self.places().sealed(entry.number)?;
+                    let sealed = self.tree().sealed(entry.number)?;
                     self.note_gone(entry, &sealed, &sealed.marks(until).0)
                 }
             };

@@ -40,7 +40,7 @@ fn in_segments(dir: &Path, settings: Settings, vectors: &[f32]) -> Engine {
         engine.upsert(&row(id as u64, vector)).expect("a good row");
     }
     engine.checkpoint().expect("a checkpoint");
-    assert_eq!(engine.stats().places.segment_rows, ROWS as u64, "every row is in a segment");
+    assert_eq!(engine.stats().tree.segment_rows, ROWS as u64, "every row is in a segment");
     engine
 }
 

@@ -57,7 +57,7 @@ fn filled(place: Place, second_look: bool, dir: &std::path::Path) -> Engine {
             engine.checkpoint().expect("a checkpoint");
         }
     }
-    let segments = engine.stats().places.segments;
+    let segments = engine.stats().tree.segments;
     assert_eq!(segments, if place == Place::Memory { 0 } else { 2 });
     engine
 }

@@ -4,14 +4,14 @@ use vstream_index::stages::{Candidate, PlaceState, RotatedQueries};
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
 
-/// Places in memory: the memory that takes writes, and the frozen one.
+/// Tree in memory: the memory that takes writes, and the frozen one.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
 /// Buffers of one searching thread.
 ///
-/// Places are numbered: those in memory first, then the segments in the order of the view.
+/// Tree are numbered: those in memory first, then the segments in the order of the view.
 #[derive(Default)]
-pub(crate) struct PlacesScratch {
+pub(crate) struct TreeScratch {
     pub(in crate::tree) memory: [PlaceState<Scratch>; MEMORY_PLACES],
     pub(in crate::tree) segments: Vec<PlaceState<SegmentSearchState>>,
     pub(super) queries: RotatedQueries,
@@ -23,7 +23,7 @@ pub(crate) struct PlacesScratch {
     pub(super) origins: Vec<(u64, usize)>,
 }
 
-impl PlacesScratch {
+impl TreeScratch {
     /// Begins a query over this many segments.
     pub(super) fn begin(&mut self, segments: usize) {
         self.segments.resize_with(segments, PlaceState::default);
@@ -61,7 +61,7 @@ impl PlacesScratch {
 
     /// The `n`-th least cost of the ranked leaves of segments; infinite if there are fewer.
     pub(super) fn nth_segment_cost(&mut self, n: usize) -> f32 {
-        let PlacesScratch { segments, merged, .. } = self;
+        let TreeScratch { segments, merged, .. } = self;
         merged.clear();
         segments.iter().for_each(|state| merged.extend_from_slice(&state.costs));
         nth(merged, n)
@@ -102,9 +102,9 @@ impl BestEstimates {
     }
 
     /// Begins again with the candidates of all places.
-    pub(super) fn replace<'a>(&mut self, places: impl Iterator<Item = &'a [Candidate]>) {
+    pub(super) fn replace<'a>(&mut self, tree: impl Iterator<Item = &'a [Candidate]>) {
         self.estimates.clear();
-        places.for_each(|found| self.add(found));
+        tree.for_each(|found| self.add(found));
     }
 
     /// Only estimates below this bound are among the `keep` least.

@@ -12,7 +12,7 @@ use vstream_segment::SegmentView;
 use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
-use super::scratch::{PlacesScratch, MEMORY_PLACES};
+use super::scratch::{TreeScratch, MEMORY_PLACES};
 use crate::error::Error;
 use crate::tree::Pinned;
 
@@ -29,9 +29,9 @@ impl Pinned {
     }
 
     /// Ranks the nearest leaves of each place, the `probes` nearest of all among them.
-    pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut PlacesScratch) {
+    pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut TreeScratch) {
         scratch.begin(self.view.sealed.len());
-        let PlacesScratch { memory, segments, queries, .. } = &mut *scratch;
+        let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
             estimate(place, (vector, probes), queries, state);
             rank(place, f32::INFINITY, queries, state);
@@ -42,7 +42,7 @@ impl Pinned {
         // By centroids in bytes; by exact centroids the order may be another.
         let near = probes.saturating_add(probes / 4 + 8);
         let bound = scratch.nth_segment_cost(near);
-        let PlacesScratch { segments, queries, .. } = scratch;
+        let TreeScratch { segments, queries, .. } = scratch;
         for (place, state) in self.segments().zip(segments) {
             rank(&place, bound, queries, state);
         }
@@ -50,8 +50,8 @@ impl Pinned {
 
     /// Scans the leaves that each place in memory visits, and keeps its `keep` best rows; returns how
     /// many codes it looked at.
-    pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut PlacesScratch) -> usize {
-        let PlacesScratch { memory, queries, best, .. } = scratch;
+    pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut TreeScratch) -> usize {
+        let TreeScratch { memory, queries, best, .. } = scratch;
         let mut rows = 0;
         for (place, state) in self.memory_places().zip(memory) {
             keep_leaves(place, f32::INFINITY, state);
@@ -66,15 +66,15 @@ impl Pinned {
 
     /// Begins the scan of the leaves that segments visit, without the leaves that hold no row within
     /// `radius`.
-    pub(in crate::tree) fn keep_segment_leaves(&self, radius: f32, scratch: &mut PlacesScratch) {
+    pub(in crate::tree) fn keep_segment_leaves(&self, radius: f32, scratch: &mut TreeScratch) {
         for (place, state) in self.segments().zip(&mut scratch.segments) {
             keep_leaves(&place, radius, state);
         }
     }
 
     /// Fills `scratch.order`: the segments, the hottest first.
-    pub(super) fn order_segments(&self, scratch: &mut PlacesScratch) {
-        let PlacesScratch { order, .. } = scratch;
+    pub(super) fn order_segments(&self, scratch: &mut TreeScratch) {
+        let TreeScratch { order, .. } = scratch;
         order.clear();
         order.extend(0..self.view.sealed.len());
         if !self.tiers.without.hot_cold {
@@ -94,7 +94,7 @@ impl Pinned {
         order: &[usize],
         keep: usize,
         blocks: for<'a> fn(&'a SegmentView<'_>) -> &'a BlockReader,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
     ) -> Result<usize, Error> {
         let views: Vec<SegmentView<'_>> = order.iter().map(|&at| self.segment(at)).collect();
         let mut rows = 0;
@@ -126,11 +126,11 @@ impl Pinned {
         &self,
         vector: &[f32],
         refine: Refine,
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, usize, Neighbor),
     ) -> usize {
-        let PlacesScratch { memory, queries, .. } = scratch;
+        let TreeScratch { memory, queries, .. } = scratch;
         let mut exact = 0;
         for (number, (place, state)) in self.memory_places().zip(memory).enumerate() {
             let PlaceState { stage, candidates, query, .. } = state;
@@ -147,11 +147,11 @@ impl Pinned {
     pub(in crate::tree) fn refine_segments(
         &self,
         vector: &[f32],
-        scratch: &mut PlacesScratch,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, usize, Neighbor),
     ) -> Result<usize, Error> {
-        let PlacesScratch { segments, queries, .. } = scratch;
+        let TreeScratch { segments, queries, .. } = scratch;
         let views: Vec<SegmentView<'_>> = self.segments().collect();
         let wanted: Vec<Vec<BlockHandle>> = views
             .iter()
@@ -178,9 +178,9 @@ fn scan_segment(
     view: &SegmentView<'_>,
     (at, read): (usize, &[Arc<Block>]),
     keep: usize,
-    scratch: &mut PlacesScratch,
+    scratch: &mut TreeScratch,
 ) -> usize {
-    let PlacesScratch { segments, queries, best, .. } = &mut *scratch;
+    let TreeScratch { segments, queries, best, .. } = &mut *scratch;
     let state = &mut segments[at];
     let is_first = state.candidates.is_empty();
     let rows = scan(view, read, (keep, best.bound()), queries, state);

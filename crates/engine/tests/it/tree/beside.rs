@@ -117,6 +117,6 @@ fn a_writer_that_never_commits_waits_for_the_flush_and_goes_on() {
         put(&mut engine, id, 1, &[(id % 97) as f32; DIMENSION]);
     }
     let stats = engine.stats();
-    assert!(stats.places.segments > 0, "{stats:?}");
+    assert!(stats.tree.segments > 0, "{stats:?}");
     assert_eq!(rows(&engine).len(), 20_000);
 }

@@ -31,12 +31,12 @@ fn memory_stays_within_its_limit() {
         let row = Row { id, version: 1 + id, code: 0, shard: 0, vector };
         engine.upsert(&row).expect("a good row");
         if id % 16 == 0 {
-            let places = engine.stats().places;
-            most = most.max(places.unsealed_bytes + places.cache_bytes);
+            let tree = engine.stats().tree;
+            most = most.max(tree.unsealed_bytes + tree.cache_bytes);
         }
     }
     let stats = engine.stats();
-    assert!(stats.places.segments > 1, "{stats:?}");
+    assert!(stats.tree.segments > 1, "{stats:?}");
     assert!(most > LIMIT / 4, "memory is used: {most}");
     assert!(most <= LIMIT, "{most} bytes of {LIMIT}: {stats:?}");
 }

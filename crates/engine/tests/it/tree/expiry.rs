@@ -77,7 +77,7 @@ fn what_is_dropped_is_not_read_and_leaves_no_file() {
     let (mut engine, mut model) = (made.expect("an engine"), Model::new());
     stream(&mut engine, &mut model, 0..LIFE);
     engine.compact().expect("a compaction");
-    let (segments, before) = (engine.stats().places.segments, journal(&engine));
+    let (segments, before) = (engine.stats().tree.segments, journal(&engine));
     assert!(segments > 4, "{segments} segments");
     let names = |prefix: &str| -> Vec<String> {
         let store = FileStore::open_dir(dir.path(), Syncing::Off).expect("a store");
@@ -96,8 +96,8 @@ fn what_is_dropped_is_not_read_and_leaves_no_file() {
     }
     engine.checkpoint().expect("a checkpoint");
     engine.compact().expect("a compaction");
-    let (places, after) = (engine.stats().places, journal(&engine));
-    assert_eq!((places.segments, places.segment_rows), (0, 0));
+    let (tree, after) = (engine.stats().tree, journal(&engine));
+    assert_eq!((tree.segments, tree.segment_rows), (0, 0));
     assert!(names("segment-").is_empty() && names("marks-").is_empty());
     assert_eq!(after.segments_dropped, before.segments_dropped + segments);
     assert_eq!(after.compaction_bytes_written, before.compaction_bytes_written);

@@ -178,7 +178,7 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", engine.stats());
     }
-    assert!(engine.stats().places.segments > 0);
+    assert!(engine.stats().tree.segments > 0);
     assert_eq!(rows(&engine).len() as u64, id);
 }
 
@@ -205,8 +205,8 @@ fn too_few_rows_are_never_an_answer_while_memory_is_frozen() {
             engine.commit().expect("the log has room");
         }
     }
-    let places = engine.stats().places;
-    assert!(places.segments == 0 && id > 600, "{places:?} of {id} rows");
+    let tree = engine.stats().tree;
+    assert!(tree.segments == 0 && id > 600, "{tree:?} of {id} rows");
 }
 
 /// Whoever writes a segment dies of a defect: the rows that had left memory are still served, still
@@ -228,13 +228,13 @@ fn a_checkpoint_that_panics_loses_nothing_and_is_tried_again() {
     assert_eq!(rows(&engine).len() as u64, id);
     disk.panics.store(false, Ordering::Relaxed);
     engine.checkpoint().expect("a checkpoint");
-    assert_eq!(engine.stats().places.segment_rows, id, "every row is in a segment");
+    assert_eq!(engine.stats().tree.segment_rows, id, "every row is in a segment");
     for id in id..id + 3_000 {
         put(&mut engine, id, 1, &vector_of(id));
     }
     engine.checkpoint().expect("a checkpoint");
     let stats = engine.stats();
-    assert_eq!(stats.places.segment_rows, id + 3_000, "every row is in a segment: {stats:?}");
+    assert_eq!(stats.tree.segment_rows, id + 3_000, "every row is in a segment: {stats:?}");
     assert_eq!(rows(&engine).len() as u64, id + 3_000);
 }
 
@@ -284,7 +284,7 @@ fn a_segment_that_cannot_be_read_keeps_no_other_from_being_merged() {
     let stats = engine.stats();
     let journal = stats.journal.expect("a journal");
     assert!(journal.compactions >= 2, "{journal:?}");
-    assert!(stats.places.segments < 12, "{:?}", stats.places);
+    assert!(stats.tree.segments < 12, "{:?}", stats.tree);
     let failure = journal.compaction_failure.expect("it is still to be seen");
     assert!(failure.contains("segment-0000000002"), "{failure}");
     disk.unreadable.lock().expect("no panic").clear();
@@ -314,7 +314,7 @@ fn segments_do_not_pile_up_while_one_merge_takes_long() {
         put(&mut engine, 0, 2, &vector_of(0));
         engine.checkpoint().expect("a checkpoint");
         engine.commit().expect("a commit");
-        segments = engine.stats().places.segments;
+        segments = engine.stats().tree.segments;
         if segments <= 40 {
             break;
         }

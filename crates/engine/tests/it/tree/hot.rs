@@ -1,8 +1,8 @@
 //! What is hot is in memory, what is not is read: in whatever way, the answers are the same.
 
 use vstream_engine::{
-    Effort, Element, Engine, ErrorKind, IndexKind, Metric, Neighbor, PlacesStats, Query, Reader,
-    Scratch, Settings, Without,
+    Effort, Element, Engine, ErrorKind, IndexKind, Metric, Neighbor, Query, Reader, Scratch,
+    Settings, TreeStats, Without,
 };
 use vstream_vector::SplitMix;
 
@@ -35,7 +35,7 @@ fn reopen(engine: Engine, dir: &std::path::Path, adjust: &dyn Fn(&mut Settings))
 }
 
 fn code_bytes(engine: &Engine) -> (u64, u64) {
-    let PlacesStats { code_bytes, code_bytes_away, .. } = engine.stats().places;
+    let TreeStats { code_bytes, code_bytes_away, .. } = engine.stats().tree;
     (code_bytes, code_bytes_away)
 }
 
@@ -110,7 +110,7 @@ fn without_compression_segments_are_larger_and_the_same() {
     let without = Without::default().and("compression").expect("a name that there is");
     let plain = filled(dirs[0].path(), settings(None), ROWS, BATCH);
     let raw = filled(dirs[1].path(), Settings { without, ..settings(None) }, ROWS, BATCH);
-    let bytes = |engine: &Engine| engine.stats().places.segment_bytes;
+    let bytes = |engine: &Engine| engine.stats().tree.segment_bytes;
     let vectors = ROWS * DIMENSION as u64 * 4;
     assert!(bytes(&raw) > vectors && 2 * bytes(&plain) < bytes(&raw) + vectors);
     assert_eq!(rows(&raw), rows(&plain));
@@ -134,17 +134,17 @@ fn by_center(center: u64, random: &mut SplitMix) -> Vec<f32> {
 fn reads(engine: &Engine, center: u64, count: u64) -> f64 {
     let reader = engine.reader();
     let (mut random, mut scratch, mut out) = (SplitMix(7), Scratch::new(), Vec::new());
-    let mut before = PlacesStats::default();
+    let mut before = TreeStats::default();
     for at in 0..count {
         if at == count / 2 {
             engine.place_codes().expect("codes that can be read");
-            before = engine.stats().places;
+            before = engine.stats().tree;
         }
         let vector = &by_center(center, &mut random);
         let effort = Effort::Chosen { probes: 8, refine: Some(20) };
         reader.search(&Query { vector, k: 10, effort }, &mut scratch, &mut out).expect("answers");
     }
-    (engine.stats().places.reads - before.reads) as f64 / (count / 2) as f64
+    (engine.stats().tree.reads - before.reads) as f64 / (count / 2) as f64
 }
 
 /// Queries around one center bring its codes to memory, those around another theirs in their

@@ -37,14 +37,14 @@ fn the_target_is_met_wherever_rows_are() {
     }
     // Flushes are begun and ended by the writer, and done by a thread that may be slow today.
     for _ in 0..6_000 {
-        if engine.stats().places.segment_rows > ROWS / 2 {
+        if engine.stats().tree.segment_rows > ROWS / 2 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
         engine.commit().expect("a commit");
     }
-    let places = engine.stats().places;
-    assert!(places.segments >= 2 && places.segment_rows > ROWS / 2, "{places:?}");
+    let tree = engine.stats().tree;
+    assert!(tree.segments >= 2 && tree.segment_rows > ROWS / 2, "{tree:?}");
     let reader = engine.reader();
     for _ in 0..2_000 {
         ask(&reader, &vector(&mut random), 10, Effort::Auto);
