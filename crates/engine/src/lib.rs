@@ -40,7 +40,7 @@ pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
 pub use priority::yield_to_others;
-pub use reader::{Effort, Moment, Query, Reader, Scratch};
+pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
     inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
 };

@@ -76,13 +76,13 @@ pub struct Reader {
     guard: Arc<Guard>,
 }
 
-/// The rows of one moment, for queries from any thread: see [`Reader::moment`].
-pub struct Moment {
+/// The rows of one moment, for queries from any thread: see [`Reader::read_snapshot`].
+pub struct ReadSnapshot {
     reader: Reader,
     rows: Pinned,
 }
 
-impl Moment {
+impl ReadSnapshot {
     /// As [`Reader::search`], on the rows of this moment. Errors: as there.
     pub fn search(
         &self,
@@ -120,8 +120,8 @@ impl Reader {
     ///
     /// Holds the memory of what the writer replaces, and the files of segments that are merged
     /// meanwhile, until it is dropped. Cost: an allocation or two.
-    pub fn moment(&self) -> Moment {
-        Moment { reader: self.clone(), rows: self.tree.pin() }
+    pub fn read_snapshot(&self) -> ReadSnapshot {
+        ReadSnapshot { reader: self.clone(), rows: self.tree.pin() }
     }
 
     fn ask(

@@ -147,7 +147,7 @@ fn a_moment_is_not_crowded_by_what_came_after_it() {
     let reader = engine.reader();
     let efforts = [Effort::Auto, Effort::Chosen { probes: 1_000, refine: Some(100) }];
     let answers = efforts.map(|effort| ask(&reader, &query, 10, effort));
-    let moment = reader.moment();
+    let moment = reader.read_snapshot();
     // Rows nearer than any of then.
     for id in 0..2_000 {
         let near: Vec<f32> = query.iter().map(|x| x + 0.05 * random.normal()).collect();

@@ -105,7 +105,7 @@ fn through_reader(reader: &Reader, effort: Effort) -> Run {
 }
 
 fn through_moment(reader: &Reader, effort: Effort) -> Run {
-    let (moment, mut scratch) = (reader.moment(), Scratch::new());
+    let (moment, mut scratch) = (reader.read_snapshot(), Scratch::new());
     run(effort, &mut |query, out| moment.search(query, &mut scratch, out).expect("an answer"))
 }
 

@@ -13,9 +13,9 @@ use crate::failure::{Failure, ThrowEngineException};
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Partition, Pinned, Shards, Then};
+use crate::partition::{Partition, Pinned, Shards, Snapshot};
 use crate::sample::Draw;
-use crate::state::Held;
+use crate::state::SharedStateHandle;
 
 mod router;
 
@@ -26,9 +26,9 @@ static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 /// The sealed rows that Java adopts.
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 /// The moments that Java holds.
-static MOMENTS: Handles<Then> = Handles::new("moment", 6);
+static READ_SNAPSHOTS: Handles<Snapshot> = Handles::new("moment", 6);
 /// The shared states that Java holds.
-static STATES: Handles<Held> = Handles::new("state", 5);
+static STATES: Handles<SharedStateHandle> = Handles::new("state", 5);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -155,7 +155,7 @@ pub extern "system" fn engine_moment<'frame>(
     _class: JClass<'frame>,
     engine: jlong,
 ) -> jlong {
-    call(env, |_| Ok(MOMENTS.insert(ENGINES.get(engine)?.moment()?)))
+    call(env, |_| Ok(READ_SNAPSHOTS.insert(ENGINES.get(engine)?.read_snapshot()?)))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -167,7 +167,7 @@ pub extern "system" fn moment_search<'frame>(
     mut answers: JByteBuffer<'frame>,
 ) -> jint {
     call(env, |env| {
-        let moment = MOMENTS.get(moment)?;
+        let moment = READ_SNAPSHOTS.get(moment)?;
         let (queries, answers) =
             input_and_output(env, (&queries, "queries"), (&mut answers, "answers"))?;
         Ok(count(moment.search(queries, answers)?))
@@ -180,7 +180,7 @@ pub extern "system" fn moment_close<'frame>(
     _class: JClass<'frame>,
     moment: jlong,
 ) {
-    call(env, |_| MOMENTS.remove(moment).map(drop))
+    call(env, |_| READ_SNAPSHOTS.remove(moment).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
 use vstream_engine::{
-    Awaiting, Durability, Engine, Journaling, Moment, PinnedSnapshot, Query, Reader, Row, Scratch,
-    SearchStats, Syncing,
+    Awaiting, Durability, Engine, Journaling, PinnedSnapshot, Query, ReadSnapshot, Reader, Row,
+    Scratch, SearchStats, Syncing,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_vector::Neighbor;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, Kind, Poison};
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::pool::Pool;
 use crate::sample::{self, Draw};
-use crate::state::Held;
+use crate::state::SharedStateHandle;
 
 /// The rows of one moment, to be written beside the writer.
 pub(crate) struct Pinned {
@@ -92,19 +92,19 @@ pub(crate) struct Partition {
 }
 
 /// The rows of one moment, for queries from any thread.
-pub(crate) struct Then {
+pub(crate) struct Snapshot {
     poison: Poison,
     dimension: usize,
-    moment: Moment,
+    rows: ReadSnapshot,
     workspaces: Arc<Pool<Workspace>>,
 }
 
-impl Then {
+impl Snapshot {
     /// Answers a batch of queries; returns the bytes written to `out`.
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
-                self.moment.search(query, &mut workspace.scratch, &mut workspace.found)
+                self.rows.search(query, &mut workspace.scratch, &mut workspace.found)
             })
         })
     }
@@ -224,12 +224,12 @@ impl Partition {
     }
 
     /// The rows of now, for queries.
-    pub(crate) fn moment(&self) -> Result<Then, Failure> {
+    pub(crate) fn read_snapshot(&self) -> Result<Snapshot, Failure> {
         self.poison.guard(|| {
-            Ok(Then {
+            Ok(Snapshot {
                 poison: Poison::default(),
                 dimension: self.dimension,
-                moment: self.reader.moment(),
+                rows: self.reader.read_snapshot(),
                 workspaces: self.workspaces.clone(),
             })
         })
@@ -243,8 +243,8 @@ impl Partition {
     }
 
     /// The state of this moment.
-    pub(crate) fn share(&self) -> Result<Held, Failure> {
-        self.poison.guard(|| Ok(Held::new(self.writer()?.engine.share()?)))
+    pub(crate) fn share(&self) -> Result<SharedStateHandle, Failure> {
+        self.poison.guard(|| Ok(SharedStateHandle::new(self.writer()?.engine.share()?)))
     }
 
     /// Counts as one JSON object.

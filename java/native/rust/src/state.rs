@@ -7,14 +7,14 @@ use vstream_engine::SharedState;
 use crate::failure::{Failure, Poison};
 
 /// A shared state that Java holds.
-pub(crate) struct Held {
+pub(crate) struct SharedStateHandle {
     poison: Poison,
     state: SharedState,
 }
 
-impl Held {
-    pub(crate) fn new(state: SharedState) -> Held {
-        Held { poison: Poison::default(), state }
+impl SharedStateHandle {
+    pub(crate) fn new(state: SharedState) -> SharedStateHandle {
+        SharedStateHandle { poison: Poison::default(), state }
     }
 
     /// Waits until the files are whole; returns a line per file, its parts separated by tabs: name,

@@ -6,7 +6,7 @@ mod expiry;
 mod failing;
 mod hot;
 mod model;
-mod moment;
+mod read_snapshot;
 mod recall;
 mod shared;
 

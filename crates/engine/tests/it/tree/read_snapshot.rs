@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use vstream_engine::{
-    Effort, Element, Engine, IndexKind, Metric, Moment, Query, Row, Scratch, Settings,
+    Effort, Element, Engine, IndexKind, Metric, Query, ReadSnapshot, Row, Scratch, Settings,
 };
 use vstream_vector::SplitMix;
 
@@ -28,7 +28,7 @@ fn vector_of(seed: u64, cell: usize) -> Vec<f32> {
 type Model = Vec<Option<(u64, usize, u64)>>;
 
 struct Held {
-    moment: Moment,
+    moment: ReadSnapshot,
     model: Model,
 }
 
@@ -91,7 +91,7 @@ fn a_held_moment_shows_what_lived_then() {
             model[id] = Some((version, cell, seed));
         }
         let reader = engine.reader();
-        held.push_back(Held { moment: reader.moment(), model: model.clone() });
+        held.push_back(Held { moment: reader.read_snapshot(), model: model.clone() });
         if round % 3 == 2 {
             // A whole cell leaves.
             let cell = random.below(CELLS);
@@ -101,7 +101,7 @@ fn a_held_moment_shows_what_lived_then() {
                     *row = None;
                 }
             }
-            held.push_back(Held { moment: reader.moment(), model: model.clone() });
+            held.push_back(Held { moment: reader.read_snapshot(), model: model.clone() });
         }
         if round % 2 == 1 {
             shared.push(engine.share().expect("a state"));
