@@ -154,9 +154,9 @@ impl Replay for Engine {
         collection: u64,
         marks: &[u8],
     ) -> Result<(u64, u128), Error> {
-        let sealed = self.tree.open(store, entry, collection, marks)?;
-        let found = sealed.count();
-        self.tree.add(sealed);
+        let live = self.tree.open(store, entry, collection, marks)?;
+        let found = live.count();
+        self.tree.add(live);
         Ok(found)
     }
 

@@ -307,7 +307,7 @@ impl Rows for RowsOf<'_> {
 
     fn capture(&self) -> Capture {
         if self.tree.keeps_segments() {
-            return Capture::Frozen(self.tree.freeze());
+            return Capture::Memtable(self.tree.rotate_memtable());
         }
         let settings = self.settings.clone();
         Capture::Image(PinnedSnapshot { settings, rows: self.tree.pin() })

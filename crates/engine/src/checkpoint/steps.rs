@@ -187,7 +187,7 @@ impl Checkpoints {
                 self.failure = None;
             }
             Err(error) => {
-                self.left = taken.filter(|taken| matches!(taken.capture, Capture::Frozen(_)));
+                self.left = taken.filter(|taken| matches!(taken.capture, Capture::Memtable(_)));
                 self.failed_when = Instant::now();
                 self.failed_at = self.logs.bytes.max(1);
                 self.failure = Some(error.to_string());

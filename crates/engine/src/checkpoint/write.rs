@@ -8,7 +8,7 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, marks_name, segment_name};
 use crate::snapshot::PinnedSnapshot;
-use crate::tree::{Frozen, Retired, Sealed, SegmentEntry};
+use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Image, Manifest, VersionSet};
 use crate::wal::State;
 
@@ -17,7 +17,7 @@ pub(crate) enum Capture {
     /// All rows, which stay in memory.
     Image(PinnedSnapshot),
     /// The rows that were in memory, which leave it for a segment.
-    Frozen(Arc<Frozen>),
+    Memtable(Arc<ImmutableMemtable>),
 }
 
 /// What was captured, of which moment, and the first log after it.
@@ -33,7 +33,7 @@ pub(super) struct Taken {
 pub(super) fn write(versions: &VersionSet, taken: &Taken) -> Result<(), Error> {
     match &taken.capture {
         Capture::Image(image) => write_image(versions, image, taken),
-        Capture::Frozen(frozen) => write_frozen(versions, frozen, taken),
+        Capture::Memtable(immutable) => write_memtable(versions, immutable, taken),
     }
 }
 
@@ -83,9 +83,13 @@ fn publish_image(versions: &VersionSet, image: Image, state: State) -> Result<()
     Ok(())
 }
 
-fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> Result<(), Error> {
+fn write_memtable(
+    versions: &VersionSet,
+    immutable: &Arc<ImmutableMemtable>,
+    taken: &Taken,
+) -> Result<(), Error> {
     let store = &versions.directory().store;
-    if !versions.tree().is_frozen(frozen) {
+    if !versions.tree().is_immutable(immutable) {
         // An earlier attempt failed after its segment had taken over.
         return Ok(());
     }
@@ -101,8 +105,8 @@ fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> R
         manifest.base.segments.pop();
     }
     let name = segment_name(entry.number);
-    let written = frozen.write(store, &name, entry.identity(collection));
-    let sealed = written.and_then(|summary| {
+    let written = immutable.write(store, &name, entry.identity(collection));
+    let live = written.and_then(|summary| {
         (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
         let open = || versions.tree().open(store, &entry, collection, &[]);
         if summary.rows == 0 {
@@ -111,7 +115,7 @@ fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> R
             open().map(Some)
         }
     });
-    let done = sealed.and_then(|sealed| publish_frozen(versions, frozen, taken, entry, sealed));
+    let done = live.and_then(|live| publish_memtable(versions, immutable, taken, entry, live));
     if done.is_err() || entry.rows == 0 {
         // The disk may be full: what was written so far must not keep it so.
         versions.directory().remove(&name);
@@ -124,12 +128,12 @@ fn write_frozen(versions: &VersionSet, frozen: &Arc<Frozen>, taken: &Taken) -> R
 
 /// Publishes a segment with what was frozen, and the marks of the others at that moment.
 /// Returns the manifest and the view of before.
-fn publish_frozen(
+fn publish_memtable(
     versions: &VersionSet,
-    frozen: &Arc<Frozen>,
+    immutable: &Arc<ImmutableMemtable>,
     taken: &Taken,
     entry: SegmentEntry,
-    sealed: Option<Sealed>,
+    live: Option<LiveSegment>,
 ) -> Result<(Manifest, Retired), Error> {
     let mut manifest = versions.manifest();
     let mut next = manifest.clone();
@@ -137,22 +141,22 @@ fn publish_frozen(
     let mut made = Vec::new();
     let done = (|| {
         for segment in next.base.segments.iter_mut().filter(|_| !forgotten) {
-            let sealed = versions.tree().sealed(segment.number)?;
-            let (bits, marked) = sealed.marks(frozen.sequence());
+            let live = versions.tree().segment(segment.number)?;
+            let (bits, marked) = live.marks(immutable.sequence());
             if marked != segment.marked {
                 (segment.marks, segment.marked) = (manifest.next, marked);
                 // A name that a failed attempt may have left is not given again.
                 manifest.next += 1;
                 next.next = manifest.next;
                 made.push(marks_name(segment.marks));
-                versions.note_gone(segment, &sealed, &bits);
+                versions.note_gone(segment, &live, &bits);
                 versions.note_written(bits.len() as u64);
                 segment.write_marks(&versions.directory().store, next.collection, &bits)?;
             }
         }
         next.base.segments.extend((entry.rows > 0).then_some(entry));
         next.base.image = None;
-        versions.check_live(&next, taken.state, frozen.sequence())?;
+        versions.check_live(&next, taken.state, immutable.sequence())?;
         versions.publish(&mut next, taken.state, taken.log)
     })();
     if done.is_err() {
@@ -160,7 +164,7 @@ fn publish_frozen(
     }
     done?;
     versions.note_image(0);
-    versions.note_marked(frozen.sequence());
-    let retired = versions.tree().settle(frozen, sealed);
+    versions.note_marked(immutable.sequence());
+    let retired = versions.tree().install_segment(immutable, live);
     Ok((std::mem::replace(&mut manifest, next), retired))
 }

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{marks_name, segment_name};
-use crate::tree::{Retired, Sealed, SegmentEntry};
+use crate::tree::{LiveSegment, Retired, SegmentEntry};
 use crate::version::{Manifest, VersionSet};
 
 /// Compactions so far.
@@ -28,7 +28,7 @@ pub(crate) struct MergeBegun {
     merged: Merged,
     entry: SegmentEntry,
     /// None if none of its rows lived.
-    sealed: Option<Sealed>,
+    live: Option<LiveSegment>,
 }
 
 /// Segments that no further merge may take.
@@ -71,7 +71,7 @@ impl Compactor {
         let mut has_dropped = false;
         loop {
             let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
-            let is_drop = begun.sealed.is_none();
+            let is_drop = begun.live.is_none();
             self.end_merge(begun)?;
             // Where each flush leaves a segment to be dropped, a merge would never get its turn.
             if !is_drop || has_dropped {
@@ -99,8 +99,8 @@ impl Compactor {
             let summary = merged.summary;
             (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
             let open = || self.versions.tree().open(store, &entry, collection, &[]);
-            let sealed = if summary.rows == 0 { None } else { Some(open()?) };
-            Ok(MergeBegun { merged, entry, sealed })
+            let live = if summary.rows == 0 { None } else { Some(open()?) };
+            Ok(MergeBegun { merged, entry, live })
         });
         // Given up because the engine closes is no failure.
         let is_failure = !stop.load(Ordering::Relaxed);
@@ -146,8 +146,8 @@ impl Compactor {
 
     /// Serves the rows of a merge from their new segment.
     pub(crate) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
-        let MergeBegun { merged, entry, sealed } = begun;
-        let done = self.publish_merged(&merged, entry, sealed);
+        let MergeBegun { merged, entry, live } = begun;
+        let done = self.publish_merged(&merged, entry, live);
         self.sources().busy.retain(|&number| !merged.is_source(number));
         self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
         if done.is_err() || entry.rows == 0 {
@@ -185,7 +185,7 @@ impl Compactor {
         &self,
         merged: &Merged,
         mut entry: SegmentEntry,
-        sealed: Option<Sealed>,
+        live: Option<LiveSegment>,
     ) -> Result<(Manifest, Retired), Error> {
         let mut manifest = self.versions.manifest();
         let mut next = manifest.clone();
@@ -197,8 +197,8 @@ impl Compactor {
             manifest.next += 1;
             next.next = manifest.next;
             entry.write_marks(&self.versions.directory().store, next.collection, &bits)?;
-            if let Some(sealed) = &sealed {
-                self.versions.note_gone(&entry, sealed, &bits);
+            if let Some(live) = &live {
+                self.versions.note_gone(&entry, live, &bits);
             }
         }
         let is_source = |segment: &SegmentEntry| merged.is_source(segment.number);
@@ -216,7 +216,7 @@ impl Compactor {
         done?;
         let is_source = |number| merged.is_source(number);
         let retired =
-            self.versions.tree().replace(&is_source, sealed, &|sealed| merged.hand_on(sealed));
+            self.versions.tree().replace_segments(&is_source, live, &|live| merged.hand_on(live));
         Ok((std::mem::replace(&mut manifest, next), retired))
     }
 }

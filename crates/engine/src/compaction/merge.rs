@@ -23,7 +23,7 @@ use vstream_vector::{kernels, KMeans, KMeansSettings};
 
 use super::plan::Plan;
 use crate::error::Error;
-use crate::tree::Sealed;
+use crate::tree::LiveSegment;
 use vstream_segment::{
     arrange, yield_to_queries, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
     SegmentWriter,
@@ -45,7 +45,7 @@ const GONE: u32 = u32::MAX;
 
 /// A segment that was written from others.
 pub(crate) struct Merged {
-    sources: Vec<Arc<Sealed>>,
+    sources: Vec<Arc<LiveSegment>>,
     /// Rows that died at or before this sequence were left out.
     since: u64,
     /// Per source and row, its row in the new segment; nothing if there is none.
@@ -99,7 +99,7 @@ impl Merged {
 
     /// True if the rows of a segment are in it.
     pub(crate) fn is_source(&self, number: u64) -> bool {
-        self.sources.iter().any(|sealed| sealed.number == number)
+        self.sources.iter().any(|live| live.number == number)
     }
 
     /// Rows that died at or before this sequence are not in it.
@@ -121,9 +121,9 @@ impl Merged {
     }
 
     /// Hands on to the new segment what happened to its sources: rows that died since, and heat.
-    pub(super) fn hand_on(&self, sealed: &Sealed) {
-        self.mark_deaths(&sealed.deletes);
-        self.warm(sealed);
+    pub(super) fn hand_on(&self, live: &LiveSegment) {
+        self.mark_deaths(&live.deletes);
+        self.warm(live);
     }
 
     /// Marks the rows of the new segment that died since.
@@ -134,16 +134,16 @@ impl Merged {
     }
 
     /// Makes the new segment as warm as its sources were.
-    fn warm(&self, sealed: &Sealed) {
+    fn warm(&self, live: &LiveSegment) {
         let rows: u64 = self.sources.iter().map(|source| source.segment.rows()).sum();
-        let share = |source: &Arc<Sealed>| source.segment.rows() as f64 / rows.max(1) as f64;
+        let share = |source: &Arc<LiveSegment>| source.segment.rows() as f64 / rows.max(1) as f64;
         let of: Vec<_> = self.sources.iter().map(|of| (&of.heat, share(of))).collect();
-        sealed.heat.inherit(&of, sealed.segment.parts());
+        live.heat.inherit(&of, live.segment.parts());
     }
 
     fn for_each_death(&self, visit: &mut dyn FnMut(u32, u64)) {
-        for (sealed, moved) in self.sources.iter().zip(&self.moved) {
-            sealed.deletes.for_each_mark(&mut |row, sequence| {
+        for (live, moved) in self.sources.iter().zip(&self.moved) {
+            live.deletes.for_each_mark(&mut |row, sequence| {
                 let row = moved[row as usize];
                 if row != GONE && sequence > self.since {
                     visit(row, sequence);
@@ -177,7 +177,7 @@ impl Gathered {
 }
 
 struct Merge<'a> {
-    sources: &'a [Arc<Sealed>],
+    sources: &'a [Arc<LiveSegment>],
     since: u64,
     moved: Vec<Vec<u32>>,
     writer: SegmentWriter,
@@ -194,7 +194,7 @@ impl Merge<'_> {
         if self.settings.kind == SegmentKind::Flat {
             return self.run_flat();
         }
-        let live = |at: &usize| self.sources[*at].live();
+        let live = |at: &usize| self.sources[*at].live_rows();
         let base = (0..self.sources.len()).max_by_key(live).expect("a source");
         let coming = self.assign(base)?;
         let cache = Arc::new(Cache::new(CACHE_BYTES));
@@ -252,12 +252,12 @@ impl Merge<'_> {
         }
         let padded = centroid.len();
         let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
-        for (source, sealed) in self.sources.iter().enumerate().filter(|&(at, _)| at != base) {
-            for leaf in 0..sealed.segment.leaves() {
+        for (source, live) in self.sources.iter().enumerate().filter(|&(at, _)| at != base) {
+            for leaf in 0..live.segment.leaves() {
                 self.check_stop()?;
-                sealed.segment.leaf_centroid(leaf, &mut centroid);
+                live.segment.leaf_centroid(leaf, &mut centroid);
                 let near = nearest(&centroids, padded, &centroid);
-                sealed.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
+                live.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
                     if self.is_kept(source, row) {
                         if row % ROWS_PER_WAY == 0 {
                             yield_to_queries();
@@ -284,9 +284,9 @@ impl Merge<'_> {
 
     fn gather_leaf(&mut self, source: usize, leaf: usize) -> Result<(), Error> {
         let Merge { sources, gathered, since, .. } = self;
-        let sealed = &sources[source];
-        sealed.segment.for_each_in_leaf(leaf, &mut |row, key, vector| {
-            if sealed.deletes.is_visible(row, *since) {
+        let live = &sources[source];
+        live.segment.for_each_in_leaf(leaf, &mut |row, key, vector| {
+            if live.deletes.is_visible(row, *since) {
                 gathered.push((source, row), key, vector);
             }
         })?;

@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::settings::DeleteOrder;
-use crate::tree::{Sealed, Tree};
+use crate::tree::{LiveSegment, Tree};
 use vstream_segment::rows_max;
 
 /// Segments of a class that are merged together at least.
@@ -25,7 +25,7 @@ const ROWS_MIN: u64 = 1024;
 
 /// What is merged, or dropped.
 pub(crate) struct Plan {
-    pub(super) sources: Vec<Arc<Sealed>>,
+    pub(super) sources: Vec<Arc<LiveSegment>>,
     /// Rows that died at or before this sequence are left out.
     pub(super) since: u64,
     /// None of their rows lived then.
@@ -40,12 +40,12 @@ struct Size {
 }
 
 impl Size {
-    fn live(&self) -> u64 {
+    fn live_rows(&self) -> u64 {
         self.rows - self.dead
     }
 
     fn class(&self) -> u32 {
-        (self.live().max(ROWS_MIN) / ROWS_MIN).ilog(4)
+        (self.live_rows().max(ROWS_MIN) / ROWS_MIN).ilog(4)
     }
 
     fn is_worn(&self) -> bool {
@@ -62,31 +62,31 @@ impl Plan {
     pub(crate) fn of(tree: &Tree, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
         let view = tree.view();
         // Only marks that are published count: others would be found dead again and again.
-        let dead = |sealed: &Arc<Sealed>| sealed.marks(since).1;
+        let dead = |live: &Arc<LiveSegment>| live.marks(since).1;
         let is_gone =
-            |sealed: &&Arc<Sealed>| sealed.live() == 0 && dead(sealed) == sealed.segment.rows();
-        let is_gone = |sealed: &&Arc<Sealed>| is_free(sealed.number) && is_gone(sealed);
-        let gone: Vec<Arc<Sealed>> = view.sealed.iter().filter(is_gone).cloned().collect();
+            |live: &&Arc<LiveSegment>| live.live_rows() == 0 && dead(live) == live.segment.rows();
+        let is_gone = |live: &&Arc<LiveSegment>| is_free(live.number) && is_gone(live);
+        let gone: Vec<Arc<LiveSegment>> = view.segments.iter().filter(is_gone).cloned().collect();
         if !gone.is_empty() {
             return Some(Plan { sources: gone, since, is_drop: true });
         }
-        let size = |sealed: &Arc<Sealed>| {
-            let (rows, dead) = (sealed.segment.rows(), sealed.deletes.marked());
+        let size = |live: &Arc<LiveSegment>| {
+            let (rows, dead) = (live.segment.rows(), live.deletes.marked());
             Size { rows, dead }
         };
-        let sizes: Vec<Size> = view.sealed.iter().map(size).collect();
-        let free = |at: usize| is_free(view.sealed[at].number);
+        let sizes: Vec<Size> = view.segments.iter().map(size).collect();
+        let free = |at: usize| is_free(view.segments[at].number);
         let rows_max = rows_max(tree.settings().dimension);
         let chosen = choose(&sizes, &free, tree.settings().deletes, rows_max);
-        let sources = chosen.into_iter().map(|at| view.sealed[at].clone()).collect::<Vec<_>>();
-        let shrinks = |sealed: &Arc<Sealed>| dead(sealed) * 2 >= sealed.segment.rows();
+        let sources = chosen.into_iter().map(|at| view.segments[at].clone()).collect::<Vec<_>>();
+        let shrinks = |live: &Arc<LiveSegment>| dead(live) * 2 >= live.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);
         pays.then_some(Plan { sources, since, is_drop: false })
     }
 
     /// Numbers of the segments that it takes.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.sources.iter().map(|sealed| sealed.number)
+        self.sources.iter().map(|live| live.number)
     }
 }
 
@@ -125,7 +125,7 @@ fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> 
     let before = chosen.len();
     let mut rows = 0;
     let fit = chosen.iter().take_while(|&&at| {
-        rows += sizes[at].live();
+        rows += sizes[at].live_rows();
         rows <= rows_max
     });
     chosen.truncate(fit.count());

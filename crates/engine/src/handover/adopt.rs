@@ -30,7 +30,7 @@ impl Awaiting {
     }
 }
 
-/// Sealed rows on their way into an engine, some at a time.
+/// LiveSegment rows on their way into an engine, some at a time.
 pub struct Adoption {
     rows: SnapshotRows,
 }

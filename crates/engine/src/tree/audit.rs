@@ -38,18 +38,18 @@ impl Tree {
         let pinned = self.pin();
         let view = &pinned.view;
         let memory = view.memory.leaves();
-        let sealed = || view.sealed.iter();
-        let all = memory + sealed().map(|sealed| sealed.segment.leaves()).sum::<usize>();
+        let live = || view.segments.iter();
+        let all = memory + live().map(|live| live.segment.leaves()).sum::<usize>();
         let mut leaf = (pick % all.max(1) as u64) as usize;
         let pick = pick / all.max(1) as u64;
         if leaf < memory {
             return Ok(view.memory.sample(pick, out));
         }
         leaf -= memory;
-        for sealed in sealed() {
-            let leaves = sealed.segment.leaves();
+        for live in live() {
+            let leaves = live.segment.leaves();
             if leaf < leaves {
-                return Ok(sealed.at(pinned.sequence).sample(leaf as u32, pick, out)?);
+                return Ok(live.at(pinned.sequence).sample(leaf as u32, pick, out)?);
             }
             leaf -= leaves;
         }
@@ -86,7 +86,7 @@ impl Pinned {
         };
         let mut stats = SearchStats::default();
         let is_flat = |kind| kind == SegmentKind::Flat;
-        let found = if self.view.sealed.iter().any(|sealed| is_flat(sealed.segment.kind())) {
+        let found = if self.view.segments.iter().any(|live| is_flat(live.segment.kind())) {
             self.exact(probe.vector, out)?;
             Found::default()
         } else {
@@ -125,7 +125,7 @@ impl Pinned {
             let mut rows = self.scan_memory(depth, scratch);
             self.keep_segment_leaves(f32::INFINITY, scratch);
             // One after the other, and past the cache: this looks at all codes there are.
-            for at in 0..self.view.sealed.len() {
+            for at in 0..self.view.segments.len() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
             }
             stats.rows += loose + rows;

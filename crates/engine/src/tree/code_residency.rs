@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::heat::{Scores, Sums};
-use super::{Sealed, Tree};
+use super::{LiveSegment, Tree};
 use crate::error::Error;
 use crate::settings::{Settings, Without};
 
@@ -79,11 +79,11 @@ impl Tiers {
     /// Counts a query over `sealed`; now and then it scores them.
     ///
     /// Cost: O(segments) once in [`COOL_EVERY`] queries.
-    pub(super) fn note_query(&self, sealed: &[Arc<Sealed>]) {
+    pub(super) fn note_query(&self, live: &[Arc<LiveSegment>]) {
         let queries = self.queries.fetch_add(1, Ordering::Relaxed) + 1;
         if queries.is_multiple_of(COOL_EVERY) {
             if let Ok(mut cooled) = self.cooled.try_lock() {
-                self.cool(sealed, &mut cooled);
+                self.cool(live, &mut cooled);
             }
         }
     }
@@ -94,19 +94,19 @@ impl Tiers {
     }
 
     /// Scores all segments by what was counted since the last time.
-    fn cool(&self, sealed: &[Arc<Sealed>], cooled: &mut Cooled) {
+    fn cool(&self, live: &[Arc<LiveSegment>], cooled: &mut Cooled) {
         let now = self.queries();
         let queries = now - cooled.at;
         cooled.at = now;
         let one = Sums { queries: cooled.queries, ..Sums::default() };
         let counted = Sums { queries: queries as f64, ..Sums::default() };
         cooled.queries = one.cooled(queries, counted).queries;
-        let sums: Vec<Sums> = sealed.iter().map(|of| of.heat.cool(queries)).collect();
+        let sums: Vec<Sums> = live.iter().map(|of| of.heat.cool(queries)).collect();
         let mut all = sums.iter().fold(Sums::default(), |all, of| all.cooled(0, *of));
         all.queries = cooled.queries;
-        let rows: u64 = sealed.iter().map(|of| of.segment.rows()).sum();
+        let rows: u64 = live.iter().map(|of| of.segment.rows()).sum();
         let mut newer = rows;
-        for (of, sums) in sealed.iter().zip(&sums) {
+        for (of, sums) in live.iter().zip(&sums) {
             newer -= of.segment.rows();
             of.heat.score(&Scores::new(sums, &all, (newer, rows)));
         }
@@ -116,19 +116,19 @@ impl Tiers {
     /// `bytes_max` bytes of them; returns how many it read.
     ///
     /// Errors: `Corrupt`, those of the store. Everything is as it was then, or a step further.
-    fn place(&self, sealed: &[Arc<Sealed>], bytes_max: u64) -> Result<u64, Error> {
+    fn place(&self, live: &[Arc<LiveSegment>], bytes_max: u64) -> Result<u64, Error> {
         let Some(limit) = self.code_memory else { return Ok(0) };
         let mut cooled = self.cooled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cool(sealed, &mut cooled);
+        self.cool(live, &mut cooled);
         let now = self.queries();
         let queries = now - cooled.visits_at;
         cooled.visits_at = now;
-        for of in sealed {
+        for of in live {
             let parts = 0..of.segment.parts();
             of.heat.cool_visits(queries, parts.map(|part| of.segment.take_visits(part)));
         }
         let (mut parts, mut owners) = (Vec::new(), Vec::new());
-        for of in sealed {
+        for of in live {
             let heat = f64::from(of.heat.heat());
             for number in 0..of.segment.parts() {
                 let state = of.segment.part(number);
@@ -209,8 +209,8 @@ impl Tree {
     }
 
     /// The segments of now, without their view: whoever retires one waits for those who hold it.
-    fn sealed_now(&self) -> Vec<Arc<Sealed>> {
-        self.view().sealed.clone()
+    fn sealed_now(&self) -> Vec<Arc<LiveSegment>> {
+        self.view().segments.clone()
     }
 
     /// Does in the background what [`Tree::place_codes`] does, as long as the places are used.
@@ -230,12 +230,12 @@ fn watch(tree: &Weak<Tree>) {
     loop {
         {
             let Some(tree) = tree.upgrade() else { return };
-            let sealed = tree.sealed_now();
-            let segments = sealed.iter().map(|sealed| sealed.number);
+            let live = tree.sealed_now();
+            let segments = live.iter().map(|live| live.number);
             let now = (tree.tiers.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
             if seen.as_ref() != Some(&now) {
                 // A segment that cannot be read is told to those who search it.
-                let read = tree.tiers.place(&sealed, STEP_BYTES).unwrap_or(0);
+                let read = tree.tiers.place(&live, STEP_BYTES).unwrap_or(0);
                 seen = (read == 0).then_some(now);
             }
         }

@@ -23,7 +23,7 @@ pub(crate) struct Reading {
 }
 
 /// A segment of the engine.
-pub(crate) struct Sealed {
+pub(crate) struct LiveSegment {
     pub(crate) number: u64,
     pub(crate) segment: Segment,
     pub(crate) ids: IdTable,
@@ -32,7 +32,7 @@ pub(crate) struct Sealed {
     pub(crate) heat: Heat,
 }
 
-impl Sealed {
+impl LiveSegment {
     /// Opens the segment that `entry` names.
     ///
     /// * `marks`: a bit per row that is gone; empty if none is.
@@ -44,14 +44,14 @@ impl Sealed {
         collection: u64,
         marks: &[u8],
         reading: &Reading,
-    ) -> Result<Sealed, Error> {
+    ) -> Result<LiveSegment, Error> {
         let segment = open_segment(store, entry, collection, Some(reading))?;
         let deletes = Deletes::none(segment.rows() as u32);
         (0..segment.rows() as u32).filter(|&row| is_marked(marks, row)).for_each(|row| {
             deletes.mark(row, 0);
         });
         let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
-        Ok(Sealed { number, ids, segment, deletes, heat })
+        Ok(LiveSegment { number, ids, segment, deletes, heat })
     }
 
     /// Rows that live, and their digest. Cost: the id table is walked.
@@ -83,7 +83,7 @@ impl Sealed {
     }
 
     /// Rows that live now.
-    pub(crate) fn live(&self) -> u64 {
+    pub(crate) fn live_rows(&self) -> u64 {
         self.segment.rows() - self.deletes.marked()
     }
 

@@ -31,12 +31,12 @@ use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::Tiers;
-pub(crate) use self::live_segment::{is_marked, open_segment, Reading, Sealed};
+pub(crate) use self::live_segment::{is_marked, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::TreeScratch;
 pub(crate) use self::segment_entry::SegmentEntry;
 use self::write::Writing;
-pub(crate) use self::write::{Frozen, Retired, Room};
+pub(crate) use self::write::{ImmutableMemtable, Retired, Room};
 use crate::error::Error;
 use crate::layout::segment_name;
 use crate::settings::{IndexKind, Settings};
@@ -83,9 +83,9 @@ pub struct TreeStats {
 /// What readers see: swapped whole, never changed.
 pub(crate) struct View {
     pub(crate) memory: Arc<dyn Search>,
-    pub(crate) frozen: Option<Arc<Frozen>>,
+    pub(crate) immutable: Option<Arc<ImmutableMemtable>>,
     /// In the order of the manifest.
-    pub(crate) sealed: Vec<Arc<Sealed>>,
+    pub(crate) segments: Vec<Arc<LiveSegment>>,
 }
 
 /// All places of an engine.
@@ -105,7 +105,7 @@ impl Tree {
     /// Without a row.
     pub(crate) fn new(settings: &Settings) -> Tree {
         let memory = make_index(settings, 0);
-        let view = View { memory: memory.reader(), frozen: None, sealed: Vec::new() };
+        let view = View { memory: memory.reader(), immutable: None, segments: Vec::new() };
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.direct_io { Access::Direct } else { Access::Cached };
@@ -139,12 +139,12 @@ impl Tree {
 
     /// True if rows in memory become segments: memory has a limit, or there are segments already.
     pub(crate) fn keeps_segments(&self) -> bool {
-        self.settings.memory.is_some() || !self.view.load().sealed.is_empty()
+        self.settings.memory.is_some() || !self.view.load().segments.is_empty()
     }
 
     /// The segment of a number. Errors: `Internal` if there is none.
-    pub(crate) fn sealed(&self, number: u64) -> Result<Arc<Sealed>, Error> {
-        let found = self.view().sealed.iter().find(|sealed| sealed.number == number).cloned();
+    pub(crate) fn segment(&self, number: u64) -> Result<Arc<LiveSegment>, Error> {
+        let found = self.view().segments.iter().find(|live| live.number == number).cloned();
         found.ok_or_else(|| {
             Error::internal(format!("segment {number} is in no place: report the defect"))
         })
@@ -157,9 +157,9 @@ impl Tree {
         entry: &SegmentEntry,
         collection: u64,
         marks: &[u8],
-    ) -> Result<Sealed, Error> {
-        let sealed = Sealed::open(store, entry, collection, marks, &self.reading)?;
-        let (found, wanted) = (&sealed.segment, self.settings.index_settings());
+    ) -> Result<LiveSegment, Error> {
+        let live = LiveSegment::open(store, entry, collection, marks, &self.reading)?;
+        let (found, wanted) = (&live.segment, self.settings.index_settings());
         let fits = (found.dimension(), found.metric(), found.element())
             == (wanted.dimension, wanted.metric, wanted.element);
         if !fits {
@@ -168,7 +168,7 @@ impl Tree {
                 "its rows are not of this collection's dimension, metric and element",
             ));
         }
-        Ok(sealed)
+        Ok(live)
     }
 
     /// What segments of this engine are written as.
@@ -206,20 +206,20 @@ impl Tree {
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),
             ..TreeStats::default()
         };
-        for sealed in &self.view().sealed {
-            let (memory, io) = (sealed.segment.memory(), sealed.segment.io());
+        for live in &self.view().segments {
+            let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
-            stats.segment_rows += sealed.live();
-            stats.segment_dead += sealed.deletes.marked();
-            stats.segment_bytes += sealed.segment.bytes();
+            stats.segment_rows += live.live_rows();
+            stats.segment_dead += live.deletes.marked();
+            stats.segment_bytes += live.segment.bytes();
             stats.directory_bytes += memory.directory;
             stats.code_bytes += memory.codes;
-            stats.code_bytes_away += sealed.segment.code_bytes().1;
-            stats.id_bytes += sealed.ids.memory_bytes() + sealed.deletes.memory_bytes();
+            stats.code_bytes_away += live.segment.code_bytes().1;
+            stats.id_bytes += live.ids.memory_bytes() + live.deletes.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;
-            index.leaves += sealed.segment.leaves() as u64;
-            index.memory_bytes += sealed.memory_bytes();
+            index.leaves += live.segment.leaves() as u64;
+            index.memory_bytes += live.memory_bytes();
         }
         index.live += stats.segment_rows;
         index.dead += stats.segment_dead;
@@ -230,9 +230,9 @@ impl Tree {
     /// Leaves that a query may probe.
     pub(crate) fn leaves(&self) -> usize {
         let view = self.view.load();
-        let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.rows().leaves());
-        let sealed: usize = view.sealed.iter().map(|sealed| sealed.segment.leaves()).sum();
-        view.memory.leaves() + frozen + sealed
+        let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
+        let live: usize = view.segments.iter().map(|live| live.segment.leaves()).sum();
+        view.memory.leaves() + immutable + live
     }
 
     /// Writes so far, with what indexes count besides: says how much changed between two calls.

@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) struct Pinned {
     pub(super) view: Arc<View>,
     pub(super) memory: Box<dyn IndexSnapshot>,
-    pub(super) frozen: Option<Box<dyn IndexSnapshot>>,
+    pub(super) immutable: Option<Box<dyn IndexSnapshot>>,
     pub(super) sequence: u64,
     pub(super) tiers: Arc<Tiers>,
 }
@@ -29,10 +29,12 @@ impl Tree {
             let again = self.view.load_full();
             if Arc::ptr_eq(&view, &again) {
                 let sequence = memory.sequence();
-                let frozen =
-                    view.frozen.as_ref().map(|frozen| frozen.rows().snapshot(Some(sequence)));
+                let immutable = view
+                    .immutable
+                    .as_ref()
+                    .map(|immutable| immutable.rows().snapshot(Some(sequence)));
                 let tiers = self.tiers.clone();
-                return Pinned { view, memory, frozen, sequence, tiers };
+                return Pinned { view, memory, immutable, sequence, tiers };
             }
             view = again;
         }
@@ -42,17 +44,17 @@ impl Tree {
 impl Pinned {
     /// Tree in memory: the memory that takes writes, and the frozen one if there is one.
     pub(super) fn memory_places(&self) -> impl Iterator<Item = &dyn IndexSnapshot> {
-        [Some(&self.memory), self.frozen.as_ref()].into_iter().flatten().map(|place| &**place)
+        [Some(&self.memory), self.immutable.as_ref()].into_iter().flatten().map(|place| &**place)
     }
 
     /// The segments, in the order of the view.
     pub(super) fn segments(&self) -> impl Iterator<Item = SegmentView<'_>> {
-        self.view.sealed.iter().map(|sealed| sealed.at(self.sequence))
+        self.view.segments.iter().map(|live| live.at(self.sequence))
     }
 
     /// One of the segments.
     pub(super) fn segment(&self, position: usize) -> SegmentView<'_> {
-        self.view.sealed[position].at(self.sequence)
+        self.view.segments[position].at(self.sequence)
     }
 
     /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.

@@ -39,7 +39,7 @@ impl Tree {
     ) -> Result<SearchStats, Error> {
         {
             let view = self.view.load();
-            if view.frozen.is_none() && view.sealed.is_empty() {
+            if view.immutable.is_none() && view.segments.is_empty() {
                 return Ok(view.memory.search(probe, &mut scratch.memory[0].stage, out));
             }
         }
@@ -77,7 +77,7 @@ impl Tree {
     ) -> Result<usize, Error> {
         {
             let view = self.view.load();
-            if view.frozen.is_none() && view.sealed.is_empty() {
+            if view.immutable.is_none() && view.segments.is_empty() {
                 return Ok(view.memory.audit(probe, &mut scratch.memory[0].stage, out, reach));
             }
         }
@@ -93,10 +93,10 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        if self.frozen.is_none() && self.view.sealed.is_empty() {
+        if self.immutable.is_none() && self.view.segments.is_empty() {
             return Ok(self.memory.search(probe, &mut scratch.memory[0].stage, out));
         }
-        if self.view.sealed.iter().any(|sealed| sealed.segment.kind() == SegmentKind::Flat) {
+        if self.view.segments.iter().any(|live| live.segment.kind() == SegmentKind::Flat) {
             return self.exact(probe.vector, out);
         }
         let (mut probes, refine) = match probe.effort {
@@ -174,16 +174,16 @@ impl Pinned {
 
     /// Notes for the heat of segments which of them a query visited, and whose rows it found.
     fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
-        let sealed = &self.view.sealed;
-        self.tiers.note_query(sealed);
-        let visited = sealed.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
-        visited.for_each(|(sealed, _)| sealed.heat.note_query());
+        let live = &self.view.segments;
+        self.tiers.note_query(live);
+        let visited = live.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
+        visited.for_each(|(live, _)| live.heat.note_query());
         origins.sort_unstable();
         let mut rows: Vec<Neighbor> = out.rows().to_vec();
         rows.sort_unstable_by(Neighbor::order);
         for (rank, row) in rows.iter().enumerate() {
             if let Ok(at) = origins.binary_search_by_key(&row.id, |&(id, _)| id) {
-                sealed[origins[at].1].heat.note_hits(1, nearness(rank, rows.len()));
+                live[origins[at].1].heat.note_hits(1, nearness(rank, rows.len()));
             }
         }
     }

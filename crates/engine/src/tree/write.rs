@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vstream_index::{Applied, IndexStats, Insert, RowKey, Search, VectorRef};
 use vstream_store::Store;
 
-use super::{make_index, Sealed, Tree, View};
+use super::{make_index, LiveSegment, Tree, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
@@ -23,14 +23,14 @@ const WAIT: Duration = Duration::from_millis(5);
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
 /// Rows that left memory together: nothing is added any more, rows may still die.
-pub(crate) struct Frozen {
+pub(crate) struct ImmutableMemtable {
     rows: Arc<dyn Search>,
     /// Of the last write that is in them.
     sequence: u64,
     settings: SegmentSettings,
 }
 
-impl Frozen {
+impl ImmutableMemtable {
     pub(crate) fn rows(&self) -> &Arc<dyn Search> {
         &self.rows
     }
@@ -54,19 +54,19 @@ impl Frozen {
 }
 
 /// What was frozen, as the writer holds it.
-struct FrozenWriting {
+struct ImmutableWriter {
     index: Box<dyn Insert>,
     /// Ids that died since, and when.
     deaths: Vec<(u64, u64)>,
-    frozen: Arc<Frozen>,
+    immutable: Arc<ImmutableMemtable>,
 }
 
 /// What the writer holds.
 pub(super) struct Writing {
     memory: Box<dyn Insert>,
     reader: Arc<dyn Search>,
-    frozen: Option<FrozenWriting>,
-    sealed: Vec<Arc<Sealed>>,
+    immutable: Option<ImmutableWriter>,
+    segments: Vec<Arc<LiveSegment>>,
     /// Since memory was counted last.
     writes: u64,
     /// Writes after which it is counted again.
@@ -74,7 +74,7 @@ pub(super) struct Writing {
     /// Of memory, when it was counted last.
     memory_bytes: u64,
     /// Of what is frozen, but for the deaths in it.
-    frozen_bytes: u64,
+    immutable_bytes: u64,
     /// Of memory without a row: what it takes whatever the limit.
     empty_bytes: u64,
 }
@@ -99,26 +99,26 @@ pub(crate) struct Found {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    Memory,
-    Frozen,
+    Memtable,
+    ImmutableMemtable,
     /// Position among the segments, row.
-    Sealed(usize, u32),
+    Segment(usize, u32),
 }
 
 impl Writing {
     pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>) -> Writing {
-        let (frozen, sealed) = (None, Vec::new());
-        let (writes, writes_max, memory_bytes, frozen_bytes) = (0, 0, 0, 0);
+        let (immutable, segments) = (None, Vec::new());
+        let (writes, writes_max, memory_bytes, immutable_bytes) = (0, 0, 0, 0);
         let empty_bytes = memory.stats().memory_bytes;
         Writing {
             memory,
             reader,
-            frozen,
-            sealed,
+            immutable,
+            segments,
             writes,
             writes_max,
             memory_bytes,
-            frozen_bytes,
+            immutable_bytes,
             empty_bytes,
         }
     }
@@ -126,8 +126,8 @@ impl Writing {
     /// Counts of what is in memory, frozen or not.
     pub(super) fn index_stats(&self) -> IndexStats {
         let mut stats = self.memory.stats();
-        if let Some(frozen) = &self.frozen {
-            let more = frozen.index.stats();
+        if let Some(immutable) = &self.immutable {
+            let more = immutable.index.stats();
             stats.live += more.live;
             stats.dead += more.dead;
             stats.leaves += more.leaves;
@@ -154,60 +154,60 @@ impl Writing {
     }
 
     /// Bytes of what is frozen.
-    fn frozen_bytes(&self) -> u64 {
-        let bytes = |frozen: &FrozenWriting| {
-            let deaths = frozen.deaths.capacity() * size_of::<(u64, u64)>();
-            self.frozen_bytes.saturating_sub(self.empty_bytes) + deaths as u64
+    fn immutable_bytes(&self) -> u64 {
+        let bytes = |immutable: &ImmutableWriter| {
+            let deaths = immutable.deaths.capacity() * size_of::<(u64, u64)>();
+            self.immutable_bytes.saturating_sub(self.empty_bytes) + deaths as u64
         };
-        self.frozen.as_ref().map_or(0, bytes)
+        self.immutable.as_ref().map_or(0, bytes)
     }
 
     fn find(&self, id: u64) -> Option<Found> {
         if let Some(version) = self.memory.version_of(id) {
-            return Some(Found { version, place: Place::Memory });
+            return Some(Found { version, place: Place::Memtable });
         }
         self.find_elsewhere(id)
     }
 
     fn find_elsewhere(&self, id: u64) -> Option<Found> {
-        if let Some(frozen) = &self.frozen {
-            if let Some(version) = frozen.index.version_of(id) {
-                return Some(Found { version, place: Place::Frozen });
+        if let Some(immutable) = &self.immutable {
+            if let Some(version) = immutable.index.version_of(id) {
+                return Some(Found { version, place: Place::ImmutableMemtable });
             }
         }
         // Newer segments first: rows that are written again are rarely old.
-        self.sealed.iter().enumerate().rev().find_map(|(at, sealed)| {
-            let row = sealed.find(id)?;
-            Some(Found { version: sealed.ids.version(row), place: Place::Sealed(at, row) })
+        self.segments.iter().enumerate().rev().find_map(|(at, live)| {
+            let row = live.find(id)?;
+            Some(Found { version: live.ids.version(row), place: Place::Segment(at, row) })
         })
     }
 
     fn view(&self) -> View {
         View {
             memory: self.reader.clone(),
-            frozen: self.frozen.as_ref().map(|frozen| frozen.frozen.clone()),
-            sealed: self.sealed.clone(),
+            immutable: self.immutable.as_ref().map(|immutable| immutable.immutable.clone()),
+            segments: self.segments.clone(),
         }
     }
 }
 
 /// Deletes a row that is not in memory, as of a sequence of memory.
 fn tombstone_at(
-    frozen: &mut Option<FrozenWriting>,
-    sealed: &[Arc<Sealed>],
+    immutable: &mut Option<ImmutableWriter>,
+    segments: &[Arc<LiveSegment>],
     id: u64,
     place: Place,
     sequence: u64,
 ) {
     match place {
-        Place::Memory => {}
-        Place::Frozen => {
-            let frozen = frozen.as_mut().expect("the place of a row that was found");
-            frozen.index.tombstone_at(id, sequence);
-            frozen.deaths.push((id, sequence));
+        Place::Memtable => {}
+        Place::ImmutableMemtable => {
+            let immutable = immutable.as_mut().expect("the place of a row that was found");
+            immutable.index.tombstone_at(id, sequence);
+            immutable.deaths.push((id, sequence));
         }
-        Place::Sealed(at, row) => {
-            sealed[at].deletes.mark(row, sequence);
+        Place::Segment(at, row) => {
+            segments[at].deletes.mark(row, sequence);
         }
     }
 }
@@ -225,8 +225,8 @@ impl Writer<'_> {
 
     /// Adds a row, or replaces the one of the same id unless that is newer.
     pub(crate) fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
-        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        if frozen.is_none() && sealed.is_empty() {
+        let Writing { memory, immutable, segments, .. } = &mut *self.writing;
+        if immutable.is_none() && segments.is_empty() {
             return memory.upsert(key, vector);
         }
         let before = self.writing.find(key.id);
@@ -244,9 +244,10 @@ impl Writer<'_> {
             return Applied::Stale;
         }
         self.writing.writes += 1;
-        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        let place = before.map_or(Place::Memory, |before| before.place);
-        let on_superseded = &mut |sequence| tombstone_at(frozen, sealed, key.id, place, sequence);
+        let Writing { memory, immutable, segments, .. } = &mut *self.writing;
+        let place = before.map_or(Place::Memtable, |before| before.place);
+        let on_superseded =
+            &mut |sequence| tombstone_at(immutable, segments, key.id, place, sequence);
         let applied = memory.upsert_over(key, vector, on_superseded);
         match applied {
             Applied::Inserted if before.is_some() => Applied::Replaced,
@@ -256,8 +257,8 @@ impl Writer<'_> {
 
     /// Removes the row of `id` unless it is newer than `version`; true if a row died.
     pub(crate) fn delete(&mut self, id: u64, version: u64) -> bool {
-        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        if frozen.is_none() && sealed.is_empty() {
+        let Writing { memory, immutable, segments, .. } = &mut *self.writing;
+        if immutable.is_none() && segments.is_empty() {
             return memory.delete(id, version);
         }
         match self.writing.find(id) {
@@ -270,14 +271,14 @@ impl Writer<'_> {
     /// Removes a row, where `found` is what [`Writer::find`] says of the id now.
     pub(crate) fn delete_found(&mut self, id: u64, found: Found) {
         self.writing.writes += 1;
-        let Writing { memory, frozen, sealed, .. } = &mut *self.writing;
-        if let Place::Memory = found.place {
+        let Writing { memory, immutable, segments, .. } = &mut *self.writing;
+        if let Place::Memtable = found.place {
             let died = memory.delete(id, found.version);
             debug_assert!(died, "a row that was found");
             return;
         }
         memory.sequence_foreign_delete(&mut |sequence| {
-            tombstone_at(frozen, sealed, id, found.place, sequence)
+            tombstone_at(immutable, segments, id, found.place, sequence)
         });
     }
 }
@@ -289,7 +290,7 @@ impl Tree {
     }
 
     /// Bytes of memory at which it is frozen.
-    fn freeze_at(&self) -> u64 {
+    fn memtable_bytes_max(&self) -> u64 {
         self.settings.memory.map_or(u64::MAX, |bytes| bytes / 8 * 3)
     }
 
@@ -300,19 +301,19 @@ impl Tree {
 
     /// How much room there is. Cost: that of [`Writing::look`].
     pub(crate) fn room(&self) -> Room {
-        let limit = self.freeze_at();
+        let limit = self.memtable_bytes_max();
         if limit == u64::MAX {
             return Room::Enough;
         }
         // Memory is counted now and then: what comes between two counts is kept free.
         let wall = (limit * 2 - limit / 16).max(WALL_MIN);
         let mut writing = self.lock();
-        let frozen = writing.frozen_bytes();
-        let next = limit.min(wall.saturating_sub(frozen));
+        let immutable = writing.immutable_bytes();
+        let next = limit.min(wall.saturating_sub(immutable));
         let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
         // What an empty memory takes cannot be flushed away.
         let used = bytes.saturating_sub(writing.empty_bytes);
-        if used + frozen >= wall {
+        if used + immutable >= wall {
             return Room::None;
         }
         if used >= limit {
@@ -329,48 +330,54 @@ impl Tree {
 
     /// Segments.
     pub(crate) fn segments(&self) -> usize {
-        self.view.load().sealed.len()
+        self.view.load().segments.len()
     }
 
     /// Freezes memory; what is frozen already, because it could not be written, stays.
     ///
     /// Cost for readers: nothing. For the writer: an empty index.
-    pub(crate) fn freeze(&self) -> Arc<Frozen> {
+    pub(crate) fn rotate_memtable(&self) -> Arc<ImmutableMemtable> {
         let mut writing = self.lock();
-        if let Some(frozen) = &writing.frozen {
-            return frozen.frozen.clone();
+        if let Some(immutable) = &writing.immutable {
+            return immutable.immutable.clone();
         }
         let sequence = writing.reader.writes();
-        writing.frozen_bytes = writing.memory.stats().memory_bytes;
+        writing.immutable_bytes = writing.memory.stats().memory_bytes;
         let fresh = make_index(&self.settings, sequence);
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
-        let frozen = Arc::new(Frozen { rows, sequence, settings: self.segment_settings(0) });
-        writing.frozen = Some(FrozenWriting { index, deaths: Vec::new(), frozen: frozen.clone() });
+        let immutable =
+            Arc::new(ImmutableMemtable { rows, sequence, settings: self.segment_settings(0) });
+        writing.immutable =
+            Some(ImmutableWriter { index, deaths: Vec::new(), immutable: immutable.clone() });
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
         self.view.store(Arc::new(writing.view()));
-        frozen
+        immutable
     }
 
     /// True if the rows of `frozen` are not served from a segment yet.
-    pub(crate) fn is_frozen(&self, frozen: &Arc<Frozen>) -> bool {
+    pub(crate) fn is_immutable(&self, immutable: &Arc<ImmutableMemtable>) -> bool {
         let writing = self.lock();
-        writing.frozen.as_ref().is_some_and(|held| Arc::ptr_eq(&held.frozen, frozen))
+        writing.immutable.as_ref().is_some_and(|held| Arc::ptr_eq(&held.immutable, immutable))
     }
 
     /// Serves the rows of `frozen` from its segment from now on; `None` if none of them lived.
-    pub(crate) fn settle(&self, frozen: &Arc<Frozen>, sealed: Option<Sealed>) -> Retired {
+    pub(crate) fn install_segment(
+        &self,
+        immutable: &Arc<ImmutableMemtable>,
+        live: Option<LiveSegment>,
+    ) -> Retired {
         let mut writing = self.lock();
-        let was = writing.frozen.take().expect("rows that were frozen");
-        assert!(Arc::ptr_eq(&was.frozen, frozen), "what is settled is what was frozen");
-        if let Some(sealed) = sealed {
+        let was = writing.immutable.take().expect("rows that were frozen");
+        assert!(Arc::ptr_eq(&was.immutable, immutable), "what is settled is what was frozen");
+        if let Some(live) = live {
             if !defect::active(Defect::FrozenDeathsForgotten) {
                 for &(id, sequence) in &was.deaths {
-                    let row = sealed.ids.find(id).expect("a row that lived when it was frozen");
-                    sealed.deletes.mark(row, sequence);
+                    let row = live.ids.find(id).expect("a row that lived when it was frozen");
+                    live.deletes.mark(row, sequence);
                 }
             }
-            writing.sealed.push(Arc::new(sealed));
+            writing.segments.push(Arc::new(live));
         }
         let view = self.view.swap(Arc::new(writing.view()));
         drop(writing);
@@ -379,9 +386,9 @@ impl Tree {
     }
 
     /// Adds a segment that was opened, before anything is written.
-    pub(crate) fn add(&self, sealed: Sealed) {
+    pub(crate) fn add(&self, live: LiveSegment) {
         let mut writing = self.lock();
-        writing.sealed.push(Arc::new(sealed));
+        writing.segments.push(Arc::new(live));
         self.view.store(Arc::new(writing.view()));
     }
 
@@ -389,19 +396,19 @@ impl Tree {
     ///
     /// * `is_source`: whether the segment of a number is among those that were merged.
     /// * `hand_on`: called while nobody writes, to tell the new segment what its sources know.
-    pub(crate) fn replace(
+    pub(crate) fn replace_segments(
         &self,
         is_source: &dyn Fn(u64) -> bool,
-        sealed: Option<Sealed>,
-        hand_on: &dyn Fn(&Sealed),
+        live: Option<LiveSegment>,
+        hand_on: &dyn Fn(&LiveSegment),
     ) -> Retired {
         let mut writing = self.lock();
-        sealed.iter().for_each(hand_on);
-        let is_source = |sealed: &Arc<Sealed>| is_source(sealed.number);
-        let at = writing.sealed.iter().position(is_source).expect("a source among the places");
-        writing.sealed.retain(|sealed| !is_source(sealed));
-        if let Some(sealed) = sealed {
-            writing.sealed.insert(at, Arc::new(sealed));
+        live.iter().for_each(hand_on);
+        let is_source = |live: &Arc<LiveSegment>| is_source(live.number);
+        let at = writing.segments.iter().position(is_source).expect("a source among the places");
+        writing.segments.retain(|live| !is_source(live));
+        if let Some(live) = live {
+            writing.segments.insert(at, Arc::new(live));
         }
         let view = self.view.swap(Arc::new(writing.view()));
         drop(writing);
@@ -412,7 +419,7 @@ impl Tree {
     /// room, while that begins.
     pub(crate) fn wait_for_room(&self, room: Room) {
         let writing = self.lock();
-        if writing.frozen.is_some() || room == Room::None {
+        if writing.immutable.is_some() || room == Room::None {
             let begun = Instant::now();
             drop(self.settled.wait_timeout(writing, WAIT));
             self.note_wait(begun);

@@ -14,7 +14,7 @@ use super::manifest::Manifest;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, marks_name, segment_name};
-use crate::tree::{Sealed, SegmentEntry, Tree};
+use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
 /// Keeps the files of a collection. Shared by the writer's side and the threads beside it.
@@ -193,8 +193,8 @@ impl VersionSet {
     }
 
     /// Remembers the digest of the rows of a segment that are gone by its newest marks.
-    pub(crate) fn note_gone(&self, entry: &SegmentEntry, sealed: &Sealed, bits: &[u8]) -> u128 {
-        let digest = sealed.digest_of(bits);
+    pub(crate) fn note_gone(&self, entry: &SegmentEntry, live: &LiveSegment, bits: &[u8]) -> u128 {
+        let digest = live.digest_of(bits);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.insert(entry.number, (entry.marked, digest));
         digest
@@ -222,8 +222,8 @@ impl VersionSet {
                 Some(digest) => digest,
                 None if entry.marked == 0 => 0,
                 None => {
-                    let sealed = self.tree().sealed(entry.number)?;
-                    self.note_gone(entry, &sealed, &sealed.marks(until).0)
+                    let live = self.tree().segment(entry.number)?;
+                    self.note_gone(entry, &live, &live.marks(until).0)
                 }
             };
             segments.push((*entry, gone));

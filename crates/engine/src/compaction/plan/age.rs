@@ -32,7 +32,7 @@ pub(super) const SEGMENTS_MAX: usize = 64;
 ///
 /// * `sizes`: in the order in which the rows came.
 pub(super) fn oldest_first(sizes: &[Size]) -> Vec<usize> {
-    let span = (sizes.iter().map(Size::live).sum::<u64>() / SPANS).max(ROWS_MIN);
+    let span = (sizes.iter().map(Size::live_rows).sum::<u64>() / SPANS).max(ROWS_MIN);
     let ending = ending(sizes, span);
     let waits = |at: usize| at < ending && sizes[at].dead * 4 >= sizes[at].rows;
     let waiting: u64 = (0..ending).filter(|&at| waits(at)).map(|at| sizes[at].dead).sum();
@@ -47,7 +47,7 @@ pub(super) fn oldest_first(sizes: &[Size]) -> Vec<usize> {
         return found;
     }
     if sizes.len() > SEGMENTS_MAX {
-        let rows = |&at: &usize| sizes[at..at + TOGETHER].iter().map(Size::live).sum::<u64>();
+        let rows = |&at: &usize| sizes[at..at + TOGETHER].iter().map(Size::live_rows).sum::<u64>();
         let least = (0..=sizes.len() - TOGETHER).min_by_key(rows).expect("more than four");
         return (least..least + TOGETHER).collect();
     }
@@ -60,7 +60,7 @@ fn ending(sizes: &[Size], span: u64) -> usize {
     sizes
         .iter()
         .take_while(|size| {
-            live += size.live();
+            live += size.live_rows();
             live <= span
         })
         .count()
@@ -72,8 +72,8 @@ fn neighbours(sizes: &[Size], span: u64, waits: &dyn Fn(usize) -> bool) -> Vec<u
     for first in 0..sizes.len() {
         let (mut rows, mut largest) = (0, 0);
         for at in (first..sizes.len()).take(TOGETHER_MAX).take_while(|&at| !waits(at)) {
-            rows += sizes[at].live();
-            largest = sizes[at].live().max(largest);
+            rows += sizes[at].live_rows();
+            largest = sizes[at].live_rows().max(largest);
             let count = at + 1 - first;
             if rows > span || count < TOGETHER || largest * GROWTH > rows {
                 continue;

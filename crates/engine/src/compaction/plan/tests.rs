@@ -42,7 +42,7 @@ fn what_does_not_fit_one_segment_is_not_merged() {
     assert_eq!(chosen(&mixed, DeleteOrder::Any), [6, 7, 8, 9]);
     let many = [live(400 << 20); 64];
     let found = chosen(&many, DeleteOrder::OldestFirst);
-    assert!(found.iter().map(|&at| many[at].live()).sum::<u64>() <= 1 << 31, "{found:?}");
+    assert!(found.iter().map(|&at| many[at].live_rows()).sum::<u64>() <= 1 << 31, "{found:?}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Pinned {
 
     /// Ranks the nearest leaves of each place, the `probes` nearest of all among them.
     pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut TreeScratch) {
-        scratch.begin(self.view.sealed.len());
+        scratch.begin(self.view.segments.len());
         let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
             estimate(place, (vector, probes), queries, state);
@@ -76,10 +76,10 @@ impl Pinned {
     pub(super) fn order_segments(&self, scratch: &mut TreeScratch) {
         let TreeScratch { order, .. } = scratch;
         order.clear();
-        order.extend(0..self.view.sealed.len());
+        order.extend(0..self.view.segments.len());
         if !self.tiers.without.hot_cold {
             // Read once each: they may change meanwhile. Bits of what is not negative are in order.
-            let heat = |&at: &usize| Reverse(self.view.sealed[at].heat.heat().to_bits());
+            let heat = |&at: &usize| Reverse(self.view.segments[at].heat.heat().to_bits());
             order.sort_by_cached_key(heat);
         }
     }
