@@ -425,7 +425,7 @@ fn print_memory(engine: &Engine, rows: f64) {
         per_row(places.code_bytes),
         per_row(places.id_bytes),
         per_row(places.cache_bytes),
-        per_row(places.unsealed_bytes),
+        per_row(places.memtable_bytes),
         per_row(engine.stats().index.memory_bytes)
     );
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. *Prepare*: make the next log and publish a manifest that names it too.
 //! 2. *Switch*, by the writer, between two groups: go on in that log and capture the rows: all of
-//!    them are pinned for an image, or those in memory are frozen for a segment.
+//!    them are pinned for an image, or the memtable becomes immutable for a segment.
 //! 3. *Write* them; compare what was written with the journal's count.
 //! 4. *Publish* a manifest with that base and the logs after it.
 //! 5. *Remove* what no manifest names any more.
@@ -215,7 +215,7 @@ impl Checkpoints {
 
     /// A checkpoint inside this call.
     pub(crate) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
-        // What was frozen must become a segment before anything else is frozen.
+        // The immutable memtable must become a segment before the next memtable becomes immutable.
         if let Some(left) = self.left.take() {
             self.write_here(left)?;
         }

@@ -126,7 +126,7 @@ fn write_memtable(
     Ok(())
 }
 
-/// Publishes a segment with what was frozen, and the marks of the others at that moment.
+/// Publishes the segment of a memtable, and the tombstones of the other segments at its last write.
 /// Returns the manifest and the view of before.
 fn publish_memtable(
     versions: &VersionSet,

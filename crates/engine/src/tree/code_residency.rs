@@ -29,7 +29,7 @@ const STEP_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What places know of heat, shared with the moments that readers pinned.
-pub(crate) struct Tiers {
+pub(crate) struct CodeResidency {
     pub(super) without: Without,
     code_memory: Option<u64>,
     queries: AtomicU64,
@@ -61,9 +61,9 @@ enum Move {
     Hold(usize),
 }
 
-impl Tiers {
-    pub(super) fn new(settings: &Settings) -> Tiers {
-        Tiers {
+impl CodeResidency {
+    pub(super) fn new(settings: &Settings) -> CodeResidency {
+        CodeResidency {
             without: settings.without,
             code_memory: settings.code_memory,
             queries: AtomicU64::new(0),
@@ -76,7 +76,7 @@ impl Tiers {
         self.code_memory.is_some()
     }
 
-    /// Counts a query over `sealed`; now and then it scores them.
+    /// Counts a query over the segments; now and then it scores them.
     ///
     /// Cost: O(segments) once in [`COOL_EVERY`] queries.
     pub(super) fn note_query(&self, live: &[Arc<LiveSegment>]) {
@@ -205,17 +205,17 @@ impl Tree {
     /// Moves the codes of what is hot into memory and of what is not out of it, as far as the limit
     /// calls for it; returns the bytes that it read. Errors: `Corrupt`, those of the store.
     pub(crate) fn place_codes(&self) -> Result<u64, Error> {
-        self.tiers.place(&self.sealed_now(), u64::MAX)
+        self.residency.place(&self.live_segments(), u64::MAX)
     }
 
     /// The segments of now, without their view: whoever retires one waits for those who hold it.
-    fn sealed_now(&self) -> Vec<Arc<LiveSegment>> {
+    fn live_segments(&self) -> Vec<Arc<LiveSegment>> {
         self.view().segments.clone()
     }
 
     /// Does in the background what [`Tree::place_codes`] does, as long as the places are used.
     pub(crate) fn keep_hot(self: &Arc<Tree>) {
-        if !self.tiers.is_limited() {
+        if !self.residency.is_limited() {
             return;
         }
         let tree = Arc::downgrade(self);
@@ -230,12 +230,12 @@ fn watch(tree: &Weak<Tree>) {
     loop {
         {
             let Some(tree) = tree.upgrade() else { return };
-            let live = tree.sealed_now();
+            let live = tree.live_segments();
             let segments = live.iter().map(|live| live.number);
-            let now = (tree.tiers.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
+            let now = (tree.residency.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
             if seen.as_ref() != Some(&now) {
                 // A segment that cannot be read is told to those who search it.
-                let read = tree.tiers.place(&live, STEP_BYTES).unwrap_or(0);
+                let read = tree.residency.place(&live, STEP_BYTES).unwrap_or(0);
                 seen = (read == 0).then_some(now);
             }
         }

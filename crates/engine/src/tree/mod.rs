@@ -1,7 +1,7 @@
 //! The places that rows are served from: memory, memory that is being flushed, segments.
 //!
-//! 1. Writes go to *memory*, an index. When it is full it is *frozen*: a new memory takes the
-//!    writes, and a thread writes the frozen rows to a *segment*, which then takes their place.
+//! 1. Writes go to the *memtable*, an index. A full memtable becomes *immutable*: a new one takes
+//!    the writes, and a thread writes the old one to a *segment*, which then serves its rows.
 //!    Segments are *merged* into larger ones, without the rows that are gone.
 //! 2. An id lives in one place at most. A write that ends the life of a row in another place marks
 //!    it there with its own sequence, before it publishes that sequence.
@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
-pub(crate) use self::code_residency::Tiers;
+pub(crate) use self::code_residency::CodeResidency;
 pub(crate) use self::live_segment::{is_marked, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::TreeScratch;
@@ -69,7 +69,7 @@ pub struct TreeStats {
     /// Bytes in the block cache.
     pub cache_bytes: u64,
     /// Bytes of memory of rows that are in no segment yet.
-    pub unsealed_bytes: u64,
+    pub memtable_bytes: u64,
     /// Ranges of files read by queries, and by walks over segments.
     pub reads: u64,
     /// Bytes of them.
@@ -93,9 +93,9 @@ pub(crate) struct Tree {
     settings: Settings,
     reading: Reading,
     view: ArcSwap<View>,
-    tiers: Arc<Tiers>,
+    residency: Arc<CodeResidency>,
     writing: Mutex<Writing>,
-    /// Signalled when what was frozen has become a segment.
+    /// Signalled when the immutable memtable has become a segment.
     settled: Condvar,
     waits: AtomicU64,
     waited_us: AtomicU64,
@@ -109,13 +109,13 @@ impl Tree {
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.direct_io { Access::Direct } else { Access::Cached };
-        let tiers = Arc::new(Tiers::new(settings));
+        let residency = Arc::new(CodeResidency::new(settings));
         // With a limit they come one by one.
-        let codes = if tiers.is_limited() { Codes::OnDemand } else { Codes::Resident };
+        let codes = if residency.is_limited() { Codes::OnDemand } else { Codes::Resident };
         Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
-            tiers,
+            residency,
             writing: Mutex::new(Writing::new(memory, view.memory.clone())),
             view: ArcSwap::from_pointee(view),
             settled: Condvar::new(),
@@ -197,10 +197,10 @@ impl Tree {
     pub(crate) fn stats(&self) -> (vstream_index::IndexStats, TreeStats) {
         let writing = self.lock();
         let mut index = writing.index_stats();
-        let unsealed_bytes = index.memory_bytes;
+        let memtable_bytes = index.memory_bytes;
         drop(writing);
         let mut stats = TreeStats {
-            unsealed_bytes,
+            memtable_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vstream_index::{IndexSnapshot, RowKey, VectorRef};
 use vstream_segment::SegmentView;
 
-use super::{Tiers, Tree, View};
+use super::{CodeResidency, Tree, View};
 use crate::error::Error;
 
 /// A view, and the sequence as of which its places are searched.
@@ -14,7 +14,7 @@ pub(crate) struct Pinned {
     pub(super) memory: Box<dyn IndexSnapshot>,
     pub(super) immutable: Option<Box<dyn IndexSnapshot>>,
     pub(super) sequence: u64,
-    pub(super) tiers: Arc<Tiers>,
+    pub(super) residency: Arc<CodeResidency>,
 }
 
 impl Tree {
@@ -33,8 +33,8 @@ impl Tree {
                     .immutable
                     .as_ref()
                     .map(|immutable| immutable.rows().snapshot(Some(sequence)));
-                let tiers = self.tiers.clone();
-                return Pinned { view, memory, immutable, sequence, tiers };
+                let residency = self.residency.clone();
+                return Pinned { view, memory, immutable, sequence, residency };
             }
             view = again;
         }
@@ -42,7 +42,7 @@ impl Tree {
 }
 
 impl Pinned {
-    /// Tree in memory: the memory that takes writes, and the frozen one if there is one.
+    /// Places in memory: the memtable and, if there is one, the immutable memtable.
     pub(super) fn memory_places(&self) -> impl Iterator<Item = &dyn IndexSnapshot> {
         [Some(&self.memory), self.immutable.as_ref()].into_iter().flatten().map(|place| &**place)
     }

@@ -133,7 +133,7 @@ impl Pinned {
         scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
         scratch.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
         let is_all = scratch.leaves() >= self.leaves();
-        let stops = !self.tiers.without.threshold_stop;
+        let stops = !self.residency.without.threshold_stop;
         scratch.best.reset(refine, stops);
         stats.rows += self.scan_memory(refine, scratch);
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));
@@ -175,7 +175,7 @@ impl Pinned {
     /// Notes for the heat of segments which of them a query visited, and whose rows it found.
     fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
         let live = &self.view.segments;
-        self.tiers.note_query(live);
+        self.residency.note_query(live);
         let visited = live.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
         visited.for_each(|(live, _)| live.heat.note_query());
         origins.sort_unstable();

@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_millis(5);
 /// Time that readers get to let go of a view before its memory may be freed by one of them.
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
-/// Rows that left memory together: nothing is added any more, rows may still die.
+/// A memtable that takes no more rows. Rows in it may still be deleted or replaced.
 pub(crate) struct ImmutableMemtable {
     rows: Arc<dyn Search>,
     /// Of the last write that is in them.
@@ -35,12 +35,12 @@ impl ImmutableMemtable {
         &self.rows
     }
 
-    /// Sequence of the last write before they were frozen.
+    /// Sequence of its last write.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Writes the rows that lived when they were frozen as segment `name`.
+    /// Writes the rows that lived at its last write as segment `name`.
     pub(crate) fn write(
         &self,
         store: &dyn Store,
@@ -53,7 +53,7 @@ impl ImmutableMemtable {
     }
 }
 
-/// What was frozen, as the writer holds it.
+/// The writer's side of the immutable memtable.
 struct ImmutableWriter {
     index: Box<dyn Insert>,
     /// Ids that died since, and when.
@@ -73,7 +73,7 @@ pub(super) struct Writing {
     writes_max: u64,
     /// Of memory, when it was counted last.
     memory_bytes: u64,
-    /// Of what is frozen, but for the deaths in it.
+    /// Bytes of the immutable memtable without its `deaths`.
     immutable_bytes: u64,
     /// Of memory without a row: what it takes whatever the limit.
     empty_bytes: u64,
@@ -83,10 +83,10 @@ pub(super) struct Writing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Enough,
-    /// Memory is to be frozen, and the writer is to slow down while what was frozen before is
+    /// The memtable is full, and the writer is to slow down while the immutable one is
     /// written.
     Little,
-    /// Another row would be beyond the limit: what was frozen must be written first.
+    /// Another row would exceed the limit: the immutable memtable must be written first.
     None,
 }
 
@@ -123,7 +123,7 @@ impl Writing {
         }
     }
 
-    /// Counts of what is in memory, frozen or not.
+    /// Counts of both memtables.
     pub(super) fn index_stats(&self) -> IndexStats {
         let mut stats = self.memory.stats();
         if let Some(immutable) = &self.immutable {
@@ -153,7 +153,7 @@ impl Writing {
         self.memory_bytes
     }
 
-    /// Bytes of what is frozen.
+    /// Bytes of the immutable memtable.
     fn immutable_bytes(&self) -> u64 {
         let bytes = |immutable: &ImmutableWriter| {
             let deaths = immutable.deaths.capacity() * size_of::<(u64, u64)>();
@@ -289,12 +289,12 @@ impl Tree {
         Writer { writing: self.lock() }
     }
 
-    /// Bytes of memory at which it is frozen.
+    /// Bytes at which the memtable is full.
     fn memtable_bytes_max(&self) -> u64 {
         self.settings.memory.map_or(u64::MAX, |bytes| bytes / 8 * 3)
     }
 
-    /// True if memory is to be frozen.
+    /// True if the memtable is full.
     pub(crate) fn is_full(&self) -> bool {
         self.room() != Room::Enough
     }
@@ -333,7 +333,8 @@ impl Tree {
         self.view.load().segments.len()
     }
 
-    /// Freezes memory; what is frozen already, because it could not be written, stays.
+    /// Makes the memtable immutable and begins a new one. An immutable memtable that is still to be
+    /// written stays, and nothing else happens.
     ///
     /// Cost for readers: nothing. For the writer: an empty index.
     pub(crate) fn rotate_memtable(&self) -> Arc<ImmutableMemtable> {
@@ -355,25 +356,25 @@ impl Tree {
         immutable
     }
 
-    /// True if the rows of `frozen` are not served from a segment yet.
+    /// True if no segment serves the rows of `immutable` yet.
     pub(crate) fn is_immutable(&self, immutable: &Arc<ImmutableMemtable>) -> bool {
         let writing = self.lock();
         writing.immutable.as_ref().is_some_and(|held| Arc::ptr_eq(&held.immutable, immutable))
     }
 
-    /// Serves the rows of `frozen` from its segment from now on; `None` if none of them lived.
+    /// Serves the rows of `immutable` from their segment from now on; `None` if none of them lives.
     pub(crate) fn install_segment(
         &self,
         immutable: &Arc<ImmutableMemtable>,
         live: Option<LiveSegment>,
     ) -> Retired {
         let mut writing = self.lock();
-        let was = writing.immutable.take().expect("rows that were frozen");
-        assert!(Arc::ptr_eq(&was.immutable, immutable), "what is settled is what was frozen");
+        let was = writing.immutable.take().expect("an immutable memtable");
+        assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
         if let Some(live) = live {
             if !defect::active(Defect::FrozenDeathsForgotten) {
                 for &(id, sequence) in &was.deaths {
-                    let row = live.ids.find(id).expect("a row that lived when it was frozen");
+                    let row = live.ids.find(id).expect("a row that was written to the segment");
                     live.deletes.mark(row, sequence);
                 }
             }
@@ -415,7 +416,7 @@ impl Tree {
         Retired { view, _index: None }
     }
 
-    /// Holds the writer up for a moment while what was frozen is being written, or, if there is no
+    /// Holds the writer up for a moment while the immutable memtable is written, or, if there is no
     /// room, while that begins.
     pub(crate) fn wait_for_room(&self, room: Room) {
         let writing = self.lock();

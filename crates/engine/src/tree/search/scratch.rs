@@ -4,7 +4,7 @@ use vstream_index::stages::{Candidate, PlaceState, RotatedQueries};
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
 
-/// Tree in memory: the memory that takes writes, and the frozen one.
+/// Places in memory: the memtable and the immutable memtable.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
 /// Buffers of one searching thread.

@@ -56,7 +56,7 @@ impl Pinned {
         for (place, state) in self.memory_places().zip(memory) {
             keep_leaves(place, f32::INFINITY, state);
             while place.next_codes(&mut state.stage).is_some() {
-                // Without a bound: this comes first, and frozen memory is as cheap to scan.
+                // Without a bound: this comes first, and the immutable memtable is as cheap to scan.
                 rows += scan(place, &[], (keep, f32::INFINITY), queries, state);
             }
             best.add(&state.candidates);
@@ -77,7 +77,7 @@ impl Pinned {
         let TreeScratch { order, .. } = scratch;
         order.clear();
         order.extend(0..self.view.segments.len());
-        if !self.tiers.without.hot_cold {
+        if !self.residency.without.hot_cold {
             // Read once each: they may change meanwhile. Bits of what is not negative are in order.
             let heat = |&at: &usize| Reverse(self.view.segments[at].heat.heat().to_bits());
             order.sort_by_cached_key(heat);

@@ -32,7 +32,7 @@ fn memory_stays_within_its_limit() {
         engine.upsert(&row).expect("a good row");
         if id % 16 == 0 {
             let tree = engine.stats().tree;
-            most = most.max(tree.unsealed_bytes + tree.cache_bytes);
+            most = most.max(tree.memtable_bytes + tree.cache_bytes);
         }
     }
     let stats = engine.stats();
