@@ -2,7 +2,7 @@
 
 use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe};
-use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
+use vstream_segment::{Codes, OpenOptions, Segment, SegmentScratch, Tombstones};
 use vstream_store::blocks::{checksum, BlockAddress};
 use vstream_store::{Access, Error, Store};
 use vstream_vector::TopK;
@@ -25,7 +25,7 @@ fn ask(bytes: &[u8], codes: Codes) -> Result<(), Error> {
     let file = store.open("a.seg", Access::Cached)?;
     let segment = Segment::open(file, OpenOptions { cache: None, codes })?;
     let _ = segment.verify();
-    let deletes = Deletes::none(segment.rows() as u32);
+    let deletes = Tombstones::none(segment.rows() as u32);
     let view = segment.at(&deletes, 0);
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     let query = vec![1.0; segment.dimension()];

@@ -12,7 +12,7 @@ pub enum Defect {
     ChecksumIgnored,
     /// Recovery is off by one: it leaves out the last group of each log.
     LastGroupSkipped,
-    /// Deletes do not reach the log.
+    /// Tombstones do not reach the log.
     DeletesNotLogged,
     /// What follows the last whole group stays in the log, and new groups come after it.
     TailNotCut,
@@ -28,9 +28,9 @@ pub enum Defect {
     FullDiskForgotten,
     /// Nobody compares what was recovered with what the manifest says was there.
     WatermarkIgnored,
-    /// A flush publishes its segment without the marks that older segments have by then.
+    /// A flush publishes its segment without the tombstones that older segments have by then.
     MarksNotPersisted,
-    /// A merged segment is published without the marks that its sources got meanwhile.
+    /// A merged segment is published without the tombstones that its sources got meanwhile.
     MergeForgetsMarks,
     /// Rows that die while they are flushed live again in their segment.
     FrozenDeathsForgotten,

@@ -85,7 +85,7 @@ pub struct JournalStats {
     pub log_bytes: u64,
     /// Bytes of log since the engine was opened.
     pub log_bytes_written: u64,
-    /// Bytes of base images, segments and marks since then, those of compactions among them.
+    /// Bytes of base images, segments and tombstones since then, those of compactions among them.
     pub base_bytes_written: u64,
     /// Images or segments written by checkpoints since then.
     pub checkpoints: u64,

@@ -152,9 +152,9 @@ impl Replay for Engine {
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        marks: &[u8],
+        delete_bitmap: &[u8],
     ) -> Result<(u64, u128), Error> {
-        let live = self.tree.open(store, entry, collection, marks)?;
+        let live = self.tree.open(store, entry, collection, delete_bitmap)?;
         let found = live.count();
         self.tree.add(live);
         Ok(found)

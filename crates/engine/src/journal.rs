@@ -5,7 +5,7 @@
 //! 2. `commit` hands the group to the log: `sync` waits until it is on the disk, together with the
 //!    groups of other threads; `async` and `none` do not wait.
 //! 3. A *checkpoint* writes a base beside the writer: an image of all rows or, with a limit to
-//!    memory, a segment of those in memory and the marks of older segments. Then it publishes a
+//!    memory, a segment of those in memory and the tombstones of older segments. Then it publishes a
 //!    manifest that names it and the logs after it. That rename is the only commit point.
 //! 4. A *compaction* publishes a segment in place of others in the same way.
 //! 5. Opening reads the manifest, the base and the logs, and stops at the first group that is not

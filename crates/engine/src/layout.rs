@@ -28,7 +28,7 @@ pub(crate) fn segment_name(number: u64) -> String {
 }
 
 /// Name of a file that says which rows of a segment are gone.
-pub(crate) fn marks_name(number: u64) -> String {
+pub(crate) fn delete_bitmap_name(number: u64) -> String {
     format!("{MARKS}{number:010}")
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn number(name: &str) -> Option<Number> {
     if let Some(segment) = name.strip_prefix(SEGMENT) {
         return digits(segment).map(Number::Segment);
     }
-    if let Some(marks) = name.strip_prefix(MARKS) {
-        return digits(marks).map(Number::Marks);
+    if let Some(tombstones) = name.strip_prefix(MARKS) {
+        return digits(tombstones).map(Number::Marks);
     }
     let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
     digits(base).map(Number::Base)

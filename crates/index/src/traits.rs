@@ -81,7 +81,7 @@ pub trait Insert: Send {
     /// it, and publishes it.
     fn sequence_foreign_delete(&mut self, on_superseded: &mut dyn FnMut(u64));
 
-    /// Deletes the row of `id` as of `sequence`, which another index has given: that one takes the
+    /// Tombstones the row of `id` as of `sequence`, which another index has given: that one takes the
     /// writes now, and this one takes none any more. Maintains and publishes nothing.
     fn tombstone_at(&mut self, id: u64, sequence: u64);
 

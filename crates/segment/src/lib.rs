@@ -7,7 +7,7 @@
 //!    to. Everything else is read when a query needs it, through a cache.
 //! 3. A search makes two rounds of reads: the codes of the nearest leaves unless they are in
 //!    memory, then the blocks with the rows that are worth an exact distance.
-//! 4. Rows of a segment never change; [`Deletes`] says from which sequence on they are gone.
+//! 4. Rows of a segment never change; [`Tombstones`] say from which sequence on they are gone.
 //!
 //! The bytes are described in docs/design/format.md; `format.rs` is their home.
 #![forbid(unsafe_code)]
@@ -16,7 +16,6 @@ mod arrange;
 mod codes;
 mod column;
 mod defect;
-mod deletes;
 mod digest;
 mod format;
 mod rank;
@@ -25,18 +24,19 @@ mod rows;
 mod scan;
 mod search;
 mod take;
+mod tombstones;
 mod write;
 
 pub use arrange::arrange;
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, set_defect_everywhere, Defect};
-pub use deletes::Deletes;
 pub use digest::row_digest;
 pub use format::rows_max;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use scan::BlockReport;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
+pub use tombstones::Tombstones;
 pub use write::{
     write_pinned, yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
 };

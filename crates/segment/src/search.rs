@@ -21,11 +21,11 @@ use vstream_vector::{Neighbor, TopK};
 
 use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
-use crate::deletes::Deletes;
 use crate::format::RowBlock;
 use crate::rank::Ranked;
 use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
 use crate::rows::Numbers;
+use crate::tombstones::Tombstones;
 
 /// Leaves whose codes are read together.
 const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
@@ -95,14 +95,14 @@ struct RowPlace {
 #[derive(Clone, Copy)]
 pub struct SegmentView<'a> {
     pub(crate) segment: &'a Segment,
-    deletes: &'a Deletes,
+    tombstones: &'a Tombstones,
     pin: u64,
 }
 
 impl Segment {
     /// The rows that a reader sees which pinned `pin`: those not deleted at or before it.
-    pub fn at<'a>(&'a self, deletes: &'a Deletes, pin: u64) -> SegmentView<'a> {
-        SegmentView { segment: self, deletes, pin }
+    pub fn at<'a>(&'a self, tombstones: &'a Tombstones, pin: u64) -> SegmentView<'a> {
+        SegmentView { segment: self, tombstones, pin }
     }
 }
 
@@ -285,7 +285,7 @@ impl StagedSearch for SegmentView<'_> {
 impl SegmentView<'_> {
     #[inline]
     pub(crate) fn is_visible(&self, row: u32) -> bool {
-        self.deletes.is_visible(row, self.pin)
+        self.tombstones.is_visible(row, self.pin)
     }
 
     /// Offers the nearest visible rows of this segment alone to `out`, which was reset to `probe.k`.

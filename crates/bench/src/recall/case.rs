@@ -16,7 +16,7 @@ pub enum Place {
     /// In an engine whose memory holds a fifth of the rows; the rest is in segments on disk.
     Disk,
     /// In memory; 30 % of the rows, drawn at random, were deleted after the engine had settled.
-    Deletes,
+    Tombstones,
     /// In memory; rows come cluster by cluster, and the engine had settled when the last two fifths
     /// began.
     Drift,
@@ -51,8 +51,8 @@ pub fn table() -> Vec<Case> {
     add(&[D::Glove, D::Text384], Place::Fresh, &[(100, 0.95)]);
     add(all, Place::Disk, &[(10, 0.95)]);
     add(&[D::Glove, D::Text384], Place::Disk, &[(1, 0.95), (100, 0.95)]);
-    add(all, Place::Deletes, &[(10, 0.95)]);
-    add(&[D::Glove], Place::Deletes, &[(100, 0.95)]);
+    add(all, Place::Tombstones, &[(10, 0.95)]);
+    add(&[D::Glove], Place::Tombstones, &[(100, 0.95)]);
     add(&[D::Glove, D::Sift, D::Lognormal, D::Text256, D::Text384], Place::Drift, &[(10, 0.95)]);
     add(&[D::Glove], Place::Drift, &[(100, 0.95)]);
     // Rows of one data set stand together, so that it is read once.

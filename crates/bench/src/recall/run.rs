@@ -150,7 +150,7 @@ impl<'a> Stage<'a> {
         let rows = self.data.base.rows();
         match self.case.place {
             Place::Memory | Place::Fresh | Place::Disk => (0..rows).try_for_each(|at| self.put(at)),
-            Place::Deletes => {
+            Place::Tombstones => {
                 (0..rows).try_for_each(|at| self.put(at))?;
                 self.settle()?;
                 let mut chance = SplitMix(1);

@@ -28,13 +28,13 @@ fn every_place_is_reached_and_its_recall_is_that_of_brute_force() {
         dir: folder.path().join("collections"),
         ground: Some(folder.path().join("truth")),
     };
-    for place in [Place::Memory, Place::Fresh, Place::Disk, Place::Deletes, Place::Drift] {
+    for place in [Place::Memory, Place::Fresh, Place::Disk, Place::Tombstones, Place::Drift] {
         let case = Case { data: DataName::Sift, place, k: 10, target: 0.9 };
         let row = run(&case, &data, &settings).expect("runs");
         assert!((0.8..=1.0).contains(&row.truth), "{place:?}: {}", row.truth);
         assert!(row.queries_per_second > 0.0 && row.rows_scanned > 0.0);
         match place {
-            Place::Deletes => assert!((3_900..4_500).contains(&row.live), "{}", row.live),
+            Place::Tombstones => assert!((3_900..4_500).contains(&row.live), "{}", row.live),
             _ => assert_eq!(row.live, 6_000),
         }
         assert_eq!(row.segments > 0, place == Place::Disk, "{place:?}: {}", row.segments);
@@ -82,7 +82,7 @@ fn a_row_says_what_does_not_hold() {
 fn the_table_has_every_data_set_in_every_place_that_it_can_be_in() {
     let cases = table();
     for data in <DataName as clap::ValueEnum>::value_variants() {
-        for place in [Place::Memory, Place::Fresh, Place::Disk, Place::Deletes] {
+        for place in [Place::Memory, Place::Fresh, Place::Disk, Place::Tombstones] {
             assert!(cases.iter().any(|case| case.data == *data && case.place == place));
         }
     }

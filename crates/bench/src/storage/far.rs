@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use vstream_engine::Error;
 use vstream_index::{Effort, Probe};
-use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentScratch};
+use vstream_segment::{Codes, OpenOptions, Segment, SegmentScratch, Tombstones};
 use vstream_store::remote::{push, Contents, Location, Restore, RestoreSettings};
 use vstream_store::{Access, Cache, Disk, FileStore, Store, Syncing, SystemClock};
 use vstream_vector::TopK;
@@ -117,7 +117,7 @@ pub fn far(
 
 struct Searcher<'a> {
     segment: &'a Segment,
-    deletes: Deletes,
+    deletes: Tombstones,
     queries: &'a Matrix,
     effort: Effort,
     scratch: SegmentScratch,
@@ -126,7 +126,7 @@ struct Searcher<'a> {
 impl<'a> Searcher<'a> {
     fn new(segment: &'a Segment, queries: &'a Matrix, effort: FarEffort) -> Searcher<'a> {
         let FarEffort { probes, refine, .. } = effort;
-        let deletes = Deletes::none(segment.rows() as u32);
+        let deletes = Tombstones::none(segment.rows() as u32);
         let effort = Effort::Approximate { probes, refine };
         Searcher { segment, deletes, queries, effort, scratch: SegmentScratch::new() }
     }

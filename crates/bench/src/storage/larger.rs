@@ -8,8 +8,8 @@ use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorBuffer,
 };
 use vstream_segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings, SegmentSummary,
+    write_pinned, Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, SegmentSettings,
+    SegmentSummary, Tombstones,
 };
 use vstream_store::codec::Policy;
 use vstream_store::{Access, Cache, Error, Store};
@@ -131,7 +131,7 @@ pub fn search(
     let cache = Arc::new(Cache::new(cache_bytes));
     let options = OpenOptions { cache: Some(cache.clone()), codes };
     let segment = Segment::open(file, options)?;
-    let deletes = Deletes::none(segment.rows() as u32);
+    let deletes = Tombstones::none(segment.rows() as u32);
     let view = segment.at(&deletes, 0);
     let mut scratch = SegmentScratch::new();
     let half = queries.rows() / 2;

@@ -43,7 +43,7 @@ pub(crate) struct Progress {
     pub(crate) phase: String,
     /// Vectors accepted.
     pub(crate) vectors: u64,
-    /// Deletes of live ids.
+    /// Tombstones of live ids.
     pub(crate) deletes: u64,
     /// Queries answered.
     pub(crate) queries: u64,

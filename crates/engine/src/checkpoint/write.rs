@@ -6,7 +6,7 @@ use vstream_store::Store;
 
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, log_name, marks_name, segment_name};
+use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
 use crate::snapshot::PinnedSnapshot;
 use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Image, Manifest, VersionSet};
@@ -142,16 +142,16 @@ fn publish_memtable(
     let done = (|| {
         for segment in next.base.segments.iter_mut().filter(|_| !forgotten) {
             let live = versions.tree().segment(segment.number)?;
-            let (bits, marked) = live.marks(immutable.sequence());
-            if marked != segment.marked {
-                (segment.marks, segment.marked) = (manifest.next, marked);
+            let (bits, deleted) = live.delete_bitmap(immutable.sequence());
+            if deleted != segment.deleted {
+                (segment.tombstones, segment.deleted) = (manifest.next, deleted);
                 // A name that a failed attempt may have left is not given again.
                 manifest.next += 1;
                 next.next = manifest.next;
-                made.push(marks_name(segment.marks));
+                made.push(delete_bitmap_name(segment.tombstones));
                 versions.note_gone(segment, &live, &bits);
                 versions.note_written(bits.len() as u64);
-                segment.write_marks(&versions.directory().store, next.collection, &bits)?;
+                segment.write_delete_bitmap(&versions.directory().store, next.collection, &bits)?;
             }
         }
         next.base.segments.extend((entry.rows > 0).then_some(entry));
@@ -164,7 +164,7 @@ fn publish_memtable(
     }
     done?;
     versions.note_image(0);
-    versions.note_marked(immutable.sequence());
+    versions.note_tombstones_until(immutable.sequence());
     let retired = versions.tree().install_segment(immutable, live);
     Ok((std::mem::replace(&mut manifest, next), retired))
 }

@@ -8,7 +8,7 @@ use super::merge::Merged;
 use super::plan::Plan;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{marks_name, segment_name};
+use crate::layout::{delete_bitmap_name, segment_name};
 use crate::tree::{LiveSegment, Retired, SegmentEntry};
 use crate::version::{Manifest, VersionSet};
 
@@ -130,7 +130,7 @@ impl Compactor {
         let is_free = |number: u64| {
             !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
         };
-        let plan = Plan::of(self.versions.tree(), self.versions.marked(), &is_free)?;
+        let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &is_free)?;
         sources.busy.extend(plan.numbers());
         Some(plan)
     }
@@ -189,14 +189,14 @@ impl Compactor {
     ) -> Result<(Manifest, Retired), Error> {
         let mut manifest = self.versions.manifest();
         let mut next = manifest.clone();
-        let until = self.versions.marked();
+        let until = self.versions.tombstones_until();
         let forgotten = defect::active(Defect::MergeForgetsMarks);
-        let (bits, marked) = merged.marks(if forgotten { merged.since() } else { until });
-        if marked > 0 {
-            (entry.marks, entry.marked) = (manifest.next, marked);
+        let (bits, deleted) = merged.delete_bitmap(if forgotten { merged.since() } else { until });
+        if deleted > 0 {
+            (entry.tombstones, entry.deleted) = (manifest.next, deleted);
             manifest.next += 1;
             next.next = manifest.next;
-            entry.write_marks(&self.versions.directory().store, next.collection, &bits)?;
+            entry.write_delete_bitmap(&self.versions.directory().store, next.collection, &bits)?;
             if let Some(live) = &live {
                 self.versions.note_gone(&entry, live, &bits);
             }
@@ -210,8 +210,8 @@ impl Compactor {
         let state = next.base.state;
         let done = self.versions.check_live(&next, state, until);
         let done = done.and_then(|()| next.publish(&self.versions.directory().store));
-        if done.is_err() && entry.marks > 0 {
-            self.versions.directory().remove(&marks_name(entry.marks));
+        if done.is_err() && entry.tombstones > 0 {
+            self.versions.directory().remove(&delete_bitmap_name(entry.tombstones));
         }
         done?;
         let is_source = |number| merged.is_source(number);

@@ -6,7 +6,7 @@
 //!    by 2-means until leaves have their size; too few wait for the next target, which is a
 //!    neighbour in leaf order. LIRE splits and merges so, too; its reassignment of rows whose nearest
 //!    leaf has changed is not done on disk.
-//! 3. It keeps, for every row of the sources, its row in the new segment: so marks that come while
+//! 3. It keeps, for every row of the sources, its row in the new segment: so tombstones that come while
 //!    it is written find their rows.
 //!
 //! Memory: 12 bytes per row of the sources, a cache of blocks, a few leaves. Source of the splits:
@@ -25,8 +25,8 @@ use super::plan::Plan;
 use crate::error::Error;
 use crate::tree::LiveSegment;
 use vstream_segment::{
-    arrange, yield_to_queries, Deletes, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
-    SegmentWriter,
+    arrange, yield_to_queries, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
+    SegmentWriter, Tombstones,
 };
 
 /// Targets around a leaf to which its rows may go.
@@ -108,28 +108,28 @@ impl Merged {
     }
 
     /// A bit per row of the new segment that was gone at the sequence `until`, and how many are.
-    pub(crate) fn marks(&self, until: u64) -> (Vec<u8>, u64) {
+    pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
         let mut bits = vec![0u8; (self.summary.rows as usize).div_ceil(8)];
-        let mut marked = 0;
+        let mut deleted = 0;
         self.for_each_death(&mut |row, sequence| {
             if sequence <= until {
                 bits[row as usize / 8] |= 1 << (row % 8);
-                marked += 1;
+                deleted += 1;
             }
         });
-        (bits, marked)
+        (bits, deleted)
     }
 
     /// Hands on to the new segment what happened to its sources: rows that died since, and heat.
     pub(super) fn hand_on(&self, live: &LiveSegment) {
-        self.mark_deaths(&live.deletes);
+        self.add_tombstones(&live.tombstones);
         self.warm(live);
     }
 
     /// Marks the rows of the new segment that died since.
-    fn mark_deaths(&self, deletes: &Deletes) {
+    fn add_tombstones(&self, tombstones: &Tombstones) {
         self.for_each_death(&mut |row, sequence| {
-            deletes.mark(row, sequence);
+            tombstones.add(row, sequence);
         });
     }
 
@@ -143,7 +143,7 @@ impl Merged {
 
     fn for_each_death(&self, visit: &mut dyn FnMut(u32, u64)) {
         for (live, moved) in self.sources.iter().zip(&self.moved) {
-            live.deletes.for_each_mark(&mut |row, sequence| {
+            live.tombstones.for_each(&mut |row, sequence| {
                 let row = moved[row as usize];
                 if row != GONE && sequence > self.since {
                     visit(row, sequence);
@@ -279,14 +279,14 @@ impl Merge<'_> {
     }
 
     fn is_kept(&self, source: usize, row: u32) -> bool {
-        self.sources[source].deletes.is_visible(row, self.since)
+        self.sources[source].tombstones.is_visible(row, self.since)
     }
 
     fn gather_leaf(&mut self, source: usize, leaf: usize) -> Result<(), Error> {
         let Merge { sources, gathered, since, .. } = self;
         let live = &sources[source];
         live.segment.for_each_in_leaf(leaf, &mut |row, key, vector| {
-            if live.deletes.is_visible(row, *since) {
+            if live.tombstones.is_visible(row, *since) {
                 gathered.push((source, row), key, vector);
             }
         })?;

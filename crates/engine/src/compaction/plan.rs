@@ -56,13 +56,13 @@ impl Size {
 impl Plan {
     /// What is to be merged or dropped, if anything.
     ///
-    /// * `since`: sequence up to which marks are published.
+    /// * `since`: sequence up to which tombstones are published.
     /// * `is_free`: whether the segment of a number may be taken; others are being merged, or
     ///   cannot be read.
     pub(crate) fn of(tree: &Tree, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
         let view = tree.view();
-        // Only marks that are published count: others would be found dead again and again.
-        let dead = |live: &Arc<LiveSegment>| live.marks(since).1;
+        // Only tombstones that are published count: others would be found dead again and again.
+        let dead = |live: &Arc<LiveSegment>| live.delete_bitmap(since).1;
         let is_gone =
             |live: &&Arc<LiveSegment>| live.live_rows() == 0 && dead(live) == live.segment.rows();
         let is_gone = |live: &&Arc<LiveSegment>| is_free(live.number) && is_gone(live);
@@ -71,7 +71,7 @@ impl Plan {
             return Some(Plan { sources: gone, since, is_drop: true });
         }
         let size = |live: &Arc<LiveSegment>| {
-            let (rows, dead) = (live.segment.rows(), live.deletes.marked());
+            let (rows, dead) = (live.segment.rows(), live.tombstones.count());
             Size { rows, dead }
         };
         let sizes: Vec<Size> = view.segments.iter().map(size).collect();

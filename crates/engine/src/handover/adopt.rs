@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::snapshot::SnapshotRows;
 
-/// Deletes that came since rows have been awaited: an awaited row that is older is dead.
+/// Tombstones that came since rows have been awaited: an awaited row that is older is dead.
 #[derive(Clone, Debug, Default)]
 pub struct Awaiting {
     deleted: HashMap<u64, u64>,

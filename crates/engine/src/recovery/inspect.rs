@@ -68,7 +68,7 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         name: segment_name(segment.number),
         bytes: segment.bytes,
         rows: segment.rows,
-        gone: segment.marked,
+        gone: segment.deleted,
     });
     let logs = manifest.logs.iter().map(|&log| {
         let name = log_name(log);

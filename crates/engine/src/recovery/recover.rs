@@ -37,14 +37,17 @@ pub(crate) trait Replay {
     /// Applies a change. Errors: it cannot have been accepted.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
 
-    /// Takes the rows of a segment that are not marked: a bit per row, none if nothing is.
+    /// Takes the rows of a segment that are not deleted.
+    ///
+    /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
+    ///
     /// Returns how many live, and their digest.
     fn segment(
         &mut self,
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        marks: &[u8],
+        delete_bitmap: &[u8],
     ) -> Result<(u64, u128), Error>;
 
     /// Version of the living row of `id`.
@@ -138,8 +141,8 @@ fn recover_segments(
     let state = manifest.base.state;
     let (mut live, mut digest) = (0, 0u128);
     for entry in &manifest.base.segments {
-        let marks = entry.read_marks(store, manifest.collection)?;
-        let found = rows.segment(store, entry, manifest.collection, &marks)?;
+        let bits = entry.read_delete_bitmap(store, manifest.collection)?;
+        let found = rows.segment(store, entry, manifest.collection, &bits)?;
         live += found.0;
         digest = digest.wrapping_add(found.1);
     }

@@ -7,7 +7,7 @@ use vstream_store::{FileStore, Store, Syncing};
 
 use super::recover::{recover, Change, Replay};
 use crate::error::{Error, ErrorKind};
-use crate::layout::{base_prefix, holds, log_name, marks_name, segment_name, COLLECTION};
+use crate::layout::{base_prefix, delete_bitmap_name, holds, log_name, segment_name, COLLECTION};
 use crate::settings::Settings;
 use crate::snapshot::{self, MANIFEST};
 use crate::tree::{self, SegmentEntry};
@@ -100,7 +100,7 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
     named.extend(manifest.logs.iter().map(|&log| log_name(log)));
     for segment in &manifest.base.segments {
         named.push(segment_name(segment.number));
-        named.extend((segment.marks > 0).then(|| marks_name(segment.marks)));
+        named.extend((segment.tombstones > 0).then(|| delete_bitmap_name(segment.tombstones)));
     }
     if let Some(image) = &manifest.base.image {
         let prefix = base_prefix(image.number);
@@ -155,13 +155,13 @@ impl Replay for Versions {
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        marks: &[u8],
+        delete_bitmap: &[u8],
     ) -> Result<(u64, u128), Error> {
         let segment = tree::open_segment(store, entry, collection, None)?;
         segment.verify()?;
         let (mut live, mut digest) = (0, 0u128);
         segment.for_each_id(&mut |id, version, row| {
-            if !tree::is_marked(marks, row) {
+            if !tree::is_deleted(delete_bitmap, row) {
                 live += 1;
                 digest = digest.wrapping_add(row_digest(id, version));
                 self.0.insert(id, version);

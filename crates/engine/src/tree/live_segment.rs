@@ -12,7 +12,7 @@ use super::SegmentEntry;
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
-use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentView};
+use vstream_segment::{Codes, OpenOptions, Segment, SegmentView, Tombstones};
 
 /// How the segments of an engine are read.
 #[derive(Clone)]
@@ -27,38 +27,38 @@ pub(crate) struct LiveSegment {
     pub(crate) number: u64,
     pub(crate) segment: Segment,
     pub(crate) ids: IdTable,
-    /// Marks carry the sequences of the engine; those that were there when it was opened carry 0.
-    pub(crate) deletes: Deletes,
+    /// They carry the sequences of the engine, or 0 if they were there when it was opened.
+    pub(crate) tombstones: Tombstones,
     pub(crate) heat: Heat,
 }
 
 impl LiveSegment {
     /// Opens the segment that `entry` names.
     ///
-    /// * `marks`: a bit per row that is gone; empty if none is.
+    /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
     ///
     /// Errors: `Corrupt` if it is not that segment, those of the store.
     pub(crate) fn open(
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        marks: &[u8],
+        delete_bitmap: &[u8],
         reading: &Reading,
     ) -> Result<LiveSegment, Error> {
         let segment = open_segment(store, entry, collection, Some(reading))?;
-        let deletes = Deletes::none(segment.rows() as u32);
-        (0..segment.rows() as u32).filter(|&row| is_marked(marks, row)).for_each(|row| {
-            deletes.mark(row, 0);
+        let tombstones = Tombstones::none(segment.rows() as u32);
+        (0..segment.rows() as u32).filter(|&row| is_deleted(delete_bitmap, row)).for_each(|row| {
+            tombstones.add(row, 0);
         });
         let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
-        Ok(LiveSegment { number, ids, segment, deletes, heat })
+        Ok(LiveSegment { number, ids, segment, tombstones, heat })
     }
 
     /// Rows that live, and their digest. Cost: the id table is walked.
     pub(crate) fn count(&self) -> (u64, u128) {
         let mut found = (0, 0u128);
         self.ids.for_each(&mut |id, version, row| {
-            if self.deletes.is_visible(row, 0) {
+            if self.tombstones.is_visible(row, 0) {
                 found.0 += 1;
                 found.1 = found.1.wrapping_add(row_digest(id, version));
             }
@@ -70,7 +70,7 @@ impl LiveSegment {
     pub(crate) fn digest_of(&self, bits: &[u8]) -> u128 {
         let mut digest = 0u128;
         self.ids.for_each(&mut |id, version, row| {
-            if is_marked(bits, row) {
+            if is_deleted(bits, row) {
                 digest = digest.wrapping_add(row_digest(id, version));
             }
         });
@@ -79,43 +79,43 @@ impl LiveSegment {
 
     /// The living row of an id, as the writer knows it.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
-        self.ids.find(id).filter(|&row| self.deletes.is_visible(row, u64::MAX - 1))
+        self.ids.find(id).filter(|&row| self.tombstones.is_visible(row, u64::MAX - 1))
     }
 
     /// Rows that live now.
     pub(crate) fn live_rows(&self) -> u64 {
-        self.segment.rows() - self.deletes.marked()
+        self.segment.rows() - self.tombstones.count()
     }
 
     /// What a reader sees that pinned `pin`.
     pub(crate) fn at(&self, pin: u64) -> SegmentView<'_> {
-        self.segment.at(&self.deletes, pin)
+        self.segment.at(&self.tombstones, pin)
     }
 
-    /// A bit per row that was gone at the sequence `until`, and how many are.
-    pub(crate) fn marks(&self, until: u64) -> (Vec<u8>, u64) {
+    /// A bit per row, set if it was deleted at the sequence `until`, and how many are.
+    pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
         let mut bits = vec![0u8; (self.segment.rows() as usize).div_ceil(8)];
-        let mut marked = 0;
-        self.deletes.for_each_mark(&mut |row, sequence| {
+        let mut deleted = 0;
+        self.tombstones.for_each(&mut |row, sequence| {
             if sequence <= until {
                 bits[row as usize / 8] |= 1 << (row % 8);
-                marked += 1;
+                deleted += 1;
             }
         });
-        (bits, marked)
+        (bits, deleted)
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let segment = self.segment.memory();
-        let marks = self.deletes.memory_bytes();
-        segment.directory + segment.codes + self.ids.memory_bytes() + marks
+        let tombstones = self.tombstones.memory_bytes();
+        segment.directory + segment.codes + self.ids.memory_bytes() + tombstones
     }
 }
 
-/// True if the bit of `row` is set; `marks` may be empty.
-pub(crate) fn is_marked(marks: &[u8], row: u32) -> bool {
-    marks.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
+/// True if the bit of `row` is set; `delete_bitmap` may be empty.
+pub(crate) fn is_deleted(delete_bitmap: &[u8], row: u32) -> bool {
+    delete_bitmap.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
 }
 
 /// Opens the file of a segment; without `reading` as for one walk over it.

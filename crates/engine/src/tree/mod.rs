@@ -3,10 +3,10 @@
 //! 1. Writes go to the *memtable*, an index. A full memtable becomes *immutable*: a new one takes
 //!    the writes, and a thread writes the old one to a *segment*, which then serves its rows.
 //!    Segments are *merged* into larger ones, without the rows that are gone.
-//! 2. An id lives in one place at most. A write that ends the life of a row in another place marks
-//!    it there with its own sequence, before it publishes that sequence.
+//! 2. An id lives in one place at most. A write that ends the life of a row in another place adds a
+//!    tombstone there with its own sequence, before it publishes that sequence.
 //! 3. A *view* is the list of the places, immutable and swapped whole. A query takes the view, pins
-//!    the sequence of its memory, and looks whether the view is still the same: then all marks up
+//!    the sequence of its memory, and looks whether the view is still the same: then all tombstones up
 //!    to that sequence are on rows of that view, and every place is searched as of it. So it sees
 //!    the rows of one moment, each once, wherever they lie.
 //! 4. Whoever writes or changes the list of places holds one lock. Queries never do.
@@ -31,7 +31,7 @@ use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::CodeResidency;
-pub(crate) use self::live_segment::{is_marked, open_segment, LiveSegment, Reading};
+pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::TreeScratch;
 pub(crate) use self::segment_entry::SegmentEntry;
@@ -156,9 +156,9 @@ impl Tree {
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        marks: &[u8],
+        delete_bitmap: &[u8],
     ) -> Result<LiveSegment, Error> {
-        let live = LiveSegment::open(store, entry, collection, marks, &self.reading)?;
+        let live = LiveSegment::open(store, entry, collection, delete_bitmap, &self.reading)?;
         let (found, wanted) = (&live.segment, self.settings.index_settings());
         let fits = (found.dimension(), found.metric(), found.element())
             == (wanted.dimension, wanted.metric, wanted.element);
@@ -210,12 +210,12 @@ impl Tree {
             let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
             stats.segment_rows += live.live_rows();
-            stats.segment_dead += live.deletes.marked();
+            stats.segment_dead += live.tombstones.count();
             stats.segment_bytes += live.segment.bytes();
             stats.directory_bytes += memory.directory;
             stats.code_bytes += memory.codes;
             stats.code_bytes_away += live.segment.code_bytes().1;
-            stats.id_bytes += live.ids.memory_bytes() + live.deletes.memory_bytes();
+            stats.id_bytes += live.ids.memory_bytes() + live.tombstones.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;
             index.leaves += live.segment.leaves() as u64;

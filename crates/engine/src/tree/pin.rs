@@ -20,8 +20,8 @@ pub(crate) struct Pinned {
 impl Tree {
     /// The rows of now. Never waits.
     ///
-    /// The sequence was published while the view was current, so every mark up to it is on a row of
-    /// the view: a swap in between would hand over marks that were made after the view was taken.
+    /// The sequence was published while the view was current, so every tombstone up to it is on a row of
+    /// the view: a swap in between would hand over tombstones that were made after the view was taken.
     pub(crate) fn pin(&self) -> Pinned {
         let mut view = self.view.load_full();
         loop {

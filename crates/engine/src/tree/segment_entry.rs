@@ -11,9 +11,9 @@ pub(crate) struct SegmentEntry {
     /// Of all its rows, gone or not.
     pub(crate) digest: u128,
     /// Number of the file that says which rows are gone; 0 if none is.
-    pub(crate) marks: u64,
+    pub(crate) tombstones: u64,
     /// Rows that are gone.
-    pub(crate) marked: u64,
+    pub(crate) deleted: u64,
 }
 
 impl SegmentEntry {

@@ -191,7 +191,7 @@ impl Writing {
     }
 }
 
-/// Deletes a row that is not in memory, as of a sequence of memory.
+/// Tombstones a row that is not in memory, as of a sequence of memory.
 fn tombstone_at(
     immutable: &mut Option<ImmutableWriter>,
     segments: &[Arc<LiveSegment>],
@@ -207,7 +207,7 @@ fn tombstone_at(
             immutable.deaths.push((id, sequence));
         }
         Place::Segment(at, row) => {
-            segments[at].deletes.mark(row, sequence);
+            segments[at].tombstones.add(row, sequence);
         }
     }
 }
@@ -375,7 +375,7 @@ impl Tree {
             if !defect::active(Defect::FrozenDeathsForgotten) {
                 for &(id, sequence) in &was.deaths {
                     let row = live.ids.find(id).expect("a row that was written to the segment");
-                    live.deletes.mark(row, sequence);
+                    live.tombstones.add(row, sequence);
                 }
             }
             writing.segments.push(Arc::new(live));

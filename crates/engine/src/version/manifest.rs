@@ -15,7 +15,7 @@
 //!               leaves of a reassignment, leaves of a node, jobs of a batch | u64 1 with a second look
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows | u128 digest of them
-//!               | u64 number of its marks, 0 for none | u64 rows marked
+//!               | u64 number of its delete bitmap, 0 for none | u64 rows deleted
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
@@ -85,7 +85,7 @@ pub(crate) struct Manifest {
     pub(crate) known: State,
     /// Logs after the base, in order.
     pub(crate) logs: Vec<u64>,
-    /// What the next segment or file of marks is called.
+    /// Number of the next segment or delete bitmap.
     pub(crate) next: u64,
     /// The log to go on in, which is not among the files yet: in a shared state.
     pub(crate) unmade: Option<u64>,

@@ -1,9 +1,9 @@
 //! Versions of a collection: the manifest, the directory that holds its files, and how the next
 //! version is published together with the view that serves it.
 
+mod delete_bitmap;
 mod directory;
 mod manifest;
-mod tombstones;
 mod version_set;
 
 pub(crate) use self::directory::Directory;

@@ -1,7 +1,7 @@
 //! Writes what logs go on from, and publishes it: images, segments, merged segments.
 //!
 //! Whoever publishes holds the manifest until the rows are served from the new files too, so the
-//! segments of the manifest are those of the view, and each has its marks in memory.
+//! segments of the manifest are those of the view, and each has its tombstones in memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::directory::Directory;
 use super::manifest::Manifest;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, log_name, marks_name, segment_name};
+use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
 use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
@@ -24,11 +24,11 @@ pub(crate) struct VersionSet {
     tree: OnceLock<Arc<Tree>>,
     /// Length of the base image.
     image_bytes: AtomicU64,
-    /// Bytes of images, segments and marks ever.
+    /// Bytes of images, segments and tombstones ever.
     written: AtomicU64,
-    /// Sequence up to which the marks of the published segments are.
-    marked: AtomicU64,
-    /// Per segment, how many of its rows are gone by its marks, and their digest.
+    /// Sequence up to which the tombstones of the published segments are.
+    tombstones_until: AtomicU64,
+    /// Per segment, how many of its rows are gone by its tombstones, and their digest.
     gone: Mutex<HashMap<u64, (u64, u128)>>,
     /// Checksums of files that never change.
     checksums: Mutex<HashMap<String, u64>>,
@@ -45,7 +45,7 @@ impl VersionSet {
             tree: OnceLock::new(),
             image_bytes: AtomicU64::new(image_bytes),
             written: AtomicU64::new(0),
-            marked: AtomicU64::new(0),
+            tombstones_until: AtomicU64::new(0),
             gone: Mutex::default(),
             checksums: Mutex::default(),
         }
@@ -75,12 +75,12 @@ impl VersionSet {
         self.image_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of images, segments and marks so far, those of compactions among them.
+    /// Bytes of images, segments and tombstones so far, those of compactions among them.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes of an image, a segment or marks.
+    /// Counts bytes of an image, a segment or tombstones.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -90,14 +90,14 @@ impl VersionSet {
         self.image_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sequence up to which the marks of the published segments are.
-    pub(crate) fn marked(&self) -> u64 {
-        self.marked.load(Ordering::Relaxed)
+    /// Sequence up to which the tombstones of the published segments are.
+    pub(crate) fn tombstones_until(&self) -> u64 {
+        self.tombstones_until.load(Ordering::Relaxed)
     }
 
-    /// Notes that the marks of the published segments go up to `sequence`.
-    pub(crate) fn note_marked(&self, sequence: u64) {
-        self.marked.store(sequence, Ordering::Relaxed);
+    /// Notes that the tombstones of the published segments go up to `sequence`.
+    pub(crate) fn note_tombstones_until(&self, sequence: u64) {
+        self.tombstones_until.store(sequence, Ordering::Relaxed);
     }
 
     /// Segments that are served.
@@ -150,7 +150,7 @@ impl VersionSet {
         let mut names: Vec<String> = manifest.logs.iter().map(|&log| log_name(log)).collect();
         for segment in &manifest.base.segments {
             names.push(segment_name(segment.number));
-            names.extend((segment.marks > 0).then(|| marks_name(segment.marks)));
+            names.extend((segment.tombstones > 0).then(|| delete_bitmap_name(segment.tombstones)));
         }
         if let Some(image) = manifest.base.image {
             let files = self.directory.store.list(&base_prefix(image.number))?;
@@ -192,17 +192,17 @@ impl VersionSet {
         Ok((pinned, names))
     }
 
-    /// Remembers the digest of the rows of a segment that are gone by its newest marks.
+    /// Remembers the digest of the rows of a segment that are gone by its newest tombstones.
     pub(crate) fn note_gone(&self, entry: &SegmentEntry, live: &LiveSegment, bits: &[u8]) -> u128 {
         let digest = live.digest_of(bits);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.insert(entry.number, (entry.marked, digest));
+        gone.insert(entry.number, (entry.deleted, digest));
         digest
     }
 
     /// Errors if the rows that live at `until` in the segments of `next` are not those of `state`.
     ///
-    /// Cost: O(segments), and O(rows) of those whose marks were not looked at before.
+    /// Cost: O(segments), and O(rows) of those whose tombstones were not looked at before.
     pub(crate) fn check_live(
         &self,
         next: &Manifest,
@@ -215,15 +215,15 @@ impl VersionSet {
         let mut segments = Vec::with_capacity(next.base.segments.len());
         for entry in &next.base.segments {
             let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = gone.get(&entry.number).filter(|known| known.0 == entry.marked);
+            let known = gone.get(&entry.number).filter(|known| known.0 == entry.deleted);
             let known = known.map(|known| known.1);
             drop(gone);
             let gone = match known {
                 Some(digest) => digest,
-                None if entry.marked == 0 => 0,
+                None if entry.deleted == 0 => 0,
                 None => {
                     let live = self.tree().segment(entry.number)?;
-                    self.note_gone(entry, &live, &live.marks(until).0)
+                    self.note_gone(entry, &live, &live.delete_bitmap(until).0)
                 }
             };
             segments.push((*entry, gone));
@@ -257,7 +257,7 @@ impl VersionSet {
 /// Errors if the rows of some segments that live are not those that were logged: their number and
 /// their digest.
 fn compare(segments: &[(SegmentEntry, u128)], state: State) -> Result<(), Error> {
-    let rows = |entry: &SegmentEntry| entry.rows - entry.marked.min(entry.rows);
+    let rows = |entry: &SegmentEntry| entry.rows - entry.deleted.min(entry.rows);
     let live: u64 = segments.iter().map(|(entry, _)| rows(entry)).sum();
     let digest = segments
         .iter()

@@ -11,8 +11,8 @@ use vstream_index::{
     Insert, PinnedRows, Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
 };
 use vstream_segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings,
+    write_pinned, Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, SegmentSettings,
+    Tombstones,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Cache, FileStore, Store};
@@ -33,7 +33,7 @@ struct Sealed {
     options: fn() -> OpenOptions,
     store: FileStore,
     segment: Option<Arc<Segment>>,
-    deletes: Arc<Deletes>,
+    deletes: Arc<Tombstones>,
     sequence: u64,
     scratch: SegmentScratch,
 }
@@ -68,7 +68,7 @@ impl Shared {
             options,
             store: memory(),
             segment: None,
-            deletes: Arc::new(Deletes::none(0)),
+            deletes: Arc::new(Tombstones::none(0)),
             sequence: 0,
             scratch: SegmentScratch::new(),
         }))))
@@ -88,7 +88,7 @@ impl Sealed {
         let segment = Arc::new(open(&self.store, &name, (self.options)()));
         assert_eq!(segment.rows(), self.index.stats().live);
         self.store.delete(&name).unwrap();
-        self.deletes = Arc::new(Deletes::none(segment.rows() as u32));
+        self.deletes = Arc::new(Tombstones::none(segment.rows() as u32));
         self.head = Flat::new(self.head_settings);
         self.segment = Some(segment.clone());
         segment
@@ -105,7 +105,7 @@ impl Sealed {
         }
         assert!(held <= version);
         self.sequence += 1;
-        self.deletes.mark(row, self.sequence)
+        self.deletes.add(row, self.sequence)
     }
 }
 
@@ -214,7 +214,7 @@ impl Search for Shared {
 
 struct Pinned {
     segment: Arc<Segment>,
-    deletes: Arc<Deletes>,
+    deletes: Arc<Tombstones>,
     pin: u64,
     head: Box<dyn PinnedRows>,
 }

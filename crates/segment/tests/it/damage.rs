@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe};
-use vstream_segment::{Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch};
+use vstream_segment::{Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
 use vstream_store::{Error, ErrorKind};
@@ -82,7 +82,7 @@ fn a_query_reports_damage() {
     store.put("a.seg", &bytes).unwrap();
     let file = store.open("a.seg", Access::Cached).unwrap();
     let segment = Segment::open(file, resident()).unwrap();
-    let deletes = Deletes::none(130);
+    let deletes = Tombstones::none(130);
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     for effort in [Effort::Exact, Effort::Approximate { probes: 3, refine: 130 }] {
         let probe = Probe { vector: &row(1), k: 5, effort };
@@ -149,7 +149,7 @@ fn ask_all(bytes: &[u8]) -> Result<(), Error> {
     let file = store.open("a.seg", Access::Cached)?;
     let options = OpenOptions { cache: None, codes: Codes::OnDemand };
     let segment = Arc::new(Segment::open(file, options)?);
-    let deletes = Deletes::none(segment.rows() as u32);
+    let deletes = Tombstones::none(segment.rows() as u32);
     let view = segment.at(&deletes, 0);
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     let query = vec![1.0; segment.dimension()];

@@ -1,7 +1,7 @@
 //! Segments that were committed with version 1 of the format: still read, still written the same.
 
 use vstream_index::VectorRef;
-use vstream_segment::{Deletes, SegmentKind, SegmentSettings};
+use vstream_segment::{SegmentKind, SegmentSettings, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
 use vstream_vector::Element;
@@ -66,7 +66,7 @@ fn golden_segments_are_read() {
         assert_eq!((segment.rows(), segment.leaves()), (60, 2));
         assert_eq!(segment.code_range(), (0, 59 << 20));
         let mut ids = Vec::new();
-        let deletes = Deletes::none(60);
+        let deletes = Tombstones::none(60);
         segment
             .at(&deletes, 0)
             .for_each_row(&mut |held, vector| {

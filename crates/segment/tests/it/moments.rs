@@ -2,7 +2,7 @@
 
 use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe, VectorRef};
-use vstream_segment::{Deletes, SegmentKind, SegmentScratch, SegmentWriter};
+use vstream_segment::{SegmentKind, SegmentScratch, SegmentWriter, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::ErrorKind;
 use vstream_store::{ErrorKind as StoreErrorKind, Store};
@@ -30,13 +30,13 @@ fn a_reader_sees_the_deletes_up_to_its_pin() {
     let settings = settings(16, SegmentKind::Cluster, Tier::Hot);
     write(&store, "a.seg", settings, &[0..40, 40..70], &row);
     let segment = open(&store, "a.seg", resident());
-    let deletes = Deletes::none(70);
+    let deletes = Tombstones::none(70);
     let (number, version) = segment.find(50).unwrap().unwrap();
     assert_eq!((number, version), (50, 57));
     assert_eq!(segment.find(70).unwrap(), None);
-    assert!(deletes.mark(number, 9));
-    assert!(!deletes.mark(number, 12), "a row dies once");
-    assert_eq!(deletes.marked(), 1);
+    assert!(deletes.add(number, 9));
+    assert!(!deletes.add(number, 12), "a row dies once");
+    assert_eq!(deletes.count(), 1);
     for effort in [Effort::Exact, Effort::Approximate { probes: 2, refine: 70 }] {
         let see = |pin| nearest(segment.at(&deletes, pin), &row(50), effort)[0];
         assert_eq!(see(8), 50, "{effort:?}");
@@ -63,7 +63,7 @@ fn a_query_waits_for_two_rounds_of_reads() {
     let effort = Effort::Approximate { probes: 8, refine: 40 };
     for (options, rounds) in [(on_demand(), 2), (resident(), 1)] {
         let segment = open(&store, "a.seg", options.clone());
-        let deletes = Deletes::none(2000);
+        let deletes = Tombstones::none(2000);
         let before = segment.io();
         nearest(segment.at(&deletes, 0), &row(3), effort);
         let after = segment.io();
@@ -85,7 +85,7 @@ fn an_empty_segment_answers_nothing() {
         assert_eq!((summary.rows, summary.leaves), (0, 0));
         let segment = open(&store, &name, resident());
         segment.verify().unwrap();
-        let deletes = Deletes::none(0);
+        let deletes = Tombstones::none(0);
         for effort in [Effort::Exact, Effort::Approximate { probes: 4, refine: 9 }] {
             assert!(nearest(segment.at(&deletes, 0), &[0.0; 8], effort).is_empty());
         }
@@ -125,7 +125,7 @@ fn huge_numbers_are_kept() {
     write(&store, "a.seg", settings(16, SegmentKind::Cluster, Tier::Hot), &[0..40, 40..90], &row);
     let segment = open(&store, "a.seg", resident());
     segment.verify().unwrap();
-    let deletes = Deletes::none(90);
+    let deletes = Tombstones::none(90);
     let view = segment.at(&deletes, 0);
     assert_eq!(nearest(view, &row(50), Effort::Exact)[0], 50);
     let mut near = Vec::new();

@@ -8,8 +8,8 @@ use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, VectorRef,
 };
 use vstream_segment::{
-    write_pinned, Codes, Deletes, OpenOptions, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings,
+    write_pinned, Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, SegmentSettings,
+    Tombstones,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::{
@@ -56,7 +56,7 @@ fn sealed() -> FileStore {
 
 /// Ids and distances of the answers to all queries.
 fn answers(segment: &Segment) -> Vec<Vec<(u64, f32)>> {
-    let deletes = Deletes::none(segment.rows() as u32);
+    let deletes = Tombstones::none(segment.rows() as u32);
     let mut scratch = SegmentScratch::new();
     let ask = |query: u64| {
         let mut top = TopK::new(10);

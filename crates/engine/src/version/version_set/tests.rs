@@ -8,11 +8,11 @@ fn rows_are_compared_by_their_digest_too() {
         rows.iter().fold(0u128, |sum, &(id, version)| sum.wrapping_add(row_digest(id, version)))
     };
     let all: Vec<(u64, u64)> = (0..4_000).map(|id| (id, 1 + id % 3)).collect();
-    let entry = |number, rows: &[(u64, u64)], marked| SegmentEntry {
+    let entry = |number, rows: &[(u64, u64)], deleted| SegmentEntry {
         number,
         rows: rows.len() as u64,
         digest: digest(rows),
-        marked,
+        deleted,
         ..SegmentEntry::default()
     };
     let (first, second) = all.split_at(1_500);

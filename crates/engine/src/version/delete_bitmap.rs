@@ -1,8 +1,8 @@
-//! Segments as the manifest names them, and the files of marks beside them.
+//! The bytes of a segment in the manifest, and its delete bitmap in a file beside it.
 //!
 //! ```text
 //! marks-N  header 56 B: magic "VSTRMARK" | u32 format | u32 0 | u64 collection | u64 number N
-//!                       | u64 number of the segment | u64 rows of the segment | u64 rows marked
+//!                       | u64 number of the segment | u64 rows of the segment | u64 rows deleted
 //!          a bit per row of the segment, the first row in the lowest bit; set: the row is gone
 //!          u64 XXH3-64 of all before
 //! ```
@@ -14,7 +14,7 @@ use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
-use crate::layout::marks_name;
+use crate::layout::delete_bitmap_name;
 use crate::records::checked;
 use crate::tree::SegmentEntry;
 
@@ -30,8 +30,8 @@ impl SegmentEntry {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&self.digest.to_le_bytes());
-        out.extend_from_slice(&self.marks.to_le_bytes());
-        out.extend_from_slice(&self.marked.to_le_bytes());
+        out.extend_from_slice(&self.tombstones.to_le_bytes());
+        out.extend_from_slice(&self.deleted.to_le_bytes());
     }
 
     /// Reads what [`SegmentEntry::put`] wrote. Errors: fewer than [`SegmentEntry::BYTES`] are left.
@@ -41,15 +41,15 @@ impl SegmentEntry {
             bytes: input.u64()?,
             rows: input.u64()?,
             digest: input.u128()?,
-            marks: input.u64()?,
-            marked: input.u64()?,
+            tombstones: input.u64()?,
+            deleted: input.u64()?,
         })
     }
 
-    /// Writes which rows are gone as file `self.marks`.
+    /// Writes which rows are gone as file `self.tombstones`.
     ///
-    /// * `bits`: a bit per row, `self.marked` of them set.
-    pub(crate) fn write_marks(
+    /// * `bits`: a bit per row, `self.deleted` of them set.
+    pub(crate) fn write_delete_bitmap(
         &self,
         store: &dyn Store,
         collection: u64,
@@ -59,26 +59,30 @@ impl SegmentEntry {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&FORMAT.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        for word in [collection, self.marks, self.number, self.rows, self.marked] {
+        for word in [collection, self.tombstones, self.number, self.rows, self.deleted] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(bits);
         out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
         // What a failed attempt may have left; no manifest names it.
-        store.delete(&marks_name(self.marks))?;
-        Ok(store.put(&marks_name(self.marks), &out)?)
+        store.delete(&delete_bitmap_name(self.tombstones))?;
+        Ok(store.put(&delete_bitmap_name(self.tombstones), &out)?)
     }
 
     /// Reads which rows are gone: a bit per row; empty if none is. Errors: `Corrupt`, `Io`.
-    pub(crate) fn read_marks(&self, store: &dyn Store, collection: u64) -> Result<Vec<u8>, Error> {
-        if self.marks == 0 {
+    pub(crate) fn read_delete_bitmap(
+        &self,
+        store: &dyn Store,
+        collection: u64,
+    ) -> Result<Vec<u8>, Error> {
+        if self.tombstones == 0 {
             return Ok(Vec::new());
         }
-        let file = store.open(&marks_name(self.marks), Access::Cached)?;
+        let file = store.open(&delete_bitmap_name(self.tombstones), Access::Cached)?;
         let corrupt = |what: &str| Error::corrupt(Path::new(file.name()), what);
         let bits = self.rows.div_ceil(8);
         if file.bytes() != HEADER as u64 + bits + 8 {
-            return Err(corrupt("its length is not that of marks for its segment"));
+            return Err(corrupt("its length is not that of a delete bitmap for its segment"));
         }
         let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
         let body = checked(&bytes)
@@ -87,18 +91,18 @@ impl SegmentEntry {
         let same = self.is_header(collection, &mut input);
         let same = same.map_err(|at| Error::truncated(Path::new(file.name()), at))?;
         let bits = input.rest();
-        let marked: u64 = bits.iter().map(|bits| u64::from(bits.count_ones())).sum();
-        if !same || marked != self.marked {
-            return Err(corrupt("these are not the marks that the manifest names"));
+        let deleted: u64 = bits.iter().map(|bits| u64::from(bits.count_ones())).sum();
+        if !same || deleted != self.deleted {
+            return Err(corrupt("this is not the delete bitmap that the manifest names"));
         }
         Ok(bits.to_vec())
     }
 
-    /// True if the header that `input` begins with is that of this segment's marks.
+    /// True if the header that `input` begins with is that of the delete bitmap.
     fn is_header(&self, collection: u64, input: &mut ByteReader<'_>) -> Result<bool, Truncated> {
         let mut same = &input.array()? == MAGIC && input.u32()? == FORMAT;
         input.skip(4)?;
-        for word in [collection, self.marks, self.number, self.rows, self.marked] {
+        for word in [collection, self.tombstones, self.number, self.rows, self.deleted] {
             same &= input.u64()? == word;
         }
         Ok(same)
