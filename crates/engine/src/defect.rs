@@ -12,7 +12,7 @@ pub enum Defect {
     ChecksumIgnored,
     /// Recovery is off by one: it leaves out the last group of each log.
     LastGroupSkipped,
-    /// Tombstones do not reach the log.
+    /// Deletes do not reach the log.
     DeletesNotLogged,
     /// What follows the last whole group stays in the log, and new groups come after it.
     TailNotCut,

@@ -45,7 +45,7 @@ pub use recovery::{
     inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
 };
 pub use row::Row;
-pub use settings::{DeleteOrder, IndexKind, Settings, Without, DIMENSION_MAX, K_MAX};
+pub use settings::{Ablation, DeleteOrder, IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;
 pub use vstream_index::{Applied, SearchStats};

@@ -86,16 +86,13 @@ pub struct Settings {
     /// In which order rows end, by deletes or because newer ones replace them.
     pub deletes: DeleteOrder,
     /// What is left out, to measure what it is worth. Not kept with the collection.
-    pub without: Without,
-    /// Read segments past the page cache of the operating system: for measurements, and where the
-    /// page cache counts as memory of the process.
-    pub direct_io: bool,
+    pub ablation: Ablation,
 }
 
 /// Parts of the engine that are left out, for ablations: `true` leaves one out. Answers stay what
 /// they are; only their cost changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Without {
+pub struct Ablation {
     /// Segments in the order of their rows, the codes of the first of them in memory, instead of
     /// by heat.
     pub hot_cold: bool,
@@ -104,9 +101,12 @@ pub struct Without {
     /// Every leaf is scanned against its own segment's candidates alone, none is passed over
     /// because better rows are known already.
     pub threshold_stop: bool,
+    /// Segments are read past the page cache of the operating system; also useful where the page
+    /// cache counts as memory of the process. No name in settings.
+    pub page_cache: bool,
 }
 
-impl Without {
+impl Ablation {
     /// Names used in settings.
     const NAMES: [&'static str; 3] = ["hot-cold", "compression", "threshold-stop"];
 
@@ -120,7 +120,7 @@ impl Without {
     }
 
     /// Leaves out the part of this name too. Errors: `Invalid` for a name that there is not.
-    pub fn and(mut self, name: &str) -> Result<Without, Error> {
+    pub fn and(mut self, name: &str) -> Result<Ablation, Error> {
         let Some(part) = self.part(name) else {
             return Err(Error::invalid(format!(
                 "there is no '{name}' to leave out: choose from hot-cold, compression and \
@@ -134,7 +134,7 @@ impl Without {
     /// Names of the parts that are left out.
     pub fn names(mut self) -> Vec<&'static str> {
         let is_out = |name: &&'static str| self.part(name).is_some_and(|part| *part);
-        Without::NAMES.into_iter().filter(is_out).collect()
+        Ablation::NAMES.into_iter().filter(is_out).collect()
     }
 }
 
@@ -159,8 +159,7 @@ impl Settings {
             memory: None,
             code_memory: None,
             deletes: DeleteOrder::default(),
-            without: Without::default(),
-            direct_io: false,
+            ablation: Ablation::default(),
         }
     }
 

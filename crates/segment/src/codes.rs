@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::BLOCK;
 use vstream_store::blocks::BlockHandle;
 
-use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
+use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
 use vstream_store::Error;
 
 /// Leaves of a part: some 40 KiB of codes at 128 dimensions.
@@ -57,8 +57,8 @@ impl Segment {
             return Vec::new();
         }
         let block_bytes = self.header.posting_block_bytes();
-        let blocks = |leaf: &LeafPlace| (leaf.rows as usize).div_ceil(BLOCK);
-        let part = |leaves: &[LeafPlace]| Part {
+        let blocks = |leaf: &LeafLayout| (leaf.rows as usize).div_ceil(BLOCK);
+        let part = |leaves: &[LeafLayout]| Part {
             codes: ArcSwapOption::empty(),
             bytes: leaves.iter().map(blocks).sum::<usize>() * block_bytes,
             visits: AtomicU32::new(0),

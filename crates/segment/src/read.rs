@@ -108,7 +108,7 @@ impl ReadAt for Counted {
 }
 
 /// Where a leaf is, and how far it reaches.
-pub(crate) struct LeafPlace {
+pub(crate) struct LeafLayout {
     pub(crate) rows: u32,
     pub(crate) reach: f32,
     pub(crate) first_row: u32,
@@ -125,7 +125,7 @@ pub(crate) struct LeafPlace {
 pub struct Segment {
     pub(crate) header: Header,
     pub(crate) rotation: Rotation,
-    pub(crate) leaves: Vec<LeafPlace>,
+    pub(crate) leaves: Vec<LeafLayout>,
     /// Centroids as they are stored, `padded` steps each; none in a flat segment.
     steps: Vec<u8>,
     /// The same, for ranking.
@@ -179,7 +179,7 @@ impl Segment {
             passing,
             counted,
         };
-        let end = segment.place(&meta);
+        let end = segment.lay_out(&meta);
         if end != meta_offset {
             return Err(segment.corrupt(meta_offset, "the areas do not fill the file"));
         }
@@ -205,7 +205,7 @@ impl Segment {
     }
 
     /// Lays out the areas; returns the offset after the last.
-    fn place(&mut self, meta: &Meta) -> u64 {
+    fn lay_out(&mut self, meta: &Meta) -> u64 {
         let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
         for &bytes in &meta.row_blocks {
             self.row_blocks.push(offset);
@@ -217,7 +217,7 @@ impl Segment {
         let (mut first_row, mut first_block) = (0, 0);
         let mut rounded = Vec::new();
         for leaf in &meta.leaves {
-            let mut place = LeafPlace {
+            let mut place = LeafLayout {
                 rows: leaf.rows,
                 reach: leaf.reach,
                 first_row,

@@ -23,7 +23,7 @@ use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
 use crate::format::RowBlock;
 use crate::rank::Ranked;
-use crate::read::{LeafPlace, Segment, BLOCKS_AHEAD};
+use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
 use crate::rows::Numbers;
 use crate::tombstones::Tombstones;
 
@@ -355,7 +355,7 @@ struct ScannedBlock<'a> {
     /// Rank of its leaf, and the distance of the query to the leaf's centroid.
     rank: u32,
     base: f32,
-    entry: &'a LeafPlace,
+    entry: &'a LeafLayout,
     /// Number of the block in its leaf.
     block: u32,
 }

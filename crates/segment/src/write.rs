@@ -231,7 +231,7 @@ impl SegmentWriter {
             Footer { identity: self.header.identity, meta_number, meta_bytes, file_bytes: 0 };
         footer.file_bytes = self.offset + (crate::format::FOOTER + CHECKSUM_BYTES) as u64;
         let mut bytes = footer.encode();
-        seal(self.place(FOOTER_NUMBER), &mut bytes);
+        seal(self.address(FOOTER_NUMBER), &mut bytes);
         self.out.append(&bytes)?;
         self.summary.bytes = self.out.finish()?;
         self.summary.rows = self.meta.rows;
@@ -249,14 +249,14 @@ impl SegmentWriter {
         Error::new(ErrorKind::Invalid, &self.name, what)
     }
 
-    fn place(&self, number: u64) -> BlockAddress {
+    fn address(&self, number: u64) -> BlockAddress {
         BlockAddress { file: self.header.identity, number, version: VERSION }
     }
 
     /// Appends the next block; returns its length with its checksum.
     fn append(&mut self, mut payload: Vec<u8>) -> Result<u32, Error> {
         yield_to_queries();
-        seal(self.place(self.number), &mut payload);
+        seal(self.address(self.number), &mut payload);
         let bytes = u32::try_from(payload.len()).map_err(|_| {
             self.invalid("a block of a segment is beyond 4 GiB: write smaller ones")
         })?;

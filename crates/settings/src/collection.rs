@@ -1,7 +1,7 @@
 //! Settings of a collection: its vectors, metric, index and encoder.
 
 use serde::{Serialize, Serializer};
-use vstream_engine::{DeleteOrder, Without};
+use vstream_engine::{Ablation, DeleteOrder};
 use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
@@ -49,7 +49,7 @@ pub struct CollectionSettings {
     pub deletes: DeleteOrder,
     /// Parts of the engine that are switched off to measure their effect.
     #[serde(serialize_with = "without_names")]
-    pub without: Without,
+    pub without: Ablation,
 }
 
 /// An index kind.
@@ -176,8 +176,8 @@ impl CollectionSettings {
 }
 
 /// Reads the names of the parts to switch off.
-fn read_without(section: &Section) -> Without {
-    let mut without = Without::default();
+fn read_without(section: &Section) -> Ablation {
+    let mut without = Ablation::default();
     for name in section.texts("without") {
         match without.and(&name) {
             Ok(more) => without = more,
@@ -263,6 +263,6 @@ fn delete_order_name<S: Serializer>(order: &DeleteOrder, serializer: S) -> Resul
     serializer.serialize_str(order.name())
 }
 
-fn without_names<S: Serializer>(without: &Without, serializer: S) -> Result<S::Ok, S::Error> {
+fn without_names<S: Serializer>(without: &Ablation, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(without.names())
 }

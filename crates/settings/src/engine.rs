@@ -19,14 +19,14 @@ impl CollectionSettings {
         settings.memory = self.memory;
         settings.code_memory = self.code_memory;
         settings.deletes = self.deletes;
-        settings.without = self.without;
+        settings.ablation = self.without;
         settings
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use vstream_engine::{DeleteOrder, Without};
+    use vstream_engine::{Ablation, DeleteOrder};
 
     use super::*;
 
@@ -46,8 +46,8 @@ mod tests {
                 assert_eq!(settings.memory, Some(64 << 10));
                 assert_eq!(settings.code_memory, Some(0));
                 assert_eq!(settings.deletes, DeleteOrder::OldestFirst);
-                let without = Without { hot_cold: true, compression: true, threshold_stop: false };
-                assert_eq!(settings.without, without);
+                let without = Ablation { hot_cold: true, compression: true, ..Ablation::default() };
+                assert_eq!(settings.ablation, without);
             }
         }
     }

@@ -10,7 +10,7 @@ use vstream_bench::runbook::{Matrix, RunbookError};
 use vstream_bench::storage::{
     ablation, codec_table, far, leaf_order, seal, search, tiers, truth, Asking, FarEffort, Larger,
 };
-use vstream_engine::{Element, Engine, Settings, Without};
+use vstream_engine::{Ablation, Element, Engine, Settings};
 use vstream_segment::Codes;
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::remote::Location;
@@ -354,10 +354,11 @@ fn engine(arguments: &WholeEngine) -> Result<(), String> {
     if dir.exists() {
         std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())?;
     }
-    let without = arguments.without.iter().try_fold(Without::default(), |all, part| all.and(part));
+    let without = arguments.without.iter().try_fold(Ablation::default(), |all, part| all.and(part));
     let without = without.map_err(refused)?;
     let code_memory = arguments.code_memory_kib.map(|kib| kib << 10);
-    let limited = Settings { without, code_memory, ..settings(Some(arguments.memory_mib << 20)) };
+    let ablation = Ablation { page_cache: true, ..without };
+    let limited = Settings { ablation, code_memory, ..settings(Some(arguments.memory_mib << 20)) };
     let made = Engine::builder().dir(&dir).journaling(tiers::journaling());
     let mut engine = made.create(limited).map_err(refused)?;
     let mut beside = None;
@@ -438,15 +439,15 @@ fn second_half(queries: &Matrix) -> Vec<u32> {
 fn unmerged(
     engine: Engine,
     dir: &Path,
-    (without, code_memory): (Without, Option<u64>),
+    (without, code_memory): (Ablation, Option<u64>),
 ) -> Result<Engine, vstream_engine::Error> {
     engine.close()?;
     Engine::builder()
         .dir(dir)
         .adjust(&mut |settings, kept| {
-            settings.without = without;
+            settings.ablation = without;
             settings.code_memory = code_memory;
-            settings.direct_io = true;
+            settings.ablation.page_cache = true;
             kept.background = false;
         })
         .open()
@@ -490,7 +491,7 @@ fn parts(arguments: &Parts) -> Result<(), String> {
     if queries.dimension != matrix.dimension || arguments.count == 0 {
         return Err("the queries are not of the rows' dimension, or none is measured".to_owned());
     }
-    let ablation = ablation::Ablation {
+    let ablation = ablation::AblationRun {
         matrix: &matrix,
         queries: &queries,
         element: arguments.element,

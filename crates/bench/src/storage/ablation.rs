@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vstream_engine::{Element, Engine, Journaling, Settings, Without};
+use vstream_engine::{Ablation, Element, Engine, Journaling, Settings};
 
 use super::streams::{self, Stream};
 use super::tiers::{self, AskedRow};
@@ -10,7 +10,7 @@ use super::{truth, Asking};
 use crate::runbook::Matrix;
 
 /// What is measured.
-pub struct Ablation<'a> {
+pub struct AblationRun<'a> {
     /// The rows.
     pub matrix: &'a Matrix,
     /// Queries that streams are drawn from.
@@ -34,7 +34,7 @@ pub struct Ablation<'a> {
 /// One line of the table.
 pub struct AblationRow {
     /// What was left out.
-    pub without: Without,
+    pub without: Ablation,
     /// Name of the stream.
     pub stream: &'static str,
     /// Segments.
@@ -51,7 +51,7 @@ pub struct AblationRow {
 /// stream; then everything, but for the threshold stop. `visit` is shown the lines as they come.
 ///
 /// Errors: those of the engine.
-pub fn run(of: &Ablation<'_>, visit: &mut dyn FnMut(&AblationRow)) -> Result<(), String> {
+pub fn run(of: &AblationRun<'_>, visit: &mut dyn FnMut(&AblationRow)) -> Result<(), String> {
     let streams: Vec<(Stream, Vec<Vec<u64>>)> = [
         streams::uniform(of.queries, 2 * of.count, 1),
         streams::skewed(of.queries, 2 * of.count, 1),
@@ -64,13 +64,13 @@ pub fn run(of: &Ablation<'_>, visit: &mut dyn FnMut(&AblationRow)) -> Result<(),
     })
     .collect();
     for compression in [false, true] {
-        let made = Without { compression, ..Without::default() };
+        let made = Ablation { compression, ..Ablation::default() };
         let dir = of.dir.join(if compression { "ablation-raw" } else { "ablation" });
         remove(&dir)?;
         fill(of, &dir, made).map_err(|error| error.to_string())?;
-        let mut lines = vec![made, Without { hot_cold: true, ..made }];
+        let mut lines = vec![made, Ablation { hot_cold: true, ..made }];
         if !compression {
-            lines.push(Without { threshold_stop: true, ..made });
+            lines.push(Ablation { threshold_stop: true, ..made });
         }
         for without in lines {
             for (stream, truth) in &streams {
@@ -90,9 +90,9 @@ fn remove(dir: &Path) -> Result<(), String> {
 }
 
 /// Makes the collection in `dir`.
-fn fill(of: &Ablation<'_>, dir: &Path, without: Without) -> Result<(), vstream_engine::Error> {
+fn fill(of: &AblationRun<'_>, dir: &Path, without: Ablation) -> Result<(), vstream_engine::Error> {
     let limited = Settings {
-        without,
+        ablation: Ablation { page_cache: true, ..without },
         code_memory: Some(of.code_memory),
         recall_guard: false,
         ..tiers::settings(of.matrix.dimension, of.element, Some(of.memory))
@@ -110,18 +110,18 @@ fn fill(of: &Ablation<'_>, dir: &Path, without: Without) -> Result<(), vstream_e
 
 /// Opens the collection anew, so that nothing is warm, and asks.
 fn line(
-    of: &Ablation<'_>,
+    of: &AblationRun<'_>,
     dir: &Path,
-    without: Without,
+    without: Ablation,
     stream: &Stream,
     truth: &[Vec<u64>],
 ) -> Result<AblationRow, vstream_engine::Error> {
     let engine = Engine::builder()
         .dir(dir)
         .adjust(&mut |settings, kept| {
-            settings.without = without;
+            settings.ablation = without;
             settings.code_memory = Some(of.code_memory);
-            settings.direct_io = true;
+            settings.ablation.page_cache = true;
             settings.recall_guard = false;
             // Segments stay as they are.
             kept.background = false;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vstream_engine::{
-    Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, Query, Reader, Row,
-    Scratch, Settings, Stats,
+    Ablation, Durability, Effort, Element, Engine, Error, Journaling, Metric, Neighbor, Query,
+    Reader, Row, Scratch, Settings, Stats,
 };
 
 use super::larger::K;
@@ -39,7 +39,8 @@ pub struct IngestRow {
 /// Settings of the collection.
 pub fn settings(dimension: usize, element: Element, memory: Option<u64>) -> Settings {
     let settings = Settings::new(dimension, Metric::L2, element);
-    Settings { memory, direct_io: true, ..settings }
+    let ablation = Ablation { page_cache: true, ..Ablation::default() };
+    Settings { memory, ablation, ..settings }
 }
 
 /// How the collection is kept: logs are left to `async`.

@@ -43,7 +43,7 @@ pub(crate) struct Progress {
     pub(crate) phase: String,
     /// Vectors accepted.
     pub(crate) vectors: u64,
-    /// Tombstones of live ids.
+    /// Deletes of live ids.
     pub(crate) deletes: u64,
     /// Queries answered.
     pub(crate) queries: u64,

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::snapshot::SnapshotRows;
 
-/// Tombstones that came since rows have been awaited: an awaited row that is older is dead.
+/// Deletes that came since rows have been awaited: an awaited row that is older is dead.
 #[derive(Clone, Debug, Default)]
 pub struct Awaiting {
     deleted: HashMap<u64, u64>,
@@ -30,7 +30,7 @@ impl Awaiting {
     }
 }
 
-/// LiveSegment rows on their way into an engine, some at a time.
+/// Sealed rows on their way into an engine, some at a time.
 pub struct Adoption {
     rows: SnapshotRows,
 }

@@ -207,7 +207,7 @@ fn whole_group<'w>(
     if bytes.len() < header.bytes() {
         return Ok(None);
     }
-    let whole = match unseal(log.place(offset), bytes, file.name(), offset) {
+    let whole = match unseal(log.address(offset), bytes, file.name(), offset) {
         Ok(whole) => whole,
         Err(_) if defect::active(Defect::ChecksumIgnored) => &bytes[..bytes.len() - CHECKSUM],
         Err(_) => return Ok(None),

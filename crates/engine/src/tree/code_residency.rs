@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::heat::{Scores, Sums};
 use super::{LiveSegment, Tree};
 use crate::error::Error;
-use crate::settings::{Settings, Without};
+use crate::settings::{Ablation, Settings};
 
 /// Queries between two scorings of all segments.
 const COOL_EVERY: u64 = 128;
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What places know of heat, shared with the moments that readers pinned.
 pub(crate) struct CodeResidency {
-    pub(super) without: Without,
+    pub(super) ablation: Ablation,
     code_memory: Option<u64>,
     queries: AtomicU64,
     cooled: Mutex<Cooled>,
@@ -64,7 +64,7 @@ enum Move {
 impl CodeResidency {
     pub(super) fn new(settings: &Settings) -> CodeResidency {
         CodeResidency {
-            without: settings.without,
+            ablation: settings.ablation,
             code_memory: settings.code_memory,
             queries: AtomicU64::new(0),
             cooled: Mutex::default(),
@@ -132,7 +132,7 @@ impl CodeResidency {
             let heat = f64::from(of.heat.heat());
             for number in 0..of.segment.parts() {
                 let state = of.segment.part(number);
-                let temperature = if self.without.hot_cold {
+                let temperature = if self.ablation.hot_cold {
                     -(parts.len() as f64)
                 } else {
                     let visits = of.heat.visits(number);

@@ -108,7 +108,7 @@ impl Tree {
         let view = View { memory: memory.reader(), immutable: None, segments: Vec::new() };
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
-        let access = if settings.direct_io { Access::Direct } else { Access::Cached };
+        let access = if settings.ablation.page_cache { Access::Direct } else { Access::Cached };
         let residency = Arc::new(CodeResidency::new(settings));
         // With a limit they come one by one.
         let codes = if residency.is_limited() { Codes::OnDemand } else { Codes::Resident };
@@ -178,7 +178,7 @@ impl Tree {
             IndexKind::Flat => SegmentKind::Flat,
             IndexKind::Cluster => SegmentKind::Cluster,
         };
-        let policy = match self.settings.without.compression {
+        let policy = match self.settings.ablation.compression {
             true => Policy::Raw,
             false => Policy::Best(Tier::Hot),
         };

@@ -133,7 +133,7 @@ impl Pinned {
         scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
         scratch.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
         let is_all = scratch.leaves() >= self.leaves();
-        let stops = !self.residency.without.threshold_stop;
+        let stops = !self.residency.ablation.threshold_stop;
         scratch.best.reset(refine, stops);
         stats.rows += self.scan_memory(refine, scratch);
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));

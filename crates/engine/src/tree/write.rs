@@ -191,7 +191,7 @@ impl Writing {
     }
 }
 
-/// Tombstones a row that is not in memory, as of a sequence of memory.
+/// Adds the tombstone of a row that is not in the memtable, as of a sequence of memory.
 fn tombstone_at(
     immutable: &mut Option<ImmutableWriter>,
     segments: &[Arc<LiveSegment>],

@@ -43,7 +43,7 @@ pub(crate) struct LogIdentity {
 
 impl LogIdentity {
     /// Where the group at `offset` belongs.
-    pub(crate) fn place(self, offset: u64) -> BlockAddress {
+    pub(crate) fn address(self, offset: u64) -> BlockAddress {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&self.collection.to_le_bytes());
         bytes[8..].copy_from_slice(&self.number.to_le_bytes());
@@ -129,7 +129,7 @@ impl Group {
     /// Adds the sealed group to `out`, where it will lie at `offset`; returns its checksum.
     pub(crate) fn seal(
         &mut self,
-        place: BlockAddress,
+        address: BlockAddress,
         synced_lsn: u64,
         previous: u64,
         out: &mut Vec<u8>,
@@ -144,7 +144,7 @@ impl Group {
         header[32..40].copy_from_slice(&self.after.live.to_le_bytes());
         header[40..56].copy_from_slice(&self.after.digest.to_le_bytes());
         header[56..].copy_from_slice(&previous.to_le_bytes());
-        let checksum = blocks::checksum(place, &self.bytes);
+        let checksum = blocks::checksum(address, &self.bytes);
         out.extend_from_slice(&self.bytes);
         out.extend_from_slice(&checksum.to_le_bytes());
         checksum

@@ -19,7 +19,7 @@ pub(crate) struct LogWriter {
     written: u64,
     /// LSN of the last record that is on the disk.
     synced: u64,
-    segments: Vec<u8>,
+    sealed: Vec<u8>,
 }
 
 /// The end of what is whole in a log.
@@ -58,7 +58,7 @@ impl Spare {
     /// The writer of this log, in which nothing was written yet.
     fn writer(self, lsn: u64) -> LogWriter {
         let Spare { file, log, previous } = self;
-        LogWriter { file, log, previous, written: lsn, synced: lsn, segments: Vec::new() }
+        LogWriter { file, log, previous, written: lsn, synced: lsn, sealed: Vec::new() }
     }
 }
 
@@ -88,24 +88,24 @@ impl LogWriter {
 
     /// Writes groups in order, all of them or, if the disk is full, none.
     pub(crate) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
-        let mut live = std::mem::take(&mut self.segments);
+        let mut sealed = std::mem::take(&mut self.sealed);
         if !defect::active(Defect::GroupKeptBack) {
-            live.clear();
+            sealed.clear();
         }
-        let held_bytes = live.len();
+        let held_bytes = sealed.len();
         let mut previous = self.previous;
         for group in groups.iter_mut() {
-            let offset = self.file.bytes() + live.len() as u64;
-            previous = group.seal(self.log.place(offset), self.synced, previous, &mut live);
+            let offset = self.file.bytes() + sealed.len() as u64;
+            previous = group.seal(self.log.address(offset), self.synced, previous, &mut sealed);
         }
         let appended = if defect::active(Defect::GroupKeptBack) {
-            let appended = self.file.append(&live[..held_bytes]);
-            live.drain(..held_bytes);
+            let appended = self.file.append(&sealed[..held_bytes]);
+            sealed.drain(..held_bytes);
             appended
         } else {
-            self.file.append(&live)
+            self.file.append(&sealed)
         };
-        self.segments = live;
+        self.sealed = sealed;
         if appended.is_err() && defect::active(Defect::FullDiskForgotten) {
             groups.clear();
         }

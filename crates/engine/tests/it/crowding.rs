@@ -91,7 +91,7 @@ fn recall(engine: &Engine, queries: &[Vec<f32>], effort: Effort) -> f64 {
     f64::from(found as u32) / f64::from(wanted as u32)
 }
 
-/// Tombstones the 60 nearest rows of each query: the next ones come up, as if the others had never
+/// Deletes the 60 nearest rows of each query: the next ones come up, as if the others had never
 /// been there.
 fn comes_up_behind(dimension: usize, effort: Effort) {
     let mut random = SplitMix(dimension as u64);

@@ -96,7 +96,7 @@ struct RowAddress {
     position: u32,
 }
 
-/// Tombstones after which queued jobs run even if no row comes.
+/// Deletes after which queued jobs run even if no row comes.
 const DELETES_PER_MAINTENANCE: usize = 8;
 
 /// `RowAddress::leaf` of rows in the tail.

@@ -33,7 +33,7 @@ fn thin_leaves_are_merged_and_stay_so() {
     let full = grown.stats();
     assert!(full.merges * 20 <= full.splits, "growth alone merges next to nothing: {full:?}");
 
-    // Tombstones four of five rows, anywhere.
+    // Deletes four of five rows, anywhere.
     let mut order: Vec<u64> = (0..ROWS).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, random.below(last + 1));

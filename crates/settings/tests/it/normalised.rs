@@ -74,7 +74,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     assert_eq!(job.jvm.heap, 512 << 20);
     assert_eq!(job.collection.engine().memory, Some(256 << 20));
     assert_eq!(job.collection.engine().code_memory, Some(1 << 30));
-    assert_eq!(job.collection.engine().without.names(), ["threshold-stop"]);
+    assert_eq!(job.collection.engine().ablation.names(), ["threshold-stop"]);
     let checkpoint = job.checkpoint.expect("given");
     assert!(checkpoint.path.local().expect("on this machine").is_absolute());
 }

@@ -91,7 +91,7 @@ pub enum Step {
     Adopt,
     /// Queries visit the new owner alone; the old one drops the rows.
     Settle,
-    /// Tombstones visit the new owner alone.
+    /// Deletes visit the new owner alone.
     Done,
 }
 
@@ -114,7 +114,7 @@ pub enum Defect {
     ForgetTombstones,
     /// A delete that an update left behind also kills the row of that very update.
     TombstoneKillsItsOwnVersion,
-    /// Tombstones no longer visit the old owner once place has switched.
+    /// Deletes no longer visit the old owner once place has switched.
     DeleteAtNewOwnerOnly,
     /// The old owner drops its rows when the new one begins to adopt.
     ReleaseBeforeSettle,

@@ -9,7 +9,7 @@ pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
 /// Buffers of one searching thread.
 ///
-/// Tree are numbered: those in memory first, then the segments in the order of the view.
+/// Places are numbered: those in memory first, then the segments in the order of the view.
 #[derive(Default)]
 pub(crate) struct TreeScratch {
     pub(in crate::tree) memory: [PlaceState<Scratch>; MEMORY_PLACES],

@@ -77,7 +77,7 @@ impl Pinned {
         let TreeScratch { order, .. } = scratch;
         order.clear();
         order.extend(0..self.view.segments.len());
-        if !self.residency.without.hot_cold {
+        if !self.residency.ablation.hot_cold {
             // Read once each: they may change meanwhile. Bits of what is not negative are in order.
             let heat = |&at: &usize| Reverse(self.view.segments[at].heat.heat().to_bits());
             order.sort_by_cached_key(heat);

@@ -1,8 +1,8 @@
 //! What is hot is in memory, what is not is read: in whatever way, the answers are the same.
 
 use vstream_engine::{
-    Effort, Element, Engine, ErrorKind, IndexKind, Metric, Neighbor, Query, Reader, Scratch,
-    Settings, TreeStats, Without,
+    Ablation, Effort, Element, Engine, ErrorKind, IndexKind, Metric, Neighbor, Query, Reader,
+    Scratch, Settings, TreeStats,
 };
 use vstream_vector::SplitMix;
 
@@ -93,10 +93,10 @@ fn nothing_that_is_left_out_changes_an_answer() {
         assert_eq!((&answers[0], &answers[3]), (&truth, &truth));
     }
     for names in [vec!["hot-cold"], vec!["threshold-stop"], vec!["hot-cold", "threshold-stop"]] {
-        let without = names.iter().try_fold(Without::default(), |all, name| all.and(name));
+        let without = names.iter().try_fold(Ablation::default(), |all, name| all.and(name));
         let without = without.expect("names that there are");
         engine = reopen(engine, dir.path(), &|settings| {
-            settings.without = without;
+            settings.ablation = without;
             settings.code_memory = Some(40_000);
         });
         engine.place_codes().expect("codes that can be read");
@@ -107,9 +107,9 @@ fn nothing_that_is_left_out_changes_an_answer() {
 #[test]
 fn without_compression_segments_are_larger_and_the_same() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
-    let without = Without::default().and("compression").expect("a name that there is");
+    let without = Ablation::default().and("compression").expect("a name that there is");
     let plain = filled(dirs[0].path(), settings(None), ROWS, BATCH);
-    let raw = filled(dirs[1].path(), Settings { without, ..settings(None) }, ROWS, BATCH);
+    let raw = filled(dirs[1].path(), Settings { ablation: without, ..settings(None) }, ROWS, BATCH);
     let bytes = |engine: &Engine| engine.stats().tree.segment_bytes;
     let vectors = ROWS * DIMENSION as u64 * 4;
     assert!(bytes(&raw) > vectors && 2 * bytes(&plain) < bytes(&raw) + vectors);
@@ -119,7 +119,7 @@ fn without_compression_segments_are_larger_and_the_same() {
 
 #[test]
 fn only_what_there_is_can_be_left_out() {
-    let error = Without::default().and("hot").expect_err("no such part");
+    let error = Ablation::default().and("hot").expect_err("no such part");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("hot-cold"), "{error}");
 }
@@ -175,7 +175,7 @@ fn what_is_asked_for_comes_to_memory() {
     let hot = centers.map(|center| reads(&engine, center, 400));
     engine = reopen(engine, dir.path(), &|settings| {
         share(settings);
-        settings.without = Without::default().and("hot-cold").expect("a name");
+        settings.ablation = Ablation::default().and("hot-cold").expect("a name");
     });
     // A quarter of the codes is in memory whatever is asked for.
     let cold = centers.map(|center| reads(&engine, center, 400));
@@ -224,7 +224,7 @@ fn leaves_that_cannot_hold_a_better_row_are_passed_over() {
             if at == 0 {
                 // Rows that are in the log alone go to memory again.
                 engine = reopen(engine, dir.path(), &|settings| {
-                    settings.without = Without::default().and("threshold-stop").expect("a name");
+                    settings.ablation = Ablation::default().and("threshold-stop").expect("a name");
                 });
             }
         }
