@@ -119,7 +119,7 @@ clean: ## remove what was built, keep the data
 
 # The other targets are in bench/Makefile. It includes this file, so there they are not passed on again.
 ifeq ($(filter bench/Makefile,$(MAKEFILE_LIST)),)
-OTHERS := bench-% data-% data/% test-% fuzz model savepoint-fixture .venv-s3/% .venv-peers/%
+OTHERS := bench-% data-% data/% test-% fuzz model reference savepoint-fixture .venv-s3/% .venv-peers/%
 .PHONY: FORCE
 $(foreach target,$(OTHERS),$(eval $(target): FORCE ; \
 	@$$(MAKE) --no-print-directory -f bench/Makefile $$@))

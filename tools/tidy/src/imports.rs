@@ -2,7 +2,7 @@
 
 use crate::tree::File;
 
-/// Beginnings of what may be imported; ARCHITECTURE.md gives the reasons.
+/// Beginnings of what may be imported; docs/design/dependencies.md gives the reasons.
 const ALLOWED: &[&str] = &[
     "java.",
     "io.vstream.",
