@@ -1,4 +1,4 @@
-//! Which vectors are stored or asked about, and at what length.
+//! Checks and normalises vectors, of rows and of queries.
 
 use vstream_vector::{kernels, Element, Metric};
 
@@ -7,26 +7,27 @@ use crate::settings::Settings;
 
 /// Largest norm of a row or query under l2 and inner product.
 ///
-/// Sums of products of two vectors, over all dimensions and over millions of rows, then stay far
-/// below the largest single, about 3.4e38. Cosine has no such limit: it takes directions alone.
+/// Up to this norm, sums of products of two vectors, over all dimensions and over millions of rows,
+/// stay far below the largest single, about 3.4e38. Cosine has no such limit: it uses directions
+/// alone.
 pub const NORM_MAX: f64 = 1e15;
 
-/// Sums of squares in single precision that are right to a few of their last bits: squares of
-/// smaller numbers begin to vanish.
+/// Least sum of squares that single precision computes correctly, but for a few last bits. Below
+/// it, squares of small numbers begin to vanish.
 const SQUARE_MIN: f32 = 1e-30;
 
-/// Says what is wrong with a vector that is to be stored, in words that follow "the vector".
+/// Checks a vector that is to be stored. The error is text that follows "the vector".
 ///
-/// Cost: one or two passes. Every face of the engine that checks a batch before it writes any of it
-/// asks here, so that all refuse the same.
+/// Cost: one or two passes. Every interface of the engine that checks a batch before it writes any
+/// of it calls this function, so that all refuse the same vectors.
 pub fn check_row(vector: &[f32], settings: &Settings) -> Result<(), String> {
     check_finite(vector, settings.dimension)?;
     check_element(vector, settings.element)?;
     check_norm(vector, settings.metric)
 }
 
-/// As [`check_row`] for a row that was stored before. No limit that came later keeps it out, and
-/// under cosine it is a direction, whose numbers are fractions whatever the element.
+/// Checks a row that was stored before. Limits that were added later do not apply. Under cosine the
+/// row is a direction, whose numbers are fractions whatever the element.
 pub(crate) fn check_restored(vector: &[f32], settings: &Settings) -> Result<(), String> {
     check_finite(vector, settings.dimension)?;
     match settings.metric {
@@ -46,7 +47,7 @@ fn check_element(vector: &[f32], element: Element) -> Result<(), String> {
     }
 }
 
-/// As [`check_row`] for a vector that is only asked about, which may hold any finite number.
+/// Checks the vector of a query, which may hold any finite number.
 pub(crate) fn check_query(vector: &[f32], dimension: usize, metric: Metric) -> Result<(), String> {
     check_finite(vector, dimension)?;
     check_norm(vector, metric)
@@ -56,7 +57,7 @@ fn check_norm(vector: &[f32], metric: Metric) -> Result<(), String> {
     if metric == Metric::Cosine {
         return norm(vector).map(|_| ());
     }
-    // In single precision first, which is fast; the border itself is drawn in double.
+    // Single precision is fast and decides most vectors; near the limit, double precision decides.
     let square = kernels::norm_squared(vector);
     if square <= (NORM_MAX * NORM_MAX / 2.0) as f32 || squares(vector) <= NORM_MAX * NORM_MAX {
         return Ok(());
@@ -78,7 +79,7 @@ fn check_finite(vector: &[f32], dimension: usize) -> Result<(), String> {
     }
 }
 
-/// The error of a check.
+/// Makes an error of the text that a check returned.
 pub(crate) fn refused(what: String) -> Error {
     Error::invalid(format!("the vector {what}"))
 }
@@ -94,11 +95,11 @@ pub(crate) fn normalise(vector: &[f32], out: &mut Vec<f32>) -> Result<(), Error>
     Ok(())
 }
 
-/// The length of a vector that has a direction.
+/// The norm of a vector that has a direction.
 #[derive(Clone, Copy)]
 enum Norm {
     Single(f32),
-    /// Its square does not fit single precision, or too few bits of it do.
+    /// The square of the norm does not fit single precision, or loses too many bits there.
     Double(f64),
 }
 
@@ -116,7 +117,7 @@ fn norm(vector: &[f32]) -> Result<Norm, String> {
     Ok(Norm::Double(norm))
 }
 
-/// The sum of the squares in double precision, in order: other languages draw the same border.
+/// Adds the squares in double precision, in order, so that other languages compute the same limit.
 fn squares(vector: &[f32]) -> f64 {
     vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum()
 }

@@ -1,4 +1,4 @@
-//! How an engine is made or opened: where its rows are, and what outlives a crash.
+//! Creates or opens an engine: where it keeps its rows, and which writes survive a crash.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::version::{Directory, Manifest};
 
-/// Changes settings of an engine that is opened.
+/// Changes the settings of an engine that is being opened.
 type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
 
-/// Makes or opens an [`Engine`]; see [`Engine::builder`].
+/// Creates or opens an [`Engine`]; see [`Engine::builder`].
 ///
 /// ```no_run
 /// # use vstream_engine::{Element, Engine, Error, Journaling, Metric, Settings};
@@ -39,7 +39,7 @@ pub struct EngineBuilder<'a> {
     adjust: Option<Adjust<'a>>,
 }
 
-/// Where an engine keeps its rows.
+/// Location of an engine's rows.
 #[derive(Default)]
 enum Location {
     #[default]
@@ -49,51 +49,52 @@ enum Location {
 }
 
 impl<'a> EngineBuilder<'a> {
-    /// Keeps the rows in a directory, which is locked. It is made if the engine is created and it
-    /// is not there.
+    /// Keeps the rows in the directory `path`, which the engine locks. [`EngineBuilder::create`]
+    /// makes the directory if it does not exist.
     pub fn dir(mut self, path: &Path) -> EngineBuilder<'a> {
         self.location = Location::Directory(path.to_owned());
         self
     }
 
-    /// Keeps the rows in a store that the caller keeps others away from.
+    /// Keeps the rows in a store. The caller ensures that nobody else writes to the store.
     pub fn store(mut self, store: FileStore) -> EngineBuilder<'a> {
         self.location = Location::Store(store);
         self
     }
 
-    /// For a directory that ends with its process: nothing is forced to the disk. Rows that are to
-    /// outlive the process are copied out of [`Engine::share`].
+    /// Forces nothing to the disk: for a directory that is not used after its process ends. Rows
+    /// that must outlive the process are copied out of [`Engine::share`].
     pub fn scratch(mut self) -> EngineBuilder<'a> {
         self.syncing = Some(Syncing::Off);
         self
     }
 
-    /// What outlives a crash, and how long the log may become; used when an engine is created.
+    /// Sets which writes survive a crash, and how long the log may become. Used by
+    /// [`EngineBuilder::create`] only.
     pub fn journaling(mut self, journaling: Journaling) -> EngineBuilder<'a> {
         self.journaling = journaling;
         self
     }
 
-    /// The number of a collection that is created, which no other collection of its place ever
-    /// had. Without it a number is drawn from the clock.
+    /// Sets the number of a collection that is created. No other collection in the same location
+    /// may ever have had this number. Without this call, the number is drawn from the clock.
     pub fn collection(mut self, number: u64) -> EngineBuilder<'a> {
         self.collection = Some(number);
         self
     }
 
-    /// Has `adjust` change the settings of an engine that is opened, but for those that the stored
-    /// rows depend on.
+    /// Calls `adjust` to change the settings of an engine that is opened. It cannot change settings
+    /// that the stored rows depend on: dimension, metric and element.
     pub fn adjust(mut self, adjust: Adjust<'a>) -> EngineBuilder<'a> {
         self.adjust = Some(adjust);
         self
     }
 
-    /// An empty engine. Every write goes to a log first, unless the engine keeps its rows in
-    /// memory alone.
+    /// Creates an empty engine. Every write goes to a log first, unless the engine keeps its rows
+    /// in memory alone.
     ///
-    /// Errors: `Invalid` settings, a limit to memory without a directory, or a directory that
-    /// holds a collection; `Unavailable` if it is open already; `Io`.
+    /// Errors: `Invalid` for invalid settings, for a memory limit without a directory, or for a
+    /// directory that holds a collection; `Unavailable` if the directory is open already; `Io`.
     pub fn create(self, settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
         let syncing = self.syncing.unwrap_or(Syncing::Full);
@@ -112,12 +113,13 @@ impl<'a> EngineBuilder<'a> {
         Ok(engine)
     }
 
-    /// Opens an engine that was created in the directory or store, with the settings it was made
-    /// with and every row that outlived what happened since.
+    /// Opens an engine that was created in the directory or store. The engine has the settings that
+    /// it was created with, and every row that survived since.
     ///
-    /// Cost: all rows that are in no segment are read and indexed. Errors: `Invalid` if there is
-    /// none, or if `adjust` changed dimension, metric or element; `Unavailable` if it is open
-    /// already; `Corrupt` with file and offset if any byte is not what was written; `Io`.
+    /// Cost: reads and indexes all rows that are in no segment. Errors: `Invalid` if there is no
+    /// engine, or if `adjust` changed dimension, metric or element; `Unavailable` if it is open
+    /// already; `Corrupt` with file and offset if any byte differs from the byte that was written;
+    /// `Io`.
     pub fn open(self) -> Result<Engine, Error> {
         let syncing = self.syncing.unwrap_or(Syncing::Full);
         let directory = match self.location {
@@ -156,7 +158,8 @@ fn in_memory(settings: Settings) -> Result<Engine, Error> {
     Engine::empty(settings)
 }
 
-/// A number that two collections hardly share: it tells their logs apart if files are mixed up.
+/// Draws a number that two collections are very unlikely to share. The number tells their logs
+/// apart if files are mixed up.
 fn fresh_number(store: &FileStore) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (place, process) = (store.describe(""), std::process::id());

@@ -1,21 +1,21 @@
-//! What a user decides about durability.
+//! Settings and counts of durability.
 
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// When a write outlives a crash.
+/// When a write survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// When `commit` has returned.
+    /// Once `commit` has returned.
     Sync,
-    /// At most this long after it was committed; a crash loses a suffix of the writes, no more.
+    /// At most this long after its commit. A crash loses only a suffix of the writes.
     Async {
-        /// 1 ms to 60 s.
+        /// Most time between commit and sync, 1 ms to 60 s.
         interval: Duration,
     },
-    /// When the operating system writes it; a loss of power may lose everything since the last
-    /// checkpoint, flush or close.
+    /// Once the operating system writes it to the disk. A loss of power may lose everything since
+    /// the last checkpoint, flush or close.
     None,
 }
 
@@ -32,7 +32,7 @@ impl Durability {
         }
     }
 
-    /// The durability of a name, `async` with its default interval. Errors: `Invalid`.
+    /// Returns the durability with this name; `async` has its default interval. Errors: `Invalid`.
     pub fn from_name(name: &str) -> Result<Durability, Error> {
         match name {
             "sync" => Ok(Durability::Sync),
@@ -46,13 +46,14 @@ impl Durability {
 /// How a durable engine keeps its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Journaling {
-    /// When a write outlives a crash.
+    /// When a write survives a crash.
     pub durability: Durability,
-    /// A checkpoint begins when the log is longer than this and than the base image, or when shared
-    /// states have made 128 logs of it.
+    /// Bytes of log. A checkpoint begins when the log is longer than this and longer than the base
+    /// image, or when shared states have split the log into more than 128 files.
     pub log_bytes_max: u64,
-    /// The log and checkpoints have threads of their own. Without, every step is taken inside the
-    /// call that needs it: for simulations, which must be a function of their seed.
+    /// True if the log, checkpoints and compactions have threads of their own. Otherwise the engine
+    /// takes every step inside the call that needs it: simulations need this, because they must be
+    /// a function of their seed.
     pub background: bool,
 }
 
@@ -79,26 +80,29 @@ impl Journaling {
 /// Counts of a durable engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalStats {
-    /// Writes that were accepted, ever.
+    /// Writes that the engine has ever accepted.
     pub lsn: u64,
     /// Bytes of log since the base.
     pub log_bytes: u64,
     /// Bytes of log since the engine was opened.
     pub log_bytes_written: u64,
-    /// Bytes of base images, segments and tombstones since then, those of compactions among them.
+    /// Bytes of base images, segments and delete bitmaps since the engine was opened, including
+    /// those that compactions wrote.
     pub base_bytes_written: u64,
-    /// Images or segments written by checkpoints since then.
+    /// Images or segments that checkpoints wrote since the engine was opened.
     pub checkpoints: u64,
-    /// Why the last checkpoint failed, if it did; the logs are kept and it is tried again.
+    /// Why the last checkpoint failed, if it failed. The engine keeps the logs and tries again.
     pub checkpoint_failure: Option<String>,
     /// Merges of segments since the engine was opened.
     pub compactions: u64,
-    /// Bytes that they wrote.
+    /// Bytes that these merges wrote.
     pub compaction_bytes_written: u64,
-    /// Segments dropped whole since then: all their rows were gone, so nothing was read or written.
+    /// Segments dropped whole since the engine was opened. All their rows were gone, so the engine
+    /// read and wrote nothing.
     pub segments_dropped: u64,
-    /// Why the last one failed, if it did; it is tried again after the next checkpoint.
+    /// Why the last compaction failed, if it failed. The engine tries again after the next
+    /// checkpoint.
     pub compaction_failure: Option<String>,
-    /// Files that nothing needs any more and that could not be removed yet.
+    /// Files that are no longer needed and could not be removed yet.
     pub files_stuck: u64,
 }

@@ -1,4 +1,4 @@
-//! Engines that outlive their process: made, opened, committed, closed.
+//! The durable engine: opens, commits, checkpoints, shares and closes.
 
 use std::path::Path;
 
@@ -16,30 +16,30 @@ use crate::version::{Directory, Manifest};
 
 impl Engine {
     /// Opens the engine that was created in the directory `dir`; short for [`Engine::builder`].
-    /// Errors: as [`crate::EngineBuilder::open`].
+    /// Errors: the same as [`crate::EngineBuilder::open`].
     pub fn open(dir: &Path) -> Result<Engine, Error> {
         Engine::builder().dir(dir).open()
     }
 
-    /// Fills an empty engine from its files, and goes on writing to them.
+    /// Fills an empty engine from its files, and continues to write to them.
     pub(crate) fn replay(&mut self, directory: Directory, manifest: Manifest) -> Result<(), Error> {
         let recovered = recover(&directory.store, &manifest, self)?;
         self.journal = Some(Journal::start(directory, manifest, recovered, &self.tree)?);
         Ok(())
     }
 
-    /// Makes everything that was written so far durable, as the collection's durability says, and
-    /// the writes since the last commit all or nothing (in groups of about 1 MiB). Does nothing
-    /// for an engine that keeps nothing.
+    /// Makes all writes so far durable, to the degree that the collection's durability says. The
+    /// writes since the last commit survive all or none, in groups of about 1 MiB. Does nothing for
+    /// an engine in memory alone.
     ///
-    /// Errors: `Io`. After a full disk the rows are kept and the next commit tries again; after
-    /// anything else the engine takes no more writes.
+    /// Errors: `Io`. After a full disk the engine keeps the rows, and the next commit tries again.
+    /// After any other error the engine takes no more writes.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.begin_commit()?.wait()
     }
 
-    /// The first half of [`Engine::commit`]: other threads may write while this one waits for what
-    /// is returned, and all who wait are served by one sync.
+    /// Begins a commit; [`Commit::wait`] ends it. Other threads may write while this one waits. One
+    /// sync serves all threads that wait.
     pub fn begin_commit(&mut self) -> Result<Commit, Error> {
         let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         match &mut self.journal {
@@ -48,39 +48,40 @@ impl Engine {
         }
     }
 
-    /// Forces everything to the disk, whatever the durability. Errors: as [`Engine::commit`].
+    /// Forces everything to the disk, whatever the durability. Errors: the same as
+    /// [`Engine::commit`].
     pub fn flush(&mut self) -> Result<(), Error> {
         self.journal.as_mut().map_or(Ok(()), Journal::flush)
     }
 
-    /// Writes what is in memory and drops the logs that this makes superfluous: all rows as a base
-    /// image or, with a limit to memory, those that are in no segment yet as one. Otherwise that
-    /// happens in the background when the log or memory has grown. Errors: `Io`; nothing is lost
-    /// then.
+    /// Writes a base and drops the logs that it replaces. Without a memory limit the base is an
+    /// image of all rows. With a limit, the rows that are in no segment yet become a segment. The
+    /// engine also does this in the background when the log or memory has grown. Errors: `Io`; no
+    /// row is lost then.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
     }
 
-    /// Merges segments until that does not pay any more; otherwise that happens in the background.
-    /// Errors: `Io`; nothing is lost then.
+    /// Merges segments until no merge pays. The engine also does this in the background. Errors:
+    /// `Io`; no row is lost then.
     pub fn compact(&mut self) -> Result<(), Error> {
         self.journal.as_mut().map_or(Ok(()), Journal::compact)
     }
 
-    /// Moves the codes that are visited most into memory and others out of it, as `code_memory`
-    /// calls for; otherwise that happens in the background. Returns the bytes that were read.
-    /// Errors: `Corrupt`, `Io`; what was not moved yet stays where it is.
+    /// Moves the codes that queries visit most into memory and other codes out of it, within the
+    /// limit of `code_memory`. The engine also does this in the background. Returns the bytes that
+    /// were read. Errors: `Corrupt`, `Io`; codes that were not moved yet stay where they are.
     pub fn place_codes(&self) -> Result<u64, Error> {
         self.tree.place_codes()
     }
 
-    /// The rows of this moment as files that stay as long as the returned state, with what was not
-    /// committed yet; see [`SharedState`].
+    /// Returns the present rows as files, including writes that were not committed yet. The files
+    /// stay as long as the returned state; see [`SharedState`].
     ///
-    /// Cost: a new log is begun, and a checkpoint if one is due; with [`crate::Journaling::background`] no
-    /// row is written in this call. Errors: `Invalid` for an engine that keeps
-    /// nothing, `Io`.
+    /// Cost: begins a new log, and a checkpoint if one is due. With
+    /// [`crate::Journaling::background`] this call writes no row. Errors: `Invalid` for an engine
+    /// in memory alone, `Io`.
     pub fn share(&mut self) -> Result<SharedState, Error> {
         let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         let nothing =
@@ -88,11 +89,12 @@ impl Engine {
         self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
     }
 
-    /// Adds the rows of a shared state in `source` whose shard `keep` wants; returns how many.
+    /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
-    /// Nothing in `source` changes. Cost: the rows are read and inserted; those that are in no
-    /// segment there are held in memory meanwhile. Errors: `Invalid` if it is of another
-    /// collection's dimension, metric or element, `Unavailable` if it is open; as [`Engine::open`].
+    /// Does not change `source`. Cost: reads and inserts the rows; meanwhile memory holds the rows
+    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric or element
+    /// differ from this collection's, `Unavailable` if the state is open; otherwise the same as
+    /// [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
@@ -103,7 +105,7 @@ impl Engine {
                 source.display()
             )));
         }
-        // Nobody searches there: rows need no index.
+        // Nobody searches this engine, so its rows need no index.
         let (index, memory) = (IndexKind::Flat, None);
         let settings = manifest.settings.clone();
         let settings = Settings { index, memory, recall_guard: false, ..settings };
@@ -119,14 +121,14 @@ impl Engine {
         failed.map_or(Ok(taken), Err)
     }
 
-    /// Forces everything to the disk and gives the directory back. Dropping the engine does the
-    /// same and keeps quiet about errors.
+    /// Forces everything to the disk and unlocks the directory. Dropping the engine does the same
+    /// but ignores errors.
     pub fn close(mut self) -> Result<(), Error> {
         self.detach()
     }
 
-    /// As [`Engine::close`] for an engine that lives on in memory alone, as when it still has
-    /// readers. After an error it is as before.
+    /// Closes the files as [`Engine::close`] does, and keeps the engine in memory, for example
+    /// while it still has readers. After an error the engine is as before the call.
     pub fn detach(&mut self) -> Result<(), Error> {
         if let Some(journal) = &mut self.journal {
             journal.close()?;

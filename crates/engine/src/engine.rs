@@ -1,4 +1,4 @@
-//! The writer: checks records, applies them, hands out readers.
+//! The writer: checks rows, applies them, and creates readers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 use crate::tree::{Room, Tree, TreeStats};
 
-/// Writes between two waits while memory is full, or segments are many.
+/// Writes between two waits while memory is nearly full or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
-/// Segments above which the writer waits for merges, and above which it waits longer. Queries rank
-/// the leaves of each, and every write looks its id up in each.
+/// The writer waits for merges above this many segments, and waits longer above
+/// [`SEGMENTS_SLOWEST`]. Queries rank the leaves of each segment, and every write looks its id up
+/// in each.
 const SEGMENTS_SLOW: usize = 96;
 const SEGMENTS_SLOWEST: usize = 192;
-/// Waits at a time then: a second.
+/// Waits in a row above [`SEGMENTS_SLOWEST`]: one second in all.
 const WAITS_SLOWEST: usize = 200;
 
 /// Counts of an engine at one moment.
@@ -37,13 +38,13 @@ pub struct Stats {
     pub index: IndexStats,
     /// Leaves that `Effort::Auto` visits now.
     pub probes: usize,
-    /// Rows whose exact distance `Effort::Auto` takes now for ten neighbours.
+    /// Rows whose exact distance `Effort::Auto` takes now for `k` = 10.
     pub refine: usize,
-    /// What the recall guard measured last, if it has.
+    /// Latest estimate of the recall guard, if it has one.
     pub recall: Option<RecallEstimate>,
-    /// Counts of the log, if the engine keeps one.
+    /// Counts of the journal, if the engine has one.
     pub journal: Option<JournalStats>,
-    /// Where the rows are.
+    /// Counts of the tree.
     pub tree: TreeStats,
 }
 
@@ -52,29 +53,30 @@ pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) tree: Arc<Tree>,
     guard: Arc<Guard>,
-    /// What makes it durable, if it is.
+    /// The write-ahead log and its checkpoints; `None` for an engine in memory alone.
     pub(crate) journal: Option<Journal>,
-    /// Where a row is normalised before it is stored.
+    /// Buffer for a normalised vector.
     normalised: Vec<f32>,
-    /// Where it is narrowed then; `None` if rows are held as `f32`.
+    /// Buffer for a vector that is narrowed to the stored element; `None` if rows are held as
+    /// `f32`.
     narrowed: Option<VectorBuffer>,
-    /// Writes since it was opened.
+    /// Writes since the engine was opened.
     steps: u64,
 }
 
 impl Engine {
-    /// Says where an engine keeps its rows, then makes or opens it.
+    /// Returns a builder, which says where the rows are kept and then creates or opens the engine.
     pub fn builder<'a>() -> EngineBuilder<'a> {
         EngineBuilder::default()
     }
 
-    /// An empty engine in memory; short for [`Engine::builder`]. Errors: `Invalid` settings; a
-    /// limit to memory, which needs a directory.
+    /// Creates an empty engine in memory; short for [`Engine::builder`]. Errors: `Invalid` for
+    /// invalid settings, or for a memory limit, which needs a directory.
     pub fn create(settings: Settings) -> Result<Engine, Error> {
         Engine::builder().create(settings)
     }
 
-    /// An empty engine, before it has a directory.
+    /// Creates an empty engine without a directory.
     pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
         let tree = Arc::new(Tree::new(&settings));
@@ -87,25 +89,26 @@ impl Engine {
         Ok(Engine { settings, tree, guard, journal, normalised, narrowed, steps })
     }
 
-    /// The settings it was created with.
+    /// Returns the settings of the engine.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Adds or replaces a row; every later search sees it.
+    /// Adds or replaces a row. Every later search sees it.
     ///
     /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a
-    /// wrong dimension, a value that is not finite or does not fit, a norm that the metric cannot use.
+    /// wrong dimension, a value that is not finite or does not fit the element, or a norm that the
+    /// metric cannot use.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.check(row.vector)?;
         self.upsert_checked(row)
     }
 
-    /// As [`Engine::upsert`], for a row whose vector [`Engine::check`] has accepted: a caller that has
-    /// checked a whole batch does not pay for a second check.
+    /// Works like [`Engine::upsert`] for a row whose vector [`Engine::check`] has accepted. A
+    /// caller that has checked a whole batch does not pay for a second check.
     ///
-    /// Errors: as `upsert`, but for those of the check. Panics if the vector has a wrong dimension. A
-    /// value that the check would have refused makes later answers meaningless.
+    /// Errors: those of `upsert` that do not come from the check. Panics if the vector has a wrong
+    /// dimension. A value that the check would have refused makes later answers meaningless.
     pub fn upsert_checked(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         assert_eq!(row.vector.len(), self.settings.dimension, "a vector that was not checked");
         debug_assert!(self.check(row.vector).is_ok(), "a vector that was not checked");
@@ -119,7 +122,7 @@ impl Engine {
         put
     }
 
-    /// Applies an upsert of a row as it is stored, after it is in the log, unless a newer one is
+    /// Logs and then applies an upsert of a row in its stored form. Does nothing if a newer row is
     /// there.
     fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.make_room()?;
@@ -141,18 +144,20 @@ impl Engine {
         Ok(applied)
     }
 
-    /// Takes a step of what is done beside the writer, if one is due without a commit.
+    /// Takes a step of checkpoint and compaction, if one is due without a commit.
     fn step(&mut self) {
         let rows = RowsOf { settings: &self.settings, tree: &self.tree };
         let Some(journal) = &mut self.journal else { return };
         journal.step(&rows);
     }
 
-    /// Looks whether there is room in memory. If it is full, it begins to be flushed; while that is
-    /// under way the writer goes on slowly, up to the limit, and waits there. It goes on slowly too
-    /// while there are many segments and a merge will leave fewer.
+    /// Slows the writer down while memory is full or segments are many.
     ///
-    /// Errors: `Unavailable` at the limit if nothing can be written.
+    /// If memory is full, begins to flush it. While the flush runs, the writer continues slowly up
+    /// to the limit, and waits there. The writer also continues slowly while there are many
+    /// segments and a running merge will leave fewer.
+    ///
+    /// Errors: `Unavailable` at the limit if the flush fails.
     fn make_room(&mut self) -> Result<(), Error> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         if self.settings.memory.is_none() || !journal.is_background() {
@@ -194,22 +199,23 @@ impl Engine {
         }
     }
 
-    /// Says whether [`Engine::upsert`] would take this vector, so that a caller can check a whole
-    /// batch before it writes any of it. Errors: as `upsert`.
+    /// Checks whether [`Engine::upsert`] would accept this vector. So a caller can check a whole
+    /// batch before it writes any of it. Errors: those of the check in `upsert`.
     pub fn check(&self, vector: &[f32]) -> Result<(), Error> {
         check_row(vector, &self.settings).map_err(refused)
     }
 
-    /// As [`Engine::upsert`] for a row as it was stored: under cosine it is a direction already, and
-    /// normalising it again would change it.
+    /// Upserts a row in its stored form. Under cosine the vector is a direction already, and a
+    /// second normalisation would change it.
     pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
         check_restored(row.vector, &self.settings).map_err(refused)?;
         self.put(row).map(|_| ())
     }
 
-    /// Removes the row of `id` unless it is newer than `version`; true if a row died.
+    /// Removes the row of `id` unless it is newer than `version`. Returns true if a row was
+    /// removed.
     ///
-    /// An unknown id is no error: a delete may overtake nothing and repeat harmlessly.
+    /// An unknown id is no error: a delete may find no row, and may repeat without harm.
     pub fn delete(&mut self, id: u64, version: u64) -> Result<bool, Error> {
         let mut writer = self.tree.writer();
         let died = if let Some(journal) = &mut self.journal {
@@ -228,12 +234,13 @@ impl Engine {
         Ok(died)
     }
 
-    /// A reader for any thread; it keeps working, on the last state, after the engine is gone.
+    /// Returns a reader for any thread. It still works, on the last state, after the engine is
+    /// dropped.
     pub fn reader(&self) -> Reader {
         Reader::new(&self.settings, self.tree.clone(), self.guard.clone())
     }
 
-    /// Counts. Cost: O(leaves).
+    /// Returns counts. Cost: O(leaves).
     pub fn stats(&self) -> Stats {
         let (index, tree) = self.tree.stats();
         let (probes, refine) = match self.guard.effort(&self.tree, 10) {
@@ -244,19 +251,20 @@ impl Engine {
         Stats { index, probes, refine, recall: self.guard.estimate(), journal, tree }
     }
 
-    /// Has automatic searches reach another recall from now on, as a partition of a job must whose
-    /// whole answers tell what it has to reach. It is not kept: an engine that is opened again aims at
-    /// its settings. The next conclusions of the guard obey, some audits later. Errors: `Invalid`
-    /// unless `recall` is a recall target, see [`Settings::recall_target`].
+    /// Sets the recall that automatic searches aim at from now on. A partition of a job needs this:
+    /// the recall of the whole answers tells which recall the partition must reach. The engine does
+    /// not store the value: after it is opened again, it aims at the recall of its settings. The
+    /// recall guard follows the new value in its next decisions, some audits later. Errors:
+    /// `Invalid` unless `recall` is a recall target, see [`Settings::recall_target`].
     pub fn aim(&self, recall: f64) -> Result<(), Error> {
         Settings { recall_target: recall, ..self.settings.clone() }.validate()?;
         self.guard.aim(recall);
         Ok(())
     }
 
-    /// Has the recall guard ask the queries it knows against the rows of now, in this thread, so
-    /// that `Effort::Auto` and the estimate speak of them; for callers who cannot wait until its
-    /// own thread comes round, such as after a load.
+    /// Lets the recall guard audit the queries that it knows against the present rows, in this
+    /// thread. Then `Effort::Auto` and the estimate fit these rows. Use it when you cannot wait for
+    /// the guard's own thread, such as after a load.
     ///
     /// Cost: up to some 200 audits, each about a tenth of an exact search. Does nothing without a
     /// guard.
@@ -264,22 +272,25 @@ impl Engine {
         self.guard.catch_up(&self.tree);
     }
 
-    /// The rows of this moment, to be written while the engine goes on. Cost: nothing to speak of.
+    /// Pins the present rows, so that they can be written while the engine continues. Cost: an
+    /// allocation or two.
     pub fn pin(&self) -> PinnedSnapshot {
         PinnedSnapshot { settings: self.settings.clone(), rows: self.tree.pin() }
     }
 
-    /// Writes all living rows to `dir`, a file per shard and a manifest last, and forces them to
-    /// the disk. Short for [`Engine::pin`] and [`PinnedSnapshot::write`]. Errors: as the latter.
+    /// Writes all living rows to `dir`, one file per shard and the manifest last, and forces them
+    /// to the disk. Short for [`Engine::pin`] and [`PinnedSnapshot::write`]. Errors: the same as
+    /// the latter.
     pub fn snapshot(&self, dir: &Path) -> Result<SnapshotSummary, Error> {
         self.pin().write(dir, Syncing::Full)
     }
 
-    /// An engine with the rows of a snapshot directory.
+    /// Creates an engine with the rows of a snapshot directory.
     ///
-    /// With a manifest, its files must all be there and whole. Without one, every
-    /// `shard-*.rows` file is taken: so a caller assembles shards of several snapshots.
-    /// Errors: `Invalid` if the settings do not fit the rows, `Corrupt`, `Unsupported`, `Io`.
+    /// If the directory has a manifest, all files that it names must be there and whole. Without a
+    /// manifest, the engine reads every `shard-*.rows` file: so a caller can assemble shards of
+    /// several snapshots. Errors: `Invalid` if the settings do not fit the rows, `Corrupt`,
+    /// `Unsupported`, `Io`.
     pub fn restore(settings: Settings, dir: &Path) -> Result<Engine, Error> {
         let mut engine = Engine::create(settings)?;
         let store = FileStore::open_dir(dir, Syncing::Off)?;
@@ -290,7 +301,7 @@ impl Engine {
     }
 }
 
-/// What checkpoints ask of the rows.
+/// The rows of an engine, for its checkpoints.
 pub(crate) struct RowsOf<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) tree: &'a Arc<Tree>,
@@ -318,7 +329,7 @@ fn key(row: &Row<'_>) -> RowKey {
     RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard }
 }
 
-/// A vector as the index holds it.
+/// Returns the vector in the form that the index stores.
 fn stored<'a>(narrowed: &'a mut Option<VectorBuffer>, vector: &'a [f32]) -> VectorRef<'a> {
     match narrowed {
         Some(buffer) => buffer.narrow(vector),

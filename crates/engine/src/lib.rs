@@ -1,7 +1,8 @@
-//! Keep, find and recover vectors as they stream: the engine of one partition.
+//! The engine of one partition: stores, searches and recovers vectors as they stream.
 //!
-//! [`Engine`] is the one writer; [`Reader`]s answer queries from any thread without a lock. A row
-//! is searchable when [`Engine::upsert`] returns. Bad input is refused before anything changes.
+//! [`Engine`] is the one writer. [`Reader`]s answer queries from any thread without a lock. A row
+//! is searchable when [`Engine::upsert`] returns. The engine refuses bad input before it changes
+//! anything.
 #![forbid(unsafe_code)]
 
 mod accept;

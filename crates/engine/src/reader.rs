@@ -1,4 +1,5 @@
-//! Queries: checked, normalised, given an effort, answered on one snapshot.
+//! Queries: the reader checks and normalises a query, chooses its effort, and answers it on one
+//! read snapshot.
 
 use std::sync::Arc;
 
@@ -11,44 +12,44 @@ use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
 use crate::tree::{Pinned, Tree, TreeScratch};
 
-/// Leaves or rows beyond which a chosen effort asks for nothing more: there are not so many.
+/// Cap of a chosen number of leaves or rows. No engine has so many, so the cap changes no answer.
 const CHOSEN_MAX: usize = 1 << 32;
 
-/// How hard to look.
+/// How much a search scans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// As much as the recall target needs.
+    /// Scan as much as the recall target needs.
     Auto,
-    /// As `Auto`, but the query is not offered to the recall guard: for those who measure recall
-    /// themselves, from other queries than the guard's.
+    /// Scan as under `Auto`, but do not offer the query to the recall guard: for callers who
+    /// measure recall themselves, with queries other than the guard's.
     Unaudited,
     /// Visit so many leaves and take so many exact distances.
     Chosen {
         /// Leaves visited, ≥ 1.
         probes: usize,
-        /// Rows whose exact distance is taken, the best by their codes; in proportion to `probes`
-        /// if it is not given, and never fewer than `k`.
+        /// Rows whose exact distance is taken, those with the best codes, never fewer than `k`.
+        /// `None`: in proportion to `probes`.
         refine: Option<usize>,
     },
-    /// Look at every row.
+    /// Scan every row.
     Exact,
 }
 
 impl Effort {
-    /// This many leaves, and exact distances in proportion.
+    /// Visits this many leaves, and takes exact distances in proportion.
     pub fn probes(probes: usize) -> Effort {
         Effort::Chosen { probes, refine: None }
     }
 }
 
-/// A question.
+/// A query.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// `dimension` finite values, not all zero under cosine.
     pub vector: &'a [f32],
     /// Neighbours wanted, 1..=[`K_MAX`].
     pub k: usize,
-    /// How hard to look.
+    /// How much to scan.
     pub effort: Effort,
 }
 
@@ -61,7 +62,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Empty buffers that grow to what queries need and stay.
+    /// Returns empty buffers. They grow to the size that queries need and keep it.
     pub fn new() -> Scratch {
         Scratch::default()
     }
@@ -76,14 +77,14 @@ pub struct Reader {
     guard: Arc<Guard>,
 }
 
-/// The rows of one moment, for queries from any thread: see [`Reader::read_snapshot`].
+/// The rows of one sequence number, for queries from any thread: see [`Reader::read_snapshot`].
 pub struct ReadSnapshot {
     reader: Reader,
     rows: Pinned,
 }
 
 impl ReadSnapshot {
-    /// As [`Reader::search`], on the rows of this moment. Errors: as there.
+    /// Searches like [`Reader::search`], on the rows of this read snapshot. Errors: the same.
     pub fn search(
         &self,
         query: &Query<'_>,
@@ -95,7 +96,7 @@ impl ReadSnapshot {
     }
 }
 
-/// Where a query that was prepared is asked.
+/// Searches the tree or a read snapshot with a query that was checked and normalised.
 type Asked<'a> = &'a dyn Fn(&Probe<'_>, &mut TreeScratch, &mut TopK) -> Result<SearchStats, Error>;
 
 impl Reader {
@@ -103,10 +104,12 @@ impl Reader {
         Reader { dimension: settings.dimension, metric: settings.metric, tree, guard }
     }
 
-    /// The `k` nearest rows that live at one moment during the call, nearest first, ties by id.
+    /// Writes to `out` the `k` nearest rows that live at one moment during the call, nearest first,
+    /// ties by id.
     ///
-    /// Fewer than `k` come back only if fewer live. Errors: `Invalid` query; nothing was done then.
-    /// `Corrupt` or `Io` if rows are in segments that cannot be read; then there is no answer.
+    /// Returns fewer than `k` rows only if fewer live. Errors: `Invalid` for an invalid query; the
+    /// search then did nothing. `Corrupt` or `Io` if a segment cannot be read; there is no answer
+    /// then.
     pub fn search(
         &self,
         query: &Query<'_>,
@@ -116,10 +119,10 @@ impl Reader {
         self.ask(query, scratch, out, &|probe, scratch, top| self.tree.search(probe, scratch, top))
     }
 
-    /// The rows of now: a query asked of them later, on any thread, sees no write that came after.
+    /// Pins the present rows. A query on this read snapshot, on any thread, sees no later write.
     ///
-    /// Holds the memory of what the writer replaces, and the files of segments that are merged
-    /// meanwhile, until it is dropped. Cost: an allocation or two.
+    /// Until it is dropped, the read snapshot holds the memory that the writer replaces, and the
+    /// files of segments that are merged meanwhile. Cost: an allocation or two.
     pub fn read_snapshot(&self) -> ReadSnapshot {
         ReadSnapshot { reader: self.clone(), rows: self.tree.pin() }
     }
@@ -163,11 +166,13 @@ impl Reader {
         Ok(stats)
     }
 
-    /// Every row within `radius` of the vector that lives at one moment, nearest first, ties by id.
+    /// Writes to `out` every row within `radius` of the vector that lives at one moment during the
+    /// call, nearest first, ties by id.
     ///
-    /// `radius` is a distance of the metric: squared under l2. Exact; passes over leaves that
-    /// cannot hold such a row, looks at every row of the others. Errors: `Invalid` vector or a
-    /// radius that is not a number; nothing was done then. `Corrupt` or `Io` as for a search.
+    /// `radius` is a distance of the metric: squared under l2. Exact: passes over leaves that
+    /// cannot hold such a row, and scans every row of the other leaves. Errors: `Invalid` for an
+    /// invalid vector or a radius that is not a number; the search then did nothing. `Corrupt` or
+    /// `Io` if a segment cannot be read.
     pub fn search_radius(
         &self,
         vector: &[f32],

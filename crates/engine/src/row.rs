@@ -1,17 +1,17 @@
-//! A record, as users hand it over.
+//! The row that a caller upserts.
 
-/// A record to be kept.
+/// A row to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// The user's id.
     pub id: u64,
-    /// Version; an upsert with an older one than is stored changes nothing.
+    /// Version. An upsert changes nothing if its version is older than the stored one.
     pub version: u64,
-    /// Position on the routing line, kept for hand-over.
+    /// Routing code, kept for the hand-over.
     pub code: u64,
-    /// Virtual partition, an opaque key.
+    /// Shard; the engine does not interpret it.
     pub shard: u16,
-    /// `dimension` finite values that the element accepts ([`Element::accepts`]); not all zero under
-    /// cosine, and with a norm up to [`crate::NORM_MAX`] under the other metrics.
+    /// `dimension` finite values that the element accepts ([`Element::accepts`]): not all zero
+    /// under cosine; with a norm up to [`crate::NORM_MAX`] under the other metrics.
     pub vector: &'a [f32],
 }

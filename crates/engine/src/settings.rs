@@ -1,37 +1,38 @@
-//! What a user decides about an engine, checked once.
+//! An engine's settings, which are checked once.
 
 use vstream_index::{ClusterSettings, IndexSettings};
 use vstream_vector::{Element, Metric};
 
 use crate::error::Error;
 
-/// Largest dimension that is accepted.
+/// Largest dimension that an engine accepts.
 pub const DIMENSION_MAX: usize = vstream_store::codec::DIMENSION_MAX;
 /// Largest `k` of a query.
 pub const K_MAX: usize = 1000;
 
-/// Bytes of a vector above which a second look is taken: what it saves in exact distances grows
-/// with the vector, what it costs with its dimensions alone.
+/// Vectors of more bytes than this take a second look by default. A second look saves exact
+/// distances, whose cost grows with the bytes of a vector; its own cost grows with the dimensions
+/// alone.
 const SECOND_LOOK_BYTES: usize = 512;
 
-/// Which index serves the rows.
+/// The index that serves the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
-    /// Exact scan; for small collections and as an oracle.
+    /// Exact scan; for small collections and as the oracle of tests.
     Flat,
-    /// Centroid tree over coded leaves; the default.
+    /// Centroid tree over leaves of quantization codes; the default.
     Cluster,
 }
 
-/// In which order rows end: how segments are merged depends on it, no answer does.
+/// The order in which rows end. It decides how segments are merged; no answer depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeleteOrder {
-    /// In any: segments of one size are merged.
+    /// Any order: compaction merges segments of similar size.
     #[default]
     Any,
-    /// Oldest first, or nearly so, as under a time to live or in a sliding window: segments are
-    /// merged with neighbours in age alone, and dropped without being read when all their rows are
-    /// gone.
+    /// Oldest first, or nearly so, such as under a time to live or in a sliding window. Compaction
+    /// merges a segment only with neighbours in age. It drops a segment without reading it when all
+    /// its rows are gone.
     OldestFirst,
 }
 
@@ -44,7 +45,7 @@ impl DeleteOrder {
         }
     }
 
-    /// The order of a name. Errors: `Invalid`.
+    /// Returns the order with this name. Errors: `Invalid`.
     pub fn from_name(name: &str) -> Result<DeleteOrder, Error> {
         match name {
             "any" => Ok(DeleteOrder::Any),
@@ -54,55 +55,58 @@ impl DeleteOrder {
     }
 }
 
-/// Settings of one engine. Build with [`Settings::new`] and change fields.
+/// Settings of one engine. Build them with [`Settings::new`] and change fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Dimensions of every vector, 1..=[`DIMENSION_MAX`].
     pub dimension: usize,
     /// Formula of the distance.
     pub metric: Metric,
-    /// Type of the stored numbers, which says what a vector may hold ([`Element::range`]).
+    /// Type of the stored numbers. It limits the values that a vector may hold
+    /// ([`Element::range`]).
     pub element: Element,
     /// Index kind.
     pub index: IndexKind,
-    /// Recall@k that searches of `Effort::Auto` are steered to, 0.5..=0.999.
+    /// Recall@k that the engine aims at in searches of `Effort::Auto`, 0.5..=0.999.
     pub recall_target: f64,
-    /// Steer the effort by sampled exact checks in the background, within 3 % of one core but for
-    /// while queries wait for a first decision. Without it the effort is a fixed function of the
-    /// collection's size, and recall is not held.
+    /// Whether the recall guard sets the effort: it audits sampled queries in the background. The
+    /// guard takes at most 3 % of one core, except while queries wait for its first decision.
+    /// Without the guard the effort is a fixed function of the collection's size, and the engine
+    /// does not hold the recall.
     pub recall_guard: bool,
     /// Seed of every random choice.
     pub seed: u64,
     /// Sizes of the cluster index.
     pub cluster: ClusterSettings,
-    /// Bytes of memory for rows that are in no segment yet and for blocks of segments that were
-    /// read; what does not fit is kept in segments on the disk, whose codes, as `code_memory` says,
-    /// and ids are in memory besides (some 20 and 15 bytes per row at 128 dimensions). 64 KiB or
-    /// more; `None`: all rows stay in memory. Needs an engine that keeps its rows in a directory.
+    /// Bytes of memory for rows that are in no segment yet, and for blocks that were read from
+    /// segments. The engine keeps all other rows in segments on the disk. The ids of segments are
+    /// in memory besides, and so are their codes, as `code_memory` says: some 15 and 20 bytes per
+    /// row at 128 dimensions. 64 KiB or more; `None`: all rows stay in memory. A limit needs an
+    /// engine that keeps its rows in a directory.
     pub memory: Option<u64>,
-    /// Bytes of memory for the codes of segments: those that are visited most are held, the others
-    /// are read when a query needs them. `None`: all are held.
+    /// Bytes of memory for the codes of segments. The engine holds the codes that queries visit
+    /// most, and reads the others when a query needs them. `None`: it holds all codes.
     pub code_memory: Option<u64>,
-    /// In which order rows end, by deletes or because newer ones replace them.
+    /// The order in which rows end, by deletes or because newer rows replace them.
     pub deletes: DeleteOrder,
-    /// What is left out, to measure what it is worth. Not kept with the collection.
+    /// Parts that are left out, to measure their worth. The collection does not store this setting.
     pub ablation: Ablation,
 }
 
-/// Parts of the engine that are left out, for ablations: `true` leaves one out. Answers stay what
-/// they are; only their cost changes.
+/// Parts of the engine to leave out in an ablation; `true` leaves the part out. Answers do not
+/// change; only their cost does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ablation {
-    /// Segments in the order of their rows, the codes of the first of them in memory, instead of
-    /// by heat.
+    /// Ignores heat: searches visit segments in the order of their rows, and memory holds the codes
+    /// of the first segments.
     pub hot_cold: bool,
-    /// Vectors in new segments as they are, instead of in the codec that is shortest.
+    /// Stores vectors in new segments raw, instead of in the codec that makes them shortest.
     pub compression: bool,
-    /// Every leaf is scanned against its own segment's candidates alone, none is passed over
+    /// Scans every leaf against the candidates of its own segment alone. Passes over no leaf
     /// because better rows are known already.
     pub threshold_stop: bool,
-    /// Segments are read past the page cache of the operating system; also useful where the page
-    /// cache counts as memory of the process. No name in settings.
+    /// Reads segments past the operating system's page cache. This is also useful where the page
+    /// cache counts as memory of the process. This part has no name in settings.
     pub page_cache: bool,
 }
 
@@ -119,7 +123,7 @@ impl Ablation {
         }
     }
 
-    /// Leaves out the part of this name too. Errors: `Invalid` for a name that there is not.
+    /// Also leaves out the part with this name. Errors: `Invalid` for an unknown name.
     pub fn and(mut self, name: &str) -> Result<Ablation, Error> {
         let Some(part) = self.part(name) else {
             return Err(Error::invalid(format!(
@@ -131,18 +135,18 @@ impl Ablation {
         Ok(self)
     }
 
-    /// Names of the parts that are left out.
+    /// Returns the names of the parts that are left out.
     pub fn names(mut self) -> Vec<&'static str> {
         let is_out = |name: &&'static str| self.part(name).is_some_and(|part| *part);
         Ablation::NAMES.into_iter().filter(is_out).collect()
     }
 }
 
-/// A memory setting at least.
+/// Least bytes of a memory limit.
 const MEMORY_MIN: u64 = 64 << 10;
 
 impl Settings {
-    /// The defaults for a collection.
+    /// Returns the defaults for a collection.
     pub fn new(dimension: usize, metric: Metric, element: Element) -> Settings {
         Settings {
             dimension,
@@ -163,7 +167,7 @@ impl Settings {
         }
     }
 
-    /// Checks every field; the error names the field and what to change.
+    /// Checks every field. The error names the field and the values that it may have.
     pub fn validate(&self) -> Result<(), Error> {
         if !(1..=DIMENSION_MAX).contains(&self.dimension) {
             return Err(Error::invalid(format!(
@@ -186,8 +190,8 @@ impl Settings {
         check_cluster(&self.cluster)
     }
 
-    /// Rows under cosine are normalised when they are accepted: an integer element cannot hold a
-    /// direction, so they are held as `f32` then.
+    /// Returns the settings of the index. The engine normalises rows under cosine when it accepts
+    /// them. An integer element cannot hold a direction, so the index then holds `f32`.
     pub(crate) fn index_settings(&self) -> IndexSettings {
         let direction = self.metric == Metric::Cosine && self.element.is_integer();
         let element = if direction { Element::F32 } else { self.element };
