@@ -1,18 +1,21 @@
-//! The write-ahead log of a durable engine, and the files that make its state.
+//! The journal of a durable engine: its write-ahead log, checkpoints and compactions.
 //!
 //! 1. Every accepted write becomes a *record* and gets the next log sequence number (LSN). Records
-//!    gather in a *group*, which is all or nothing.
-//! 2. `commit` hands the group to the log: `sync` waits until it is on the disk, together with the
-//!    groups of other threads; `async` and `none` do not wait.
-//! 3. A *checkpoint* writes a base beside the writer: an image of all rows or, with a limit to
-//!    memory, a segment of those in memory and the tombstones of older segments. Then it publishes a
-//!    manifest that names it and the logs after it. That rename is the only commit point.
+//!    are gathered in a *group*, which survives whole or not at all.
+//! 2. `commit` hands the group to the log: `sync` waits until the group is on the disk, together
+//!    with the groups of other threads; `async` and `none` do not wait.
+//! 3. A *checkpoint* writes a base while writes continue: an image of all rows or, with a limit to
+//!    memory, a segment of the rows in memory and the tombstones of older segments. Then it
+//!    publishes a manifest that names the base and the logs after it. That rename is the only
+//!    commit point.
 //! 4. A *compaction* publishes a segment in place of others in the same way.
 //! 5. Opening reads the manifest, the base and the logs, and stops at the first group that is not
-//!    whole. If anything proves that more was on the disk, that is corruption, else a torn tail.
-//! 6. A *shared state* is the files of a moment, kept until their copies are made.
+//!    whole. If anything proves that more was on the disk, the log is corrupt; otherwise it has a
+//!    torn tail.
+//! 6. A *shared state* is the files of one LSN, kept until they have been copied.
 //!
-//! The bytes are in `format.rs`, `entry.rs` and `manifest.rs`, and drawn in docs/design/format.md.
+//! The bytes are in `wal/format.rs`, `version/delete_bitmap.rs` and `version/manifest.rs`, and
+//! drawn in docs/design/format.md.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -31,67 +34,70 @@ use crate::tree::Tree;
 use crate::version::{Directory, Manifest};
 use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
-/// Merges at a time, and how many segments there are before a second one begins.
+/// Merges at a time, and the number of segments above which a second merge begins.
 const COMPACTIONS_MAX: usize = 2;
 const SEGMENTS_MANY: usize = 32;
 
-/// Records of a group are handed to the log when they take this many bytes.
+/// A group goes to the log when its records take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// What makes an engine durable. Lives with its one writer.
+/// Makes an engine durable. The one writer of the engine owns it.
 pub(crate) struct Journal {
     journaling: Journaling,
-    /// After the last record, whether that is on the disk or not.
+    /// State after the last record, whether that record is on the disk or not.
     state: State,
     group: Group,
     log: Log,
     checkpoints: Checkpoints,
     compactor: Arc<Compactor>,
-    /// Beside the writer, at most [`COMPACTIONS_MAX`].
+    /// Compactions on threads, at most [`COMPACTIONS_MAX`].
     compactions: Vec<Compaction>,
-    /// Without threads: a merge that was written at the last checkpoint and ends at the next.
+    /// Without threads: a merge that was written at the last checkpoint and is published at the
+    /// next.
     begun: Option<MergeBegun>,
-    /// Checkpoints after which it was asked whether a compaction pays.
+    /// Number of checkpoints when the journal last looked for a merge that pays.
     looked: u64,
-    /// A merge left something to be merged.
+    /// The last compaction made progress, so another merge may pay.
     compact_again: bool,
-    /// A group was handed over since the last step, or memory is full.
+    /// A group went to the log since the last step, or memory is full.
     is_step_due: bool,
     closed: bool,
 }
 
-/// A compaction beside the writer.
+/// A compaction on its own thread.
 struct Compaction {
     thread: JoinHandle<Result<bool, Error>>,
     stop: Arc<AtomicBool>,
 }
 
-/// A promise that what was written before is durable, or will be.
+/// Promises that all writes before the commit are or become durable.
 pub struct Commit(Option<Ticket>);
 
 impl Commit {
-    /// Waits until everything that was written before the commit is on the disk, if the
-    /// collection's durability is `sync`; returns at once otherwise.
+    /// Waits until all writes before the commit are on the disk, if the collection's durability is
+    /// `sync`; returns at once otherwise.
     ///
-    /// Errors: `Io` if it cannot be written. When the disk was full, the rows are kept, and the
-    /// next commit tries again; otherwise the engine takes no more writes and must be opened again.
+    /// Errors: `Io` if they cannot be written. After a full disk the engine keeps the rows, and the
+    /// next commit tries again. After any other error the engine takes no more writes and must be
+    /// opened again.
     pub fn wait(self) -> Result<(), Error> {
         self.0.map_or(Ok(()), Ticket::wait)
     }
 
-    /// Of an engine that keeps nothing on a disk.
+    /// Returns the commit of an engine in memory alone.
     pub(crate) fn nothing() -> Commit {
         Commit(None)
     }
 }
 
 impl Journal {
-    /// A journal that goes on where `recovered` ends.
+    /// Starts a journal that continues after `recovered`.
     ///
-    /// What was recovered is made sure first: the logs are synced, and a manifest is published that
-    /// knows their end, or the names of files are, as the manifest that was read may have got its
-    /// name from a process that did not live to sync it. Only then is removed what no manifest names: the one that was read may not
-    /// have been on the disk itself.
+    /// First makes the recovered state durable: syncs the logs, and publishes a manifest that knows
+    /// their end. If the present manifest knows that end already and no file is left over, it syncs
+    /// the names of files instead: the process that renamed this manifest may have died before it
+    /// synced the name. Only then removes files that no manifest names, because the manifest that
+    /// was read may not have been on the disk itself.
     pub(crate) fn start(
         directory: Directory,
         mut manifest: Manifest,
@@ -132,7 +138,7 @@ impl Journal {
         })
     }
 
-    /// Adds an upsert that will replace a row of version `before`, if there is one.
+    /// Logs an upsert that will replace the row of version `before`, if there is one.
     pub(crate) fn upsert(
         &mut self,
         key: &RowKey,
@@ -145,7 +151,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a delete that will remove a row of version `before`.
+    /// Logs a delete that will remove the row of version `before`.
     pub(crate) fn delete(&mut self, id: u64, version: u64, before: u64) -> Result<(), Error> {
         self.make_room()?;
         self.state.delete(id, before);
@@ -164,7 +170,7 @@ impl Journal {
         self.log.check()
     }
 
-    /// Gives the records so far to the log.
+    /// Hands the records so far to the log.
     fn hand_over(&mut self) {
         if self.group.records() > 0 {
             let group = std::mem::replace(&mut self.group, Group::after(self.state));
@@ -173,7 +179,7 @@ impl Journal {
         }
     }
 
-    /// Ends the group. `rows` are those of this moment, if a checkpoint wants them.
+    /// Ends the group. A checkpoint that is due captures `rows`, the present ones.
     pub(crate) fn commit(&mut self, rows: &dyn Rows) -> Result<Commit, Error> {
         self.hand_over();
         let commit = Commit(self.log.commit(self.state.lsn)?);
@@ -181,12 +187,12 @@ impl Journal {
         Ok(commit)
     }
 
-    /// Says that a step of what is done beside the writer is worth taking.
+    /// Asks for a step of checkpoint and compaction.
     pub(crate) fn want_step(&mut self) {
         self.is_step_due = true;
     }
 
-    /// Takes a step of what is done beside the writer, if groups were handed over without a commit.
+    /// Takes a step of checkpoint and compaction, if groups went to the log without a commit.
     pub(crate) fn step(&mut self, rows: &dyn Rows) {
         if std::mem::take(&mut self.is_step_due) {
             self.hand_over();
@@ -194,12 +200,12 @@ impl Journal {
         }
     }
 
-    /// True if there are threads beside the writer.
+    /// True if the log, checkpoints and compactions have threads of their own.
     pub(crate) fn is_background(&self) -> bool {
         self.journaling.background
     }
 
-    /// A step of a checkpoint or compaction, between two groups.
+    /// Takes a step of a checkpoint or compaction, between two groups.
     fn advance(&mut self, rows: &dyn Rows) {
         if self.journaling.background {
             self.checkpoints.advance(&self.log, self.state, rows);
@@ -217,7 +223,7 @@ impl Journal {
             self.compact_again |= matches!(done.thread.join(), Ok(Ok(true)));
         }
         let count = self.checkpoints.count();
-        // Small segments do not wait until a large merge has ended.
+        // A second thread merges small segments while a large merge runs.
         let most = if self.checkpoints.versions().segments() > SEGMENTS_MANY {
             COMPACTIONS_MAX
         } else {
@@ -240,37 +246,38 @@ impl Journal {
         }
     }
 
-    /// True if merges are under way that will leave fewer segments.
+    /// True while merges run that will leave fewer segments.
     pub(crate) fn is_compacting(&self) -> bool {
         !self.compactions.is_empty()
     }
 
-    /// Inside this call: ends the merge of the last checkpoint, and begins another. So writes and a
-    /// checkpoint come between the two, as they do where merges have a thread.
+    /// Ends the merge that began at the last checkpoint, and begins another, inside this call. So
+    /// writes and a checkpoint come between the two, just as they do where merges have a thread.
     fn compact_here(&mut self) {
         self.finish_compaction();
-        // A failure is noted by the compactor.
+        // The compactor notes a failure.
         let begun = self.compactor.begin_merge(&AtomicBool::new(false));
         self.begun = begun.unwrap_or(None);
     }
 
-    /// Ends a compaction that runs, whether it is done or not.
+    /// Ends a merge that began without threads, stops the compactions on threads, and waits for
+    /// them.
     fn finish_compaction(&mut self) {
         if let Some(begun) = self.begun.take() {
-            // A failure is noted by the compactor.
+            // The compactor notes a failure.
             let _ = self.compactor.end_merge(begun);
         }
         for running in &self.compactions {
             running.stop.store(true, Ordering::Relaxed);
         }
         for running in self.compactions.drain(..) {
-            // A panic there was reported by its own message, a failure is noted.
+            // A panic of that thread printed its own message; the compactor notes a failure.
             let _ = running.thread.join();
         }
     }
 
-    /// Merges segments until that does not pay any more, without those that cannot be read.
-    /// Errors: `Corrupt`, `Io`; nothing is lost then.
+    /// Merges segments until no merge pays, and leaves out segments that cannot be read. Errors:
+    /// `Corrupt`, `Io`; no row is lost then.
     pub(crate) fn compact(&mut self) -> Result<(), Error> {
         self.finish_compaction();
         let never = AtomicBool::new(false);
@@ -281,7 +288,7 @@ impl Journal {
             match compactor.compact(&never) {
                 Ok(true) => {}
                 Ok(false) => return failed.map_or(Ok(()), Err),
-                // The others are merged all the same.
+                // Merges the readable segments in spite of this error.
                 Err(error) if compactor.unreadable() > unreadable => {
                     failed.get_or_insert(error);
                 }
@@ -290,23 +297,23 @@ impl Journal {
         }
     }
 
-    /// The state of this moment as files.
+    /// Returns the present state as files.
     pub(crate) fn share(&mut self, rows: &dyn Rows) -> Result<SharedState, Error> {
         self.hand_over();
         self.log.check()?;
-        // Whoever shares need not commit: what is due is begun here too.
+        // A caller that shares need not commit, so a due step begins in this call too.
         self.advance(rows);
         self.checkpoints.share(&self.log, self.state, rows)
     }
 
-    /// Forces everything that was written to the disk, whatever the durability.
+    /// Forces all writes so far to the disk, whatever the durability.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.hand_over();
         self.log.force();
         self.log.ticket(self.state.lsn).wait()
     }
 
-    /// Writes a base now and drops the logs that it covers.
+    /// Writes a base now, and drops the logs that it replaces.
     pub(crate) fn checkpoint(&mut self, rows: &dyn Rows) -> Result<(), Error> {
         self.hand_over();
         self.checkpoints.finish_running();
@@ -317,7 +324,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces everything to the disk and notes in the manifest how much that is.
+    /// Forces everything to the disk, and notes in the manifest the state that is on it.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
         if self.closed {
             return Ok(());
@@ -344,7 +351,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that needs the error calls `close`.
         let _ = self.close();
     }
 }

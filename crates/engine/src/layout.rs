@@ -4,7 +4,7 @@ use vstream_store::{FileStore, Store};
 
 use crate::error::Error;
 
-/// The manifest of a durable engine: which files make the state.
+/// Name of the manifest, which lists the files of a durable engine.
 pub(crate) const COLLECTION: &str = "COLLECTION";
 pub(crate) const LOCK: &str = "LOCK";
 const LOG: &str = "log-";
@@ -12,27 +12,27 @@ const BASE: &str = "base-";
 const SEGMENT: &str = "segment-";
 const MARKS: &str = "marks-";
 
-/// Name of a log.
+/// Returns the name of a log.
 pub(crate) fn log_name(number: u64) -> String {
     format!("{LOG}{number:010}")
 }
 
-/// What the names of a base image's files begin with.
+/// Returns the prefix of the names of a base image's files.
 pub(crate) fn base_prefix(number: u64) -> String {
     format!("{BASE}{number:010}.")
 }
 
-/// Name of a segment.
+/// Returns the name of a segment.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{SEGMENT}{number:010}")
 }
 
-/// Name of a file that says which rows of a segment are gone.
+/// Returns the name of a segment's delete bitmap.
 pub(crate) fn delete_bitmap_name(number: u64) -> String {
     format!("{MARKS}{number:010}")
 }
 
-/// Whose file it is.
+/// The kind of a file, with the number in its name.
 pub(crate) enum Number {
     Log(u64),
     Base(u64),
@@ -40,7 +40,7 @@ pub(crate) enum Number {
     Marks(u64),
 }
 
-/// The number in a name that is ours.
+/// Returns kind and number of a file of an engine; `None` for any other name.
 pub(crate) fn number(name: &str) -> Option<Number> {
     let digits = |text: &str| -> Option<u64> {
         (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
@@ -58,7 +58,7 @@ pub(crate) fn number(name: &str) -> Option<Number> {
     digits(base).map(Number::Base)
 }
 
-/// Errors if the store holds a durable engine, of which `what` to do is another thing.
+/// Errors if the store holds a durable engine. `what`: the advice that ends the error text.
 pub(crate) fn check_not_collection(store: &FileStore, what: &str) -> Result<(), Error> {
     if holds(store)? {
         let place = store.describe("");

@@ -1,5 +1,5 @@
-//! Files of records: a header that begins with magic and format, records, and a footer of 24 bytes:
-//! how many there are, the length of the file, XXH3-64 of all before.
+//! Files of records. A file has a header that begins with magic and format, then the records, then
+//! a footer of 24 bytes: number of records, length of the file, XXH3-64 of all before.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 
 pub(crate) const FOOTER: usize = 24;
 
-/// What was written.
+/// Counts of a finished file.
 pub(crate) struct Written {
     pub(crate) records: u64,
     /// Length of the file.
@@ -19,7 +19,8 @@ pub(crate) struct Written {
     pub(crate) checksum: u64,
 }
 
-/// Writes one such file. Dropped before it is finished, it never was.
+/// Writes one file of records. If the writer is dropped before [`RecordWriter::finish`], the file
+/// never exists.
 pub(crate) struct RecordWriter {
     out: Box<dyn FileWriter>,
     hash: Xxh3,
@@ -70,13 +71,14 @@ impl RecordWriter {
     }
 }
 
-/// The content of a file that ends with the XXH3-64 of all before, if that is right.
+/// Returns the content of a file that ends with the XXH3-64 of all before; `None` if the checksum
+/// does not match.
 pub(crate) fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (body, checksum) = bytes.split_last_chunk()?;
     (xxh3_64(body) == u64::from_le_bytes(*checksum)).then_some(body)
 }
 
-/// Passes over the magic number and the format of a file. Errors: `Corrupt`, `Unsupported`.
+/// Reads and checks the magic number and the format of a file. Errors: `Corrupt`, `Unsupported`.
 pub(crate) fn check_format(
     path: &Path,
     input: &mut ByteReader<'_>,

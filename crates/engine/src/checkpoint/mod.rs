@@ -1,4 +1,4 @@
-//! Checkpoints: what makes old logs superfluous, and the files of a moment for others to copy.
+//! Checkpoints, which replace old logs, and shared states, which are files for others to copy.
 
 mod share;
 mod steps;

@@ -1,4 +1,4 @@
-//! The state of a moment as files that others copy while the engine goes on.
+//! Shared states: the rows of one LSN as files, which others copy while the engine continues.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::version::VersionSet;
 use crate::wal::{State, Ticket, Window};
 
-/// Bytes that are read at a time for a checksum.
+/// Bytes per read while a checksum is computed.
 const PART: usize = 1 << 20;
 
 /// A file of a shared state. Its bytes never change.
@@ -17,9 +17,9 @@ const PART: usize = 1 << 20;
 pub struct SharedFile {
     /// Its name in the directory of the state.
     pub name: String,
-    /// A name that no other content ever has: under it a copy can be kept for many states.
+    /// A name that no other content ever has. A copy under this name can serve many states.
     pub key: String,
-    /// Where it is now, until the state is dropped.
+    /// Its present path, valid until the state is dropped.
     pub path: String,
     /// Its length.
     pub bytes: u64,
@@ -27,11 +27,11 @@ pub struct SharedFile {
     pub checksum: u64,
 }
 
-/// The rows of one moment, as files that stay until this is dropped.
+/// The rows of one LSN as files, which stay until this is dropped.
 ///
-/// A directory with the manifest as `COLLECTION` and the files under their names is opened by
-/// `Engine::open` as exactly that state. Two states in a row differ by new files only: what was
-/// written since the first. Holds the directory's lock as long as it lives.
+/// `Engine::open` restores exactly this state from a directory that holds the manifest as
+/// `COLLECTION` and the files under their names. Two states in a row differ only by new files:
+/// those written since the first. A state holds the directory's lock as long as it lives.
 pub struct SharedState {
     versions: Arc<VersionSet>,
     manifest: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// * `ticket`: of the last record, after which the log was rotated.
+    /// * `ticket`: waits for the last record, after which the log was rotated.
     pub(super) fn of(
         versions: &Arc<VersionSet>,
         state: State,
@@ -59,25 +59,26 @@ impl SharedState {
         })
     }
 
-    /// The bytes of the manifest, which is called `COLLECTION` in a directory.
+    /// Returns the bytes of the manifest, which a directory holds as `COLLECTION`.
     pub fn manifest(&self) -> &[u8] {
         &self.manifest
     }
 
-    /// Rows that live in it.
+    /// Returns the number of living rows.
     pub fn rows(&self) -> u64 {
         self.state.live
     }
 
-    /// Sum, mod 2^128, of a hash of (id, version) of every row that lives in it.
+    /// Returns the sum, mod 2^128, of a hash of (id, version) of every living row.
     pub fn digest(&self) -> u128 {
         self.state.digest
     }
 
-    /// The files beside the manifest, when they are whole on the disk.
+    /// Waits until the files beside the manifest are whole on the disk, and returns them.
     ///
-    /// Cost: may wait for a sync; each file is read once for its checksum, whatever the number of
-    /// states that it is part of. From any thread. Errors: `Io` if the log cannot be written.
+    /// Cost: may wait for a sync; reads each file once for its checksum, whatever the number of
+    /// states that share the file. May be called from any thread. Errors: `Io` if the log cannot be
+    /// written.
     pub fn files(&self) -> Result<Vec<SharedFile>, Error> {
         self.ticket.clone().wait()?;
         self.names.iter().map(|name| self.file(name)).collect()

@@ -1,15 +1,15 @@
-//! Checkpoints: what makes old logs superfluous, written beside the writer.
+//! Checkpoints, which replace old logs while writes continue.
 //!
-//! 1. *Prepare*: make the next log and publish a manifest that names it too.
-//! 2. *Switch*, by the writer, between two groups: go on in that log and capture the rows: all of
-//!    them are pinned for an image, or the memtable becomes immutable for a segment.
-//! 3. *Write* them; compare what was written with the journal's count.
+//! 1. *Prepare*: make the next log, and publish a manifest that names it too.
+//! 2. *Switch*, by the writer, between two groups: continue in that log and capture the rows. For
+//!    an image all rows are pinned; for a segment the memtable becomes immutable.
+//! 3. *Write* the captured rows; compare their count and digest with the journal's.
 //! 4. *Publish* a manifest with that base and the logs after it.
-//! 5. *Remove* what no manifest names any more.
+//! 5. *Remove* the files that no manifest names any more.
 //!
-//! Steps 1 and 3 to 5 run on a thread (`write.rs`), so the writer pays for step 2 alone. A crash
-//! after any step leaves a manifest whose files are all there; what it does not name is swept at
-//! the next open.
+//! Steps 1 and 3 to 5 run on a thread (`write.rs`), so the writer pays for step 2 alone. After a
+//! crash in any step, all files that the manifest names are there. The next open removes the
+//! engine's other files.
 
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
@@ -24,25 +24,25 @@ use crate::priority::yield_to_others;
 use crate::version::{Directory, Manifest, VersionSet};
 use crate::wal::{Log, Spare, State};
 
-/// What a checkpoint asks of the rows.
+/// The rows of an engine, for its checkpoints.
 pub(crate) trait Rows {
-    /// True if the rows in memory are to be written, however long the log is.
+    /// True if the rows in memory must be written, however short the log is.
     fn is_due(&self) -> bool;
 
-    /// True if memory takes no row until some have left it.
+    /// True if memory accepts no row until some rows have left it.
     fn is_at_limit(&self) -> bool;
 
-    /// What the checkpoint writes, of this moment.
+    /// Captures the present rows for the checkpoint to write.
     fn capture(&self) -> Capture;
 }
 
-/// Logs after the base at which a base is written, however short they are: shared states begin one
-/// each, and whoever keeps their files should not have to keep ever more of them.
+/// Number of logs above which a checkpoint is due, however short they are. Each shared state begins
+/// a log, and whoever keeps their files should not have to keep ever more of them.
 const LOGS_MAX: u64 = 128;
-/// Between two tries while writes are refused.
+/// Time between two attempts while the engine refuses writes.
 const RETRY_AT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Logs, or parts of them.
+/// A number of logs and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Logs {
     pub(crate) count: u64,
@@ -54,16 +54,16 @@ pub(crate) struct Checkpoints {
     versions: Arc<VersionSet>,
     journaling: Journaling,
     running: Option<Running>,
-    /// What could not be written, to be tried again.
+    /// Captured rows that an earlier checkpoint could not write; the next attempt writes them.
     left: Option<Arc<Taken>>,
-    /// What was logged since the base.
+    /// Logs since the base.
     logs: Logs,
-    /// Bytes of log ever.
+    /// Bytes of log since the engine was opened.
     log_written: u64,
     /// Bytes of log at the last attempt that failed.
     failed_at: u64,
     failed_when: Instant,
-    /// LSN with which the newest log begins; unknown until it was switched to.
+    /// LSN before the first record of the newest log; unknown until the writer has switched to it.
     begun: Option<u64>,
     count: u64,
     failure: Option<String>,
@@ -72,8 +72,8 @@ pub(crate) struct Checkpoints {
 struct Running {
     prepared: Receiver<(Spare, u64)>,
     switched: Option<Sender<Arc<Taken>>>,
-    /// What the thread writes, once that is captured. Held here too: rows that left memory must be
-    /// written some time, whatever becomes of the thread.
+    /// The captured rows that the thread writes. Also held here: rows that left memory must be
+    /// written in the end, whatever happens to the thread.
     taken: Option<Arc<Taken>>,
     thread: JoinHandle<Result<(), Error>>,
 }
@@ -106,11 +106,12 @@ impl Checkpoints {
         self.log_written += bytes;
     }
 
-    /// True if memory is full, or the log longer than its limit and than the base: so that what
-    /// checkpoints write is at most about twice what the log is. Also if there are many logs.
+    /// True if a checkpoint is due: memory is full, there are many logs, or the log is longer than
+    /// its limit and longer than the base. So checkpoints write at most about twice as many bytes
+    /// as the log.
     ///
-    /// What failed is tried again after some more log; while no write is taken, since memory is at
-    /// its limit, after a second.
+    /// A failed checkpoint is tried again after some more log. While the engine refuses writes
+    /// because memory is at its limit, it is tried again after a second.
     pub(crate) fn is_due(&self, rows: &dyn Rows) -> bool {
         let since = self.logs.bytes - self.failed_at.min(self.logs.bytes);
         let limit = self.journaling.log_bytes_max.max(self.versions.base_bytes());
@@ -155,12 +156,13 @@ impl Checkpoints {
             self.logs.count += 1;
             let taken = Arc::new(Taken { capture, state, log: number, covers });
             running.taken = Some(taken.clone());
-            // The thread waits for this; if it is gone, its result says why.
+            // The thread waits for this message. If the thread is gone, its result says why.
             let _ = switched.send(taken);
         }
     }
 
-    /// Waits for a checkpoint in the background, if one runs; without its switch it gives up.
+    /// Waits for a checkpoint in the background, if one runs. A checkpoint before its switch gives
+    /// up.
     pub(crate) fn finish_running(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let gave_up = running.switched.take().is_some();
@@ -173,8 +175,8 @@ impl Checkpoints {
         }
     }
 
-    /// Notes what became of a checkpoint. Rows that left memory and are not written stay to be
-    /// tried again; rows that are in memory still are captured anew.
+    /// Notes the result of a checkpoint. Rows that left memory and were not written are kept for
+    /// the next attempt; rows that are still in memory are captured anew.
     fn note(&mut self, result: Result<(), Error>, taken: Option<Arc<Taken>>) {
         self.left = None;
         match result {
@@ -195,10 +197,11 @@ impl Checkpoints {
         }
     }
 
-    /// As [`Checkpoints::advance`] without a thread: switches in one call and writes in the next, so
-    /// that writes come between the two here too.
+    /// Works like [`Checkpoints::advance`] without a thread. Switches in one call and writes in the
+    /// next, so that writes come between the two here too. Returns true when a checkpoint is
+    /// complete.
     pub(crate) fn advance_here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> bool {
-        // A failure is noted and leaves the logs; the writes themselves are safe.
+        // `note` keeps a failure, and the logs stay; the writes themselves are safe.
         if let Some(left) = self.left.take() {
             let done = write(&self.versions, &left);
             self.note(done, Some(left));
@@ -213,7 +216,7 @@ impl Checkpoints {
         false
     }
 
-    /// A checkpoint inside this call.
+    /// Takes a whole checkpoint inside this call.
     pub(crate) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
         // The immutable memtable must become a segment before the next memtable becomes immutable.
         if let Some(left) = self.left.take() {
@@ -238,7 +241,7 @@ impl Checkpoints {
         Ok(Taken { capture: rows.capture(), state, log: number, covers })
     }
 
-    /// Makes the next log and goes on in it; returns its number.
+    /// Makes the next log and continues in it; returns its number.
     fn rotate(&mut self, log: &Log, state: State) -> Result<u64, Error> {
         let (spare, number) = self.versions.prepare(state)?;
         log.rotate(spare)?;
@@ -247,7 +250,7 @@ impl Checkpoints {
         Ok(number)
     }
 
-    /// The state after `state.lsn`, whose records were all given to the log, as files.
+    /// Returns the state after `state.lsn` as files. The log already has all records up to there.
     pub(crate) fn share(
         &mut self,
         log: &Log,
@@ -255,7 +258,8 @@ impl Checkpoints {
         rows: &dyn Rows,
     ) -> Result<SharedState, Error> {
         if self.running.as_ref().is_some_and(|running| running.switched.is_some()) {
-            // Its log is the next one: it is waited for, so that logs stay in order.
+            // The log that the checkpoint prepared is the next one; wait for it, so that logs stay
+            // in order.
             let running = self.running.as_mut().expect("a checkpoint");
             match running.prepared.recv() {
                 Ok(spare) => self.switch(spare, log, state, rows),
@@ -269,17 +273,17 @@ impl Checkpoints {
         SharedState::of(&self.versions, state, log.ticket(state.lsn))
     }
 
-    /// Who keeps the files.
+    /// Returns the version set, which keeps the files.
     pub(crate) fn versions(&self) -> &Arc<VersionSet> {
         &self.versions
     }
 
-    /// Checkpoints so far.
+    /// Returns the number of checkpoints so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Counts, but for those of compactions.
+    /// Returns all counts but those of compactions.
     pub(crate) fn stats(&self, lsn: u64) -> JournalStats {
         JournalStats {
             lsn,
@@ -295,9 +299,12 @@ impl Checkpoints {
 }
 
 impl Running {
-    /// * `left`: what an earlier checkpoint could not write, to be written before anything else.
+    /// Starts the thread of a checkpoint.
     ///
-    /// Errors: `Unavailable` if there is no thread to be had.
+    /// * `left`: captured rows that an earlier checkpoint could not write. If given, the thread
+    ///   writes them and captures nothing new.
+    ///
+    /// Errors: `Unavailable` if the system has no thread left.
     fn start(
         versions: &Arc<VersionSet>,
         state: State,
@@ -316,7 +323,7 @@ impl Running {
                     take.recv().map_err(|_| gone())?
                 }
             };
-            // A writer may wait for rows to leave memory; for an image nobody does.
+            // A writer may wait for a memtable to leave memory; nobody waits for an image.
             if matches!(taken.capture, Capture::Image(_)) {
                 yield_to_others();
             }

@@ -1,4 +1,4 @@
-//! Steps 3 to 5 of a checkpoint: writes what was captured, publishes it, removes what it replaces.
+//! Steps 3 to 5 of a checkpoint: writes the captured rows, publishes them, removes replaced files.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Image, Manifest, VersionSet};
 use crate::wal::State;
 
-/// What a checkpoint writes.
+/// The rows that a checkpoint writes.
 pub(crate) enum Capture {
-    /// All rows, which stay in memory.
+    /// All rows; they stay in memory.
     Image(PinnedSnapshot),
-    /// The rows that were in memory, which leave it for a segment.
+    /// An immutable memtable; its rows leave memory for a segment.
     Memtable(Arc<ImmutableMemtable>),
 }
 
-/// What was captured, of which moment, and the first log after it.
+/// Captured rows with their state, and the number of the first log after them.
 pub(super) struct Taken {
     pub(super) capture: Capture,
     pub(super) state: State,
     pub(super) log: u64,
-    /// What it makes superfluous.
+    /// Logs that the checkpoint replaces.
     pub(super) covers: super::steps::Logs,
 }
 
-/// Steps 3 to 5.
+/// Takes steps 3 to 5.
 pub(super) fn write(versions: &VersionSet, taken: &Taken) -> Result<(), Error> {
     match &taken.capture {
         Capture::Image(image) => write_image(versions, image, taken),
@@ -49,8 +49,8 @@ fn write_image(versions: &VersionSet, image: &PinnedSnapshot, taken: &Taken) -> 
         publish_image(versions, Image { number, checksum: 0 }, state)?;
     }
     let summary = image.write_in(store, &prefix).inspect_err(|_| {
-        // The disk may be full: what was written so far must not keep it so. What stays is
-        // removed before the next attempt.
+        // The disk may be full, and this attempt must not keep it full. The next attempt removes
+        // what stays.
         let _ = delete_all(versions, &prefix);
     })?;
     if (summary.rows, summary.digest) != (state.live, state.digest) {
@@ -90,7 +90,7 @@ fn write_memtable(
 ) -> Result<(), Error> {
     let store = &versions.directory().store;
     if !versions.tree().is_immutable(immutable) {
-        // An earlier attempt failed after its segment had taken over.
+        // An earlier attempt failed after its segment had replaced the memtable.
         return Ok(());
     }
     if defect::active(Defect::LogsRemovedEarly) {
@@ -117,7 +117,7 @@ fn write_memtable(
     });
     let done = live.and_then(|live| publish_memtable(versions, immutable, taken, entry, live));
     if done.is_err() || entry.rows == 0 {
-        // The disk may be full: what was written so far must not keep it so.
+        // The disk may be full, and this attempt must not keep it full.
         versions.directory().remove(&name);
     }
     let (old, _retired) = done?;
@@ -126,8 +126,8 @@ fn write_memtable(
     Ok(())
 }
 
-/// Publishes the segment of a memtable, and the tombstones of the other segments at its last write.
-/// Returns the manifest and the view of before.
+/// Publishes the segment of a memtable, and the tombstones of the other segments at the memtable's
+/// last write. Returns the previous manifest and view.
 fn publish_memtable(
     versions: &VersionSet,
     immutable: &Arc<ImmutableMemtable>,
@@ -145,7 +145,8 @@ fn publish_memtable(
             let (bits, deleted) = live.delete_bitmap(immutable.sequence());
             if deleted != segment.deleted {
                 (segment.tombstones, segment.deleted) = (manifest.next, deleted);
-                // A name that a failed attempt may have left is not given again.
+                // A failed attempt may have left a file of this name, so the number is not used
+                // again.
                 manifest.next += 1;
                 next.next = manifest.next;
                 made.push(delete_bitmap_name(segment.tombstones));

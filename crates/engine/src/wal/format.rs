@@ -27,14 +27,14 @@ pub(crate) const GROUP_MAGIC: &[u8; 4] = b"VGRP";
 pub(crate) const HEADER: usize = 64;
 pub(crate) const GROUP_HEADER: usize = 64;
 pub(crate) const CHECKSUM: usize = blocks::CHECKSUM_BYTES;
-/// Records of one group at most: a group is closed at 1 MiB, after one more record.
+/// Most bytes of the records of one group: a group is closed at 1 MiB, after one more record.
 pub(crate) const RECORDS_BYTES_MAX: usize = 2 << 20;
 
 const UPSERT: u8 = 1;
 const DELETE: u8 = 2;
 const DELETE_BYTES: usize = 24;
 
-/// A log among all that there ever were.
+/// Identifies one log among all logs of all collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogIdentity {
     pub(crate) collection: u64,
@@ -42,7 +42,7 @@ pub(crate) struct LogIdentity {
 }
 
 impl LogIdentity {
-    /// Where the group at `offset` belongs.
+    /// Returns the address of the group at `offset`, which its checksum covers.
     pub(crate) fn address(self, offset: u64) -> BlockAddress {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&self.collection.to_le_bytes());
@@ -51,7 +51,7 @@ impl LogIdentity {
     }
 }
 
-/// The header of a log, and its checksum, with which the chain of groups begins.
+/// Returns the header of a log, and its checksum, which begins the chain of groups.
 pub(crate) fn encode_header(log: LogIdentity, first_lsn: u64) -> ([u8; HEADER], u64) {
     let mut header = [0u8; HEADER];
     header[..8].copy_from_slice(LOG_MAGIC);
@@ -64,13 +64,13 @@ pub(crate) fn encode_header(log: LogIdentity, first_lsn: u64) -> ([u8; HEADER], 
     (header, checksum)
 }
 
-/// The header of a log as it was read; the rest of it follows from the log's identity.
+/// The fields of a log's header that do not follow from the log's identity.
 pub(crate) struct LogHeader {
     pub(crate) first_lsn: u64,
 }
 
 impl LogHeader {
-    /// Errors: `bytes` are fewer than [`HEADER`].
+    /// Reads the header of a log. Errors: `bytes` are fewer than [`HEADER`].
     pub(crate) fn decode(bytes: &[u8]) -> Result<LogHeader, Truncated> {
         let mut input = ByteReader::new(bytes).split(HEADER)?;
         input.skip(LOG_MAGIC.len() + 4 + 4 + 8 + 8)?;
@@ -78,9 +78,9 @@ impl LogHeader {
     }
 }
 
-/// Records that are written together, or not at all.
+/// Records that are written together or not at all.
 pub(crate) struct Group {
-    /// Room for the header, then records.
+    /// Space for the header, then the records.
     bytes: Vec<u8>,
     records: u32,
     first_lsn: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group that follows `state`.
+    /// Returns an empty group that follows `state`.
     pub(crate) fn after(state: State) -> Group {
         let bytes = vec![0; GROUP_HEADER];
         Group { bytes, records: 0, first_lsn: state.lsn + 1, after: state }
@@ -126,7 +126,8 @@ impl Group {
         self.after = after;
     }
 
-    /// Adds the sealed group to `out`, where it will lie at `offset`; returns its checksum.
+    /// Fills in the header, and appends the group and its checksum to `out`. `address` is where the
+    /// group will be; `previous` is the checksum of the group before. Returns the checksum.
     pub(crate) fn seal(
         &mut self,
         address: BlockAddress,
@@ -151,7 +152,7 @@ impl Group {
     }
 }
 
-/// The header of a group as it was read.
+/// The header of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupHeader {
     pub(crate) records_bytes: usize,
@@ -164,7 +165,7 @@ pub(crate) struct GroupHeader {
 }
 
 impl GroupHeader {
-    /// Nothing if this is not the header of a group that could be.
+    /// Reads the header of a group; `None` if no group can have this header.
     pub(crate) fn decode(header: &[u8]) -> Option<GroupHeader> {
         let mut input = ByteReader::new(header);
         let magic = input.array().ok()?;
@@ -190,13 +191,13 @@ impl GroupHeader {
         })
     }
 
-    /// Length of the group with header and checksum.
+    /// Returns the length of the group with header and checksum.
     pub(crate) fn bytes(&self) -> usize {
         GROUP_HEADER + self.records_bytes + CHECKSUM
     }
 }
 
-/// A record as it was read.
+/// A record in the bytes of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Record<'a> {
     Upsert { key: RowKey, vector: &'a [u8] },
@@ -204,7 +205,7 @@ pub(crate) enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// Takes the next record off `input`; nothing if there is none that could be.
+    /// Reads the next record of `input`; `None` if the bytes are no possible record.
     pub(crate) fn take<'a>(input: &mut ByteReader<'a>, vector_bytes: usize) -> Option<Record<'a>> {
         let [kind, reserved] = input.array().ok()?;
         let shard = input.u16().ok()?;

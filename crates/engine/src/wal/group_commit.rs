@@ -1,5 +1,6 @@
-//! The log as writers see it: push groups, wait for them. In the background one thread writes
-//! what has gathered and syncs it once for all who wait: that is the group commit.
+//! The log that writers use: they push groups and wait for them. With a thread in the background,
+//! this thread writes the groups that were pushed and syncs once for all writers that wait. This is
+//! the group commit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use super::writer::{LogWriter, Spare};
 use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 
-/// Bytes that may wait to be written; more hold the writer up.
+/// Bytes of groups that may wait to be written. Above this, the writer waits.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// The log, and the thread that writes it.
@@ -20,7 +21,7 @@ pub(crate) struct Log {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a writer waits for.
+/// Lets a writer wait until a record is on the disk.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     shared: Arc<Shared>,
@@ -29,34 +30,35 @@ pub(crate) struct Ticket {
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// Something was pushed, or is wanted.
+    /// Signals that a group was pushed, or that a sync or the next log is wanted.
     work: Condvar,
-    /// Something became durable, or failed.
+    /// Signals that a pass ended: records became durable, or the pass failed.
     done: Condvar,
     background: bool,
     durability: Durability,
 }
 
 struct Queue {
-    /// Taken out while a pass is under way.
+    /// The thread takes it out during a pass.
     writer: Option<LogWriter>,
     groups: VecDeque<Group>,
     bytes: usize,
-    /// Log to go on in, and how many of the groups come before it.
+    /// The next log, and how many of the groups come before it.
     next: Option<(Spare, usize)>,
-    /// Last record that is on the disk, or that nobody will sync.
+    /// LSN of the last record that is on the disk, or that no one will sync any more.
     synced: u64,
-    /// A sync is wanted whatever the durability.
+    /// Whether a sync is wanted, whatever the durability.
     forced: bool,
-    /// Why the last pass failed. Nothing is tried again before somebody asks.
+    /// Error of the last pass, if it failed. The next attempt begins when a caller asks for one.
     failed: Option<Error>,
-    /// No sync is due before.
+    /// Time before which no sync is due.
     next_sync: Option<Instant>,
     closing: bool,
 }
 
 impl Log {
-    /// Errors: `Unavailable` if there is no thread to be had.
+    /// Starts the log, and its thread if it runs in the background. Errors: `Unavailable` if the
+    /// system has no thread left.
     pub(crate) fn start(writer: LogWriter, journaling: &Journaling) -> Result<Log, Error> {
         let queue = Queue {
             synced: writer.synced(),
@@ -87,7 +89,8 @@ impl Log {
         Ok(Log { shared, thread })
     }
 
-    /// Errors if the log takes nothing more: it is poisoned, or too much waits for space.
+    /// Errors if the log accepts no more groups: its file is poisoned, or too many bytes wait for
+    /// disk space.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let queue = self.shared.lock();
         match &queue.failed {
@@ -96,14 +99,14 @@ impl Log {
         }
     }
 
-    /// Takes a group over; waits while too much is under way.
+    /// Accepts a group; waits while too many bytes wait to be written.
     pub(crate) fn push(&self, group: Group) {
         let mut queue = self.shared.lock();
         queue.bytes += group.bytes();
         queue.groups.push_back(group);
         if !self.shared.background {
             if queue.bytes > QUEUE_BYTES_MAX {
-                // The failure is kept, and told by the next commit.
+                // The queue keeps the failure, and the next commit returns it.
                 let _ = queue.pass(false);
             }
             return;
@@ -114,8 +117,8 @@ impl Log {
         }
     }
 
-    /// Wants everything so far written, also if an earlier attempt failed. A ticket is to be waited
-    /// for. Errors: an earlier attempt failed of which nobody was told.
+    /// Asks for all groups so far to be written, even after an earlier failure. If a ticket comes
+    /// back, the caller waits for it. Errors: an earlier failure that no caller was told of.
     pub(crate) fn commit(&self, lsn: u64) -> Result<Option<Ticket>, Error> {
         let is_sync = matches!(self.shared.durability, Durability::Sync);
         let mut queue = self.shared.lock();
@@ -130,7 +133,7 @@ impl Log {
         }
     }
 
-    /// Wants everything so far on the disk, whatever the durability.
+    /// Asks for all groups so far to be synced, whatever the durability.
     pub(crate) fn force(&self) {
         let mut queue = self.shared.lock();
         queue.forced = true;
@@ -138,7 +141,7 @@ impl Log {
         self.shared.work.notify_one();
     }
 
-    /// Goes on in `next` after the groups so far.
+    /// Continues in `next` after the groups so far.
     pub(crate) fn rotate(&self, next: Spare) -> Result<(), Error> {
         let mut queue = self.shared.lock();
         if !self.shared.background {
@@ -156,7 +159,7 @@ impl Log {
         Ok(())
     }
 
-    /// To wait until record `lsn` is on the disk.
+    /// Returns a ticket that waits until record `lsn` is on the disk.
     pub(crate) fn ticket(&self, lsn: u64) -> Ticket {
         Ticket { shared: self.shared.clone(), lsn }
     }
@@ -167,7 +170,7 @@ impl Drop for Log {
         self.shared.lock().closing = true;
         self.shared.work.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported by its own message.
+            // A panic of that thread printed its own message.
             let _ = thread.join();
         }
     }
@@ -194,12 +197,12 @@ fn wait<'a>(signal: &Condvar, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Qu
 }
 
 impl Queue {
-    /// True if no attempt can succeed any more.
+    /// True if no later attempt can succeed.
     fn poisoned(&self) -> bool {
         self.writer.as_ref().is_some_and(LogWriter::is_poisoned)
     }
 
-    /// Writes everything here and now.
+    /// Writes all groups inside this call.
     fn pass(&mut self, sync: bool) -> Result<(), Error> {
         let writer = self.writer.as_mut().expect("no pass is under way");
         let written = if self.groups.is_empty() { Ok(()) } else { writer.write(&mut self.groups) };
@@ -221,7 +224,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: until the log is dropped.
+    /// Runs the thread until the log is dropped.
     fn work(&self) {
         let mut queue = self.lock();
         loop {
@@ -235,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// Writes what has gathered, up to a change of logs, while others push more.
+    /// Writes the groups that were pushed, up to a change of logs, while other threads push more.
     fn background_pass<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let mut writer = queue.writer.take().expect("one thread writes");
         let next = queue.next.take();
@@ -266,7 +269,7 @@ impl Shared {
         }
         match done {
             Ok(()) if sync => {
-                // Another force that came meanwhile wants groups that this pass did not have.
+                // A force that came during this pass wants groups that the pass did not have.
                 queue.forced &= !queue.groups.is_empty();
                 if let Durability::Async { interval } = self.durability {
                     queue.next_sync = Some(Instant::now() + interval);
@@ -286,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// Returns when a pass is due.
+    /// Waits until a pass is due.
     fn wait_for_work<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         loop {
             if queue.closing {

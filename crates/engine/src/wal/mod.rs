@@ -1,4 +1,4 @@
-//! The write-ahead log: records in groups, groups in files, one sync for all who wait.
+//! The write-ahead log: records in groups, groups in files, and one sync for all threads that wait.
 
 mod format;
 mod group_commit;

@@ -1,15 +1,15 @@
-//! What is known of all rows at once: how many, and an order-free digest.
+//! The state of all rows: their number and an order-free digest.
 
 use vstream_segment::row_digest;
 
 /// The state after the record `lsn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Number of the last record, from 1; 0 before the first.
+    /// LSN of the last record, from 1; 0 before the first.
     pub(crate) lsn: u64,
-    /// Living rows.
+    /// Number of living rows.
     pub(crate) live: u64,
-    /// Sum mod 2^128 of a hash of (id, version) over them.
+    /// Sum mod 2^128 of a hash of (id, version) of every living row.
     pub(crate) digest: u128,
 }
 

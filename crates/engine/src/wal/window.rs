@@ -1,10 +1,10 @@
-//! A file that is read from front to back in large pieces.
+//! A window on a file, for reading from front to back in large pieces.
 
 use vstream_store::{Buffer, Range, ReadAt};
 
 use crate::error::Error;
 
-/// Bytes that are read at a time, unless more are asked for.
+/// Bytes per read, unless the caller asks for more.
 const READ_BYTES: usize = 1 << 20;
 
 /// The part of a file that was read last.
@@ -19,7 +19,7 @@ impl<'a> Window<'a> {
         Window { file, start: 0, held: Buffer::default() }
     }
 
-    /// `bytes` bytes from `offset`, or as many as the file has there.
+    /// Returns `bytes` bytes from `offset`, or fewer where the file ends.
     pub(crate) fn get(&mut self, offset: u64, bytes: usize) -> Result<&[u8], Error> {
         let left = self.file.bytes().saturating_sub(offset);
         let wanted = bytes.min(usize::try_from(left).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! The writing end of the log, without threads: groups in, synced bytes out.
+//! Writes groups to a log and syncs it, without threads.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::log_name;
 
-/// Where the log goes on.
+/// Appends to the newest log.
 pub(crate) struct LogWriter {
     file: LogFile,
     log: LogIdentity,
@@ -22,10 +22,10 @@ pub(crate) struct LogWriter {
     sealed: Vec<u8>,
 }
 
-/// The end of what is whole in a log.
+/// The end of the whole part of a log.
 pub(crate) struct LogEnd {
     pub(crate) number: u64,
-    /// Last record of its whole part, or of the logs before.
+    /// LSN of the last record of its whole part, or of the logs before.
     pub(crate) lsn: u64,
     /// Length of its whole part.
     pub(crate) bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct LogEnd {
     pub(crate) previous: u64,
 }
 
-/// A log that is ready to be written to.
+/// An empty log, ready for writes.
 pub(crate) struct Spare {
     file: LogFile,
     log: LogIdentity,
@@ -43,10 +43,10 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Makes an empty log, durable with its header, whose first record will be after `lsn`.
+    /// Makes an empty log whose header is on the disk. Its first record will have LSN `lsn + 1`.
     pub(crate) fn create(store: &FileStore, log: LogIdentity, lsn: u64) -> Result<Spare, Error> {
         let name = log_name(log.number);
-        // What a failed attempt may have left; no manifest names it.
+        // A failed attempt may have left a file of this name; no manifest names it.
         vstream_store::Store::delete(store, &name)?;
         let mut file = store.create_log(&name)?;
         let (header, previous) = encode_header(log, lsn + 1);
@@ -55,7 +55,7 @@ impl Spare {
         Ok(Spare { file, log, previous })
     }
 
-    /// The writer of this log, in which nothing was written yet.
+    /// Returns the writer of this log, which is still empty.
     fn writer(self, lsn: u64) -> LogWriter {
         let Spare { file, log, previous } = self;
         LogWriter { file, log, previous, written: lsn, synced: lsn, sealed: Vec::new() }
@@ -63,10 +63,12 @@ impl Spare {
 }
 
 impl LogWriter {
-    /// Goes on in the last log, after what was recovered; every log is cut there and synced.
+    /// Continues in the last log after the last recovered record. Cuts every log at the end of its
+    /// whole part, and syncs it.
     ///
     /// * `known`: LSN of the last record that the manifest knows to be on the disk.
-    /// * `recovered`: LSN of the last record that was recovered; `ends`: of the logs, in order.
+    /// * `recovered`: LSN of the last record that was recovered.
+    /// * `ends`: the ends of the logs, in order.
     pub(crate) fn reopen(
         store: &FileStore,
         collection: u64,
@@ -86,7 +88,7 @@ impl LogWriter {
         Ok(last.expect("a manifest names a log").writer(recovered))
     }
 
-    /// Writes groups in order, all of them or, if the disk is full, none.
+    /// Writes groups in order: all of them or, if the disk is full, none.
     pub(crate) fn write(&mut self, groups: &mut VecDeque<Group>) -> Result<(), Error> {
         let mut sealed = std::mem::take(&mut self.sealed);
         if !defect::active(Defect::GroupKeptBack) {
@@ -116,7 +118,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Forces what was written to the disk.
+    /// Forces all bytes that were written to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if !defect::active(Defect::SyncSkipped) && self.synced < self.written {
             let synced = self.file.sync();
@@ -128,7 +130,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Syncs this log and goes on in the next one.
+    /// Syncs this log, and continues in the next one.
     pub(crate) fn rotate(&mut self, next: Spare) -> Result<(), Error> {
         self.sync()?;
         *self = next.writer(self.written);
@@ -140,12 +142,12 @@ impl LogWriter {
         self.file.is_poisoned()
     }
 
-    /// True if a sync would make more durable.
+    /// True if records wait for a sync.
     pub(crate) fn has_unsynced(&self) -> bool {
         self.synced < self.written
     }
 
-    /// Last record that is on the disk.
+    /// Returns the LSN of the last record that is on the disk.
     pub(crate) fn synced(&self) -> u64 {
         self.synced
     }
