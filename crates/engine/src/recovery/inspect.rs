@@ -1,4 +1,4 @@
-//! What the manifest of a durable engine says, without a look at the files that it names.
+//! Reads the manifest of a durable engine, and none of the files that it names.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::layout::{base_prefix, holds, log_name, segment_name};
 use crate::settings::DeleteOrder;
 use crate::version::Manifest;
 
-/// A durable engine at rest.
+/// Summary of a durable engine, from its manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectionSummary {
     /// Dimensions of the collection.
@@ -23,23 +23,23 @@ pub struct CollectionSummary {
     pub memory: Option<u64>,
     /// Limit to the memory for codes in bytes, if there is one.
     pub code_memory: Option<u64>,
-    /// In which order its rows end.
+    /// The order in which its rows end.
     pub deletes: DeleteOrder,
-    /// Last write that was known to be on the disk when the manifest was published.
+    /// LSN of the last write that was known to be on the disk when the manifest was published.
     pub lsn: u64,
-    /// Rows that lived then.
+    /// Rows that lived at that write.
     pub rows: u64,
     /// Their digest.
     pub digest: u128,
     /// Length of the base image; 0 without one.
     pub image_bytes: u64,
-    /// Segments, oldest rows first: as a rule, or nearly always where rows end in that order.
+    /// Segments, oldest rows first: as a rule, and nearly always where rows end oldest first.
     pub segments: Vec<SegmentInfo>,
     /// Names and lengths of the logs.
     pub logs: Vec<(String, u64)>,
 }
 
-/// A segment as its collection names it.
+/// A segment in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Name of its file.
@@ -48,7 +48,7 @@ pub struct SegmentInfo {
     pub bytes: u64,
     /// Rows in it.
     pub rows: u64,
-    /// Rows of them that are gone.
+    /// Rows in it that are gone.
     pub gone: u64,
 }
 

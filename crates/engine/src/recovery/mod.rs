@@ -1,4 +1,4 @@
-//! What the files of a durable engine say: when it is opened, verified or looked into.
+//! Reads the files of a durable engine: to open it, to verify it, or to inspect it.
 
 mod inspect;
 mod recover;

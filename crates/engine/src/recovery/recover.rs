@@ -1,8 +1,8 @@
-//! What the files of a durable engine say: base image, then logs, up to the last whole group.
+//! Recovers a durable engine from its files: the base, then the logs up to the last whole group.
 //!
 //! A group that is not whole ends the log. It is a *torn tail*, which a crash explains, unless
-//! something proves that its records were on the disk: a later group that was written when they
-//! were synced, or the manifest. Then it is corruption.
+//! something proves that its records were on the disk: the manifest, or a later group that was
+//! written when they were synced. Then the log is corrupt.
 
 use std::path::Path;
 
@@ -22,9 +22,9 @@ use crate::wal::{
     GROUP_HEADER, GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
 };
 
-/// A change, as it was accepted.
+/// A logged change.
 pub(crate) enum Change<'a> {
-    /// The vector as it is stored, widened.
+    /// Key, and the stored vector widened to `f32`.
     Upsert(RowKey, &'a [f32]),
     Delete {
         id: u64,
@@ -32,16 +32,16 @@ pub(crate) enum Change<'a> {
     },
 }
 
-/// What is asked of the rows while they are recovered.
+/// Receives the rows that recovery reads.
 pub(crate) trait Replay {
-    /// Applies a change. Errors: it cannot have been accepted.
+    /// Applies a change. Errors if no engine can have accepted it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
 
     /// Takes the rows of a segment that are not deleted.
     ///
-    /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
+    /// * `delete_bitmap`: a bit per row, set if the row is deleted; empty if none is.
     ///
-    /// Returns how many live, and their digest.
+    /// Returns the number of living rows, and their digest.
     fn segment(
         &mut self,
         store: &FileStore,
@@ -50,19 +50,19 @@ pub(crate) trait Replay {
         delete_bitmap: &[u8],
     ) -> Result<(u64, u128), Error>;
 
-    /// Version of the living row of `id`.
+    /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
 }
 
-/// Where the log goes on.
+/// The recovered state, and the logs to continue.
 pub(crate) struct Recovered {
     pub(crate) state: State,
-    /// Bytes of log since the base image.
+    /// Bytes of log since the base.
     pub(crate) log_bytes: u64,
     pub(crate) logs: Vec<LogEnd>,
 }
 
-/// Applies everything that `manifest` and its files say to `rows`.
+/// Applies to `rows` all changes that `manifest` and its files hold.
 ///
 /// Errors: `Corrupt` names the file and the offset; `Io`.
 pub(crate) fn recover(
@@ -83,7 +83,8 @@ pub(crate) fn recover(
         let file = store.open(&log_name(number), Access::Cached)?;
         let log = LogIdentity { collection: manifest.collection, number };
         if let Some(torn) = &torn {
-            // Nothing after the tear counts, unless it proves that there was no tear.
+            // No group after the torn one counts, unless it proves that there is damage and no torn
+            // tail.
             check_header(&*file, log)?;
             torn.check(&*file, log, HEADER as u64)?;
             let (_, previous) = encode_header(log, first_lsn(&*file)?);
@@ -154,16 +155,16 @@ fn recover_segments(
     Ok(state)
 }
 
-/// A group that is not whole, for which a proof of damage is sought.
+/// A group that is not whole. Recovery looks for proof that the group is damaged.
 struct Torn {
     path: String,
     at: u64,
-    /// Last record before it.
+    /// LSN of the last record before it.
     lsn: u64,
 }
 
 impl Torn {
-    /// Errors if a whole group of `file` at or after `from` says that more was on the disk.
+    /// Errors if a whole group of `file` at or after `from` proves that more was on the disk.
     fn check(&self, file: &dyn ReadAt, log: LogIdentity, from: u64) -> Result<(), Error> {
         if defect::active(Defect::DamageTakenForTail) {
             return Ok(());
@@ -193,7 +194,7 @@ impl Torn {
     }
 }
 
-/// The group at `offset` with its records, if there is a whole one.
+/// Returns the header and the records of the group at `offset`; `None` if no whole group is there.
 fn whole_group<'w>(
     window: &'w mut Window<'_>,
     file: &dyn ReadAt,
@@ -221,8 +222,8 @@ fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
     Ok(found.map_err(|at| Error::truncated(Path::new(file.name()), at))?.first_lsn)
 }
 
-/// Errors if `file` does not begin as `log`; returns the header's checksum. A header is synced
-/// before a manifest names its log, so no crash explains a torn one.
+/// Errors if `file` does not begin with the header of `log`; returns the header's checksum. A
+/// header is synced before a manifest names its log, so no crash explains a torn header.
 fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
     let mut window = Window::new(file);
     let bytes = window.get(0, HEADER)?;
@@ -266,7 +267,7 @@ impl LogReplay<'_> {
         Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })
     }
 
-    /// Applies a group, whose checksum fits: what does not fit now was never written by us.
+    /// Applies a group whose checksum matches. If a record does not fit now, no engine wrote it.
     fn group(&mut self, header: &GroupHeader, records: &[u8]) -> Result<(), String> {
         let mut records = ByteReader::new(records);
         let element = stored_element(&self.manifest.settings);

@@ -1,4 +1,4 @@
-//! Looks at every byte of a snapshot or of a durable engine's directory, and changes nothing.
+//! Verifies every byte of a snapshot or of a durable engine's directory, and changes nothing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,16 +14,17 @@ use crate::tree::{self, SegmentEntry};
 use crate::version::Manifest;
 use vstream_segment::row_digest;
 
-/// Something that is not as it was written.
+/// A difference from what the engine wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What, with file and, where there is one, offset.
+    /// Description, with file and, where there is one, offset.
     pub what: String,
-    /// True if rows may be lost or wrong; false for what a crash leaves and the next open removes.
+    /// True if rows may be lost or wrong; false for leftovers of a crash, which the next open
+    /// removes.
     pub is_damage: bool,
 }
 
-/// What [`verify`] saw.
+/// Result of [`verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Living rows.
@@ -32,22 +33,22 @@ pub struct Verified {
     pub digest: u128,
     /// Files that were read whole.
     pub files: usize,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Everything that is not as it was written; empty if all is well.
+    /// All differences from what the engine wrote; empty if there are none.
     pub findings: Vec<Finding>,
 }
 
 /// Reads every file of the snapshot or durable engine in `dir`, compares every checksum, count and
-/// digest, and reports what does not fit. Works beside an engine that is closed, not one that is
-/// open. Cost: all bytes are read once or twice; memory of 16 bytes per row and more.
+/// digest, and reports every difference. The engine must be closed meanwhile. Cost: reads all bytes
+/// once or twice; takes memory of 16 bytes per row and more.
 ///
 /// Errors: `Invalid` if there is neither, `Io`. Damage is a finding, not an error.
 pub fn verify(dir: &Path) -> Result<Verified, Error> {
     verify_store(&FileStore::open_dir(dir, Syncing::Off)?)
 }
 
-/// As [`verify`] for any store.
+/// Works like [`verify`], for any store.
 pub fn verify_store(store: &FileStore) -> Result<Verified, Error> {
     let mut verified = Verified::default();
     let checked = if holds(store)? {
@@ -62,7 +63,7 @@ pub fn verify_store(store: &FileStore) -> Result<Verified, Error> {
     };
     match checked {
         Err(error) if error.kind() == ErrorKind::Corrupt => verified.damage(error.message()),
-        // A file that the manifest names and that is gone.
+        // The manifest names a file that does not exist.
         Err(error) if error.is_not_found() => verified.damage(error.message()),
         done => done?,
     }
@@ -123,7 +124,7 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
     Ok(())
 }
 
-/// Counts the files that are named, and tells of those that are not.
+/// Counts the named files, and reports all others.
 fn count_files(store: &FileStore, named: &[String], verified: &mut Verified) -> Result<(), Error> {
     for entry in store.list("")? {
         if named.contains(&entry.name) {
@@ -136,7 +137,7 @@ fn count_files(store: &FileStore, named: &[String], verified: &mut Verified) -> 
     Ok(())
 }
 
-/// Ids and versions alone: enough to replay a log.
+/// Ids and versions alone, which is enough to replay a log.
 #[derive(Default)]
 struct Versions(HashMap<u64, u64>);
 

@@ -1,4 +1,4 @@
-//! The bytes of a segment in the manifest, and its delete bitmap in a file beside it.
+//! The bytes of a segment entry in the manifest, and the delete bitmap in a file of its own.
 //!
 //! ```text
 //! marks-N  header 56 B: magic "VSTRMARK" | u32 format | u32 0 | u64 collection | u64 number N
@@ -34,7 +34,8 @@ impl SegmentEntry {
         out.extend_from_slice(&self.deleted.to_le_bytes());
     }
 
-    /// Reads what [`SegmentEntry::put`] wrote. Errors: fewer than [`SegmentEntry::BYTES`] are left.
+    /// Reads the bytes that [`SegmentEntry::put`] wrote. Errors: fewer than [`SegmentEntry::BYTES`]
+    /// are left.
     pub(crate) fn take(input: &mut ByteReader<'_>) -> Result<SegmentEntry, Truncated> {
         Ok(SegmentEntry {
             number: input.u64()?,
@@ -46,7 +47,7 @@ impl SegmentEntry {
         })
     }
 
-    /// Writes which rows are gone as file `self.tombstones`.
+    /// Writes the delete bitmap of this segment as file `self.tombstones`.
     ///
     /// * `bits`: a bit per row, `self.deleted` of them set.
     pub(crate) fn write_delete_bitmap(
@@ -64,12 +65,13 @@ impl SegmentEntry {
         }
         out.extend_from_slice(bits);
         out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
-        // What a failed attempt may have left; no manifest names it.
+        // A failed attempt may have left a file of this name; no manifest names it.
         store.delete(&delete_bitmap_name(self.tombstones))?;
         Ok(store.put(&delete_bitmap_name(self.tombstones), &out)?)
     }
 
-    /// Reads which rows are gone: a bit per row; empty if none is. Errors: `Corrupt`, `Io`.
+    /// Reads the segment's delete bitmap: a bit per row; empty if no row is gone. Errors:
+    /// `Corrupt`, `Io`.
     pub(crate) fn read_delete_bitmap(
         &self,
         store: &dyn Store,
@@ -98,7 +100,7 @@ impl SegmentEntry {
         Ok(bits.to_vec())
     }
 
-    /// True if the header that `input` begins with is that of the delete bitmap.
+    /// True if `input` begins with the header of this segment's delete bitmap.
     fn is_header(&self, collection: u64, input: &mut ByteReader<'_>) -> Result<bool, Truncated> {
         let mut same = &input.array()? == MAGIC && input.u32()? == FORMAT;
         input.skip(4)?;

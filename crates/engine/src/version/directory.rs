@@ -1,4 +1,4 @@
-//! The directory of a durable engine: names, lock, and what may be swept.
+//! The directory of a durable engine: its lock, its files, and the removal of files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
@@ -17,12 +17,12 @@ use crate::wal::HEADER;
 pub(crate) struct Directory {
     pub(crate) store: FileStore,
     pins: Mutex<Pins>,
-    /// Held until the directory is dropped; simulated directories need none.
+    /// Held until the directory is dropped; stores that the caller locks need none.
     _lock: Option<File>,
 }
 
 impl Directory {
-    /// A store that its caller keeps others away from.
+    /// Wraps a store. The caller ensures that nobody else writes to it.
     pub(crate) fn unlocked(store: FileStore) -> Directory {
         Directory { store, pins: Mutex::default(), _lock: None }
     }
@@ -33,7 +33,8 @@ impl Directory {
         Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
-    /// Locks a directory that is there. Errors: `Unavailable` if it is open already, `Io`.
+    /// Locks an existing directory. Errors: `Invalid` if it holds no collection, `Unavailable` if
+    /// it is open already, `Io`.
     pub(crate) fn open(path: &Path, syncing: Syncing) -> Result<Directory, Error> {
         if !path.join(COLLECTION).is_file() {
             return Err(Error::invalid(format!(
@@ -45,7 +46,7 @@ impl Directory {
         Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
-    /// Errors if a collection, or a snapshot, is there already.
+    /// Errors if the directory already holds a collection or a snapshot.
     pub(crate) fn check_free(&self) -> Result<(), Error> {
         check_not_collection(&self.store, "open it")?;
         if self.store.list(MANIFEST)?.iter().any(|entry| entry.name == MANIFEST) {
@@ -56,9 +57,9 @@ impl Directory {
         self.check_not_lost()
     }
 
-    /// Errors if there are files of a collection here whose manifest is gone: they may be all that
-    /// is left of somebody's rows. A crash while a collection is made leaves its first log alone,
-    /// without a record.
+    /// Errors if the directory holds files of a collection without its manifest: they may be all
+    /// that is left of a user's rows. A crash during the creation of a collection leaves only the
+    /// first log, without a record; such a log is no error.
     fn check_not_lost(&self) -> Result<(), Error> {
         for entry in self.store.list("")? {
             let is_begun =
@@ -75,7 +76,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Files that are ours and that the manifest does not name: what a crash left of a checkpoint.
+    /// Returns the engine's files that the manifest does not name: a crash during a checkpoint
+    /// leaves them.
     pub(crate) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
         let base = manifest.map(|found| &found.base);
         let image = base.and_then(|base| base.image).map(|image| image.number);
@@ -91,7 +93,7 @@ impl Directory {
         Ok(names.filter(|name| !is_named(name)).collect())
     }
 
-    /// Removes what [`Directory::unnamed`] finds, and what was never finished.
+    /// Removes the files that [`Directory::unnamed`] finds, and files that were never finished.
     pub(crate) fn sweep(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
         self.store.sweep(&|name| name == COLLECTION || number(name).is_some())?;
         for name in self.unnamed(manifest)? {
@@ -100,11 +102,11 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes a file that nothing names any more and whose name is not given again, or, if it is
-    /// pinned, sees to it that it goes with its last pin.
+    /// Removes a file that nothing names any more and whose name is never used again. A pinned file
+    /// is removed with its last pin.
     ///
-    /// What cannot be removed now is tried again with the next removals, and swept when the
-    /// directory is opened again: a file too many harms nobody, so it fails nothing.
+    /// If a removal fails, the next removals try it again, and the next open of the directory
+    /// sweeps the file. A file too many does no harm, so the failure is no error.
     pub(crate) fn remove(&self, name: &str) {
         let mut pins = self.pins();
         if pins.holders.contains_key(name) {
@@ -115,12 +117,12 @@ impl Directory {
         pins.stuck.retain(|name| self.store.delete(name).is_err());
     }
 
-    /// Files that could not be removed yet.
+    /// Returns the number of files that could not be removed yet.
     pub(crate) fn stuck(&self) -> u64 {
         self.pins().stuck.len() as u64
     }
 
-    /// Keeps files from being removed until [`Directory::unpin`].
+    /// Protects files from removal until [`Directory::unpin`].
     pub(crate) fn pin(&self, names: &[String]) {
         let mut pins = self.pins();
         for name in names {
@@ -128,7 +130,7 @@ impl Directory {
         }
     }
 
-    /// Ends what [`Directory::pin`] began.
+    /// Ends the protection by [`Directory::pin`].
     pub(crate) fn unpin(&self, names: &[String]) {
         let mut pins = self.pins();
         for name in names {
@@ -148,12 +150,13 @@ impl Directory {
     }
 }
 
-/// Files that others still read, by name, and which of them are to go when they no longer do.
+/// Pinned files by name with their number of pins, and those of them that are to be removed after
+/// their last pin.
 #[derive(Default)]
 struct Pins {
     holders: HashMap<String, usize>,
     doomed: HashSet<String>,
-    /// Files that were to be removed and are there still.
+    /// Files whose removal failed.
     stuck: HashSet<String>,
 }
 

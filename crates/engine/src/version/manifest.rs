@@ -1,4 +1,5 @@
-//! Which files make the state of a durable engine: the bytes of `COLLECTION`. Little-endian.
+//! The manifest: settings and files of a durable engine, and the bytes of `COLLECTION`.
+//! Little-endian.
 //!
 //! ```text
 //! header 256 B: magic "VSTRCOLL" | u32 format | u32 dimension | u8 metric | u8 element | u8 index
@@ -11,16 +12,18 @@
 //!               | u64 number of a log that is yet to be made, 0 for none
 //!               | u64 memory for codes and 1, 0 for no limit
 //!               | u64 in which order rows end: 0 any, 1 oldest first
-//!               | sizes of the cluster index, u64 each: most and least rows of a leaf, rows of a batch,
-//!               leaves of a reassignment, leaves of a node, jobs of a batch | u64 1 with a second look
+//!               | sizes of the cluster index, u64 each: most and least rows of a leaf, rows of a
+//!               batch, leaves of a reassignment, leaves of a node, jobs of a batch
+//!               | u64 1 with a second look, else 0
 //! logs:         u64 number, ascending
-//! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows | u128 digest of them
-//!               | u64 number of its delete bitmap, 0 for none | u64 rows deleted
+//! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows
+//!               | u128 digest of them | u64 number of its delete bitmap, 0 for none
+//!               | u64 rows deleted
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
-//! Format 3 did not have the sizes, format 2 neither the two words before, format 1 neither the four before
-//! these nor segments.
+//! Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
+//! words before them. Format 1 also lacks the four words before those, and has no segments.
 
 #[cfg(test)]
 mod tests;
@@ -44,28 +47,28 @@ use crate::wal::{LogIdentity, Spare, State};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
 const FORMAT: u32 = 4;
-/// Bytes of the header by format, from 1: the older ones are read for ever.
+/// Bytes of the header by format, from 1. Every version of the engine reads all older formats.
 const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER];
 const HEADER: usize = 256;
-/// Generations, LSNs, rows and numbers of files stay below.
+/// Generations, LSNs, row counts and file numbers stay below this.
 const COUNT_MAX: u64 = 1 << 62;
-/// Logs that a checkpoint has not covered yet: there are two or three.
+/// Most logs in a manifest; a checkpoint usually leaves two or three.
 const LOGS_MAX: u64 = 1 << 16;
-/// Segments are merged long before.
+/// Most segments in a manifest; compaction merges them long before.
 const SEGMENTS_MAX: u64 = 1 << 16;
 
 /// A base image: all rows in one snapshot, for an engine that holds them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) number: u64,
-    /// Of the image's own manifest.
+    /// Checksum of the image's own manifest.
     pub(crate) checksum: u64,
 }
 
-/// What the logs go on from: an image, or segments, or nothing.
+/// The rows that the logs continue from: an image, segments, or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// Of the moment whose rows it holds.
+    /// State at the last write that the base holds.
     pub(crate) state: State,
     pub(crate) image: Option<Image>,
     pub(crate) segments: Vec<SegmentEntry>,
@@ -76,23 +79,23 @@ pub(crate) struct Base {
 pub(crate) struct Manifest {
     pub(crate) settings: Settings,
     pub(crate) journaling: Journaling,
-    /// Drawn when the collection was made; binds its logs to it.
+    /// Number of the collection, drawn at its creation. Its logs hold the same number.
     pub(crate) collection: u64,
-    /// Counts publications.
+    /// Number of publications so far.
     pub(crate) generation: u64,
     pub(crate) base: Base,
-    /// What was on the disk when this was written: recovery must not end before.
+    /// State that was on the disk when this manifest was written. Recovery must not end before it.
     pub(crate) known: State,
     /// Logs after the base, in order.
     pub(crate) logs: Vec<u64>,
     /// Number of the next segment or delete bitmap.
     pub(crate) next: u64,
-    /// The log to go on in, which is not among the files yet: in a shared state.
+    /// In a shared state: number of the log to continue in, which is not among the files yet.
     pub(crate) unmade: Option<u64>,
 }
 
 impl Manifest {
-    /// Makes the first log of a collection and publishes the manifest that names it.
+    /// Makes the first log of a collection, and publishes the manifest that names it.
     pub(crate) fn create(
         store: &FileStore,
         settings: Settings,
@@ -115,12 +118,12 @@ impl Manifest {
         Ok(made)
     }
 
-    /// The newest number of a base or log.
+    /// Returns the number of the newest log.
     pub(crate) fn last_log(&self) -> u64 {
         self.logs.last().copied().unwrap_or(0)
     }
 
-    /// Makes the log that a shared state leaves to whoever opens it.
+    /// Makes the log that a shared state leaves to the engine that opens it.
     pub(crate) fn make_log(&mut self, store: &FileStore) -> Result<(), Error> {
         if let Some(number) = self.unmade.take() {
             let log = LogIdentity { collection: self.collection, number };
@@ -131,9 +134,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Publishes it as the next generation.
+    /// Publishes this manifest as the next generation.
     ///
-    /// Errors: `Unavailable` if it names more files than a manifest may, before anything is written.
+    /// Errors: `Unavailable`, before anything is written, if it names more files than a manifest
+    /// may.
     pub(crate) fn publish(&mut self, store: &dyn Store) -> Result<(), Error> {
         let (logs, segments) = (self.logs.len() as u64, self.base.segments.len() as u64);
         for (what, count, most) in [("logs", logs, LOGS_MAX), ("segments", segments, SEGMENTS_MAX)]
@@ -149,7 +153,7 @@ impl Manifest {
         Ok(store.replace(COLLECTION, &self.encode())?)
     }
 
-    /// Reads the published one. Errors: `Io`, `Corrupt`, `Unsupported`.
+    /// Reads the published manifest. Errors: `Io`, `Corrupt`, `Unsupported`.
     pub(crate) fn read(store: &dyn Store) -> Result<Manifest, Error> {
         let file = store.open(COLLECTION, Access::Cached)?;
         let path = Path::new(file.name());
@@ -232,7 +236,8 @@ impl Manifest {
         }
         let segments = (0..segments).map(|_| SegmentEntry::take(&mut input));
         let segments = segments.collect::<Result<Vec<_>, _>>().map_err(truncated)?;
-        // Numbers that were counted up from 1. Beyond this they were not, and could not be counted on.
+        // These numbers count up from 1. None can have become this large, and the engine could not
+        // count on from there.
         let (state, known) = (header.state, header.known);
         let counted = [header.generation, header.image.number, next];
         let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
@@ -267,7 +272,7 @@ fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
     put(out, &[u64::from(of.second_look)]);
 }
 
-/// Passes over the magic number; the format. Errors: `Corrupt`, `Unsupported`.
+/// Reads and checks the magic number, and returns the format. Errors: `Corrupt`, `Unsupported`.
 fn decode_format(path: &Path, input: &mut ByteReader<'_>) -> Result<u32, Error> {
     let truncated = |at| Error::truncated(path, at);
     if &input.array().map_err(truncated)? != MAGIC {
@@ -296,7 +301,7 @@ struct Header {
     log_bytes_max: u64,
     collection: u64,
     generation: u64,
-    /// Number 0 for none.
+    /// Its number is 0 for none.
     image: Image,
     state: State,
     known: State,
@@ -307,15 +312,15 @@ struct Header {
     next: u64,
     /// 0 for none.
     unmade: u64,
-    /// One more than the limit; 0 for none.
+    /// One more than the limit; 0 for no limit.
     code_memory: u64,
     deletes: u64,
-    /// Nothing before format 4.
+    /// `None` before format 4.
     cluster: Option<[u64; 7]>,
 }
 
 impl Header {
-    /// Reads the header of any format: it ends before the fields that later formats have.
+    /// Reads the header of any format. A header ends before the fields of later formats.
     fn take(input: &mut ByteReader<'_>) -> Result<Header, Truncated> {
         let dimension = input.u32()? as usize;
         let [metric, element, index, durability] = input.array()?;
@@ -358,7 +363,7 @@ impl Header {
         })
     }
 
-    /// Nothing if one of them is out of range.
+    /// `None` if a setting is out of range.
     fn settings(&self) -> Option<Settings> {
         let (metric, element) = (Metric::from_tag(self.metric)?, Element::from_tag(self.element)?);
         if !(1..=DIMENSION_MAX).contains(&self.dimension) {
@@ -386,7 +391,7 @@ impl Header {
         Some(settings)
     }
 
-    /// Nothing if one of them is out of range.
+    /// `None` if a setting is out of range.
     fn journaling(&self) -> Option<Journaling> {
         let interval = Duration::from_millis(u64::from(self.interval_ms));
         let durability = match self.durability {

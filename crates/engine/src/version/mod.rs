@@ -1,5 +1,5 @@
-//! Versions of a collection: the manifest, the directory that holds its files, and how the next
-//! version is published together with the view that serves it.
+//! Versions of a collection: the manifest, the directory that holds its files, and the version set,
+//! which publishes the next version together with the view that serves it.
 
 mod delete_bitmap;
 mod directory;

@@ -1,7 +1,7 @@
-//! Writes what logs go on from, and publishes it: images, segments, merged segments.
+//! The version set: publishes images, segments and merged segments, from which the logs continue.
 //!
-//! Whoever publishes holds the manifest until the rows are served from the new files too, so the
-//! segments of the manifest are those of the view, and each has its tombstones in memory.
+//! A publisher holds the manifest until the rows are served from the new files too. So the segments
+//! of the manifest are those of the view, and the tombstones of each are in memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,18 +17,18 @@ use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
 use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
-/// Keeps the files of a collection. Shared by the writer's side and the threads beside it.
+/// Keeps the files of a collection. The writer and the engine's threads share it.
 pub(crate) struct VersionSet {
     directory: Directory,
     manifest: Mutex<Manifest>,
     tree: OnceLock<Arc<Tree>>,
     /// Length of the base image.
     image_bytes: AtomicU64,
-    /// Bytes of images, segments and tombstones ever.
+    /// Bytes of images, segments and delete bitmaps since the engine was opened.
     written: AtomicU64,
-    /// Sequence up to which the tombstones of the published segments are.
+    /// Sequence of the last write whose tombstones the published segments have.
     tombstones_until: AtomicU64,
-    /// Per segment, how many of its rows are gone by its tombstones, and their digest.
+    /// Per segment, the number of rows that its tombstones remove, and their digest.
     gone: Mutex<HashMap<u64, (u64, u128)>>,
     /// Checksums of files that never change.
     checksums: Mutex<HashMap<String, u64>>,
@@ -51,12 +51,12 @@ impl VersionSet {
         }
     }
 
-    /// Says where the rows are served from. Once, before anything is written.
+    /// Sets the tree that serves the rows. Called once, before anything is written.
     pub(crate) fn serve(&self, tree: Arc<Tree>) {
         assert!(self.tree.set(tree).is_ok(), "places are set once");
     }
 
-    /// Where the rows are served from.
+    /// Returns the tree that serves the rows.
     pub(crate) fn tree(&self) -> &Arc<Tree> {
         self.tree.get().expect("places are set when the journal starts")
     }
@@ -65,53 +65,55 @@ impl VersionSet {
         &self.directory
     }
 
-    /// The published manifest, held for as long as nobody else may publish.
+    /// Locks the published manifest. Nobody else can publish until the lock is dropped.
     pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that a log may have before the base is written anew; segments are not.
+    /// Returns the length of the base image. The log may grow to this length before the image is
+    /// written anew; segments do not count, since checkpoints do not write them anew.
     pub(crate) fn base_bytes(&self) -> u64 {
         self.image_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of images, segments and tombstones so far, those of compactions among them.
+    /// Returns the bytes of images, segments and delete bitmaps so far, including those of
+    /// compactions.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes of an image, a segment or tombstones.
+    /// Counts the bytes of an image, a segment or a delete bitmap.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes how long the base image is now; 0 for none.
+    /// Notes the length of the base image; 0 for none.
     pub(crate) fn note_image(&self, bytes: u64) {
         self.image_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sequence up to which the tombstones of the published segments are.
+    /// Returns the sequence of the last write whose tombstones the published segments have.
     pub(crate) fn tombstones_until(&self) -> u64 {
         self.tombstones_until.load(Ordering::Relaxed)
     }
 
-    /// Notes that the tombstones of the published segments go up to `sequence`.
+    /// Notes that the published segments have the tombstones up to `sequence`.
     pub(crate) fn note_tombstones_until(&self, sequence: u64) {
         self.tombstones_until.store(sequence, Ordering::Relaxed);
     }
 
-    /// Segments that are served.
+    /// Returns the number of live segments.
     pub(crate) fn segments(&self) -> usize {
         self.tree().segments()
     }
 
-    /// Files that could not be removed yet.
+    /// Returns the number of files that could not be removed yet.
     pub(crate) fn stuck(&self) -> u64 {
         self.directory.stuck()
     }
 
-    /// Step 1 of a checkpoint: the next log, and its number. `state` is at or before that of the
-    /// switch.
+    /// Takes step 1 of a checkpoint: makes the next log, and returns it with its number. `state` is
+    /// that of the switch, or an earlier one.
     pub(crate) fn prepare(&self, state: State) -> Result<(Spare, u64), Error> {
         let mut manifest = self.manifest();
         let number = manifest.last_log() + 1;
@@ -124,7 +126,8 @@ impl VersionSet {
         Ok((spare, number))
     }
 
-    /// Step 4: `state` is that of the base of `next`, `log` the first one after it.
+    /// Takes step 4: publishes `next`. `state` is that of its base, and `log` is the first log
+    /// after it.
     pub(crate) fn publish(&self, next: &mut Manifest, state: State, log: u64) -> Result<(), Error> {
         next.logs.retain(|&number| number >= log);
         next.base.state = state;
@@ -134,8 +137,8 @@ impl VersionSet {
         next.publish(&self.directory.store)
     }
 
-    /// Step 5: what `old` named and nothing names any more. If the directory cannot be listed,
-    /// these files stay until it is opened again.
+    /// Takes step 5: removes the files that `old` named and nothing names any more. If the
+    /// directory cannot be listed, these files stay until it is opened again.
     pub(crate) fn remove_old(&self, old: &Manifest) {
         let named = self.manifest().clone();
         let (Ok(named), Ok(gone)) = (self.names(&named), self.names(old)) else { return };
@@ -145,7 +148,7 @@ impl VersionSet {
         }
     }
 
-    /// Every file that a manifest names.
+    /// Returns the names of all files that a manifest names.
     fn names(&self, manifest: &Manifest) -> Result<Vec<String>, Error> {
         let mut names: Vec<String> = manifest.logs.iter().map(|&log| log_name(log)).collect();
         for segment in &manifest.base.segments {
@@ -159,7 +162,7 @@ impl VersionSet {
         Ok(names)
     }
 
-    /// A segment that is yet to be written, and the collection.
+    /// Returns the entry of a new segment with the next number, and the number of the collection.
     pub(crate) fn new_entry(&self) -> (SegmentEntry, u64) {
         let mut manifest = self.manifest();
         let number = manifest.next;
@@ -180,8 +183,8 @@ impl VersionSet {
         Ok(())
     }
 
-    /// The manifest of the state `state`, after which the newest log begins, and its files, which
-    /// stay until they are unpinned.
+    /// Returns the manifest of `state` and its files, which it pins. The newest log must begin
+    /// after `state`.
     pub(crate) fn pin(&self, state: State) -> Result<(Manifest, Vec<String>), Error> {
         let manifest = self.manifest();
         let mut pinned = manifest.clone();
@@ -192,7 +195,7 @@ impl VersionSet {
         Ok((pinned, names))
     }
 
-    /// Remembers the digest of the rows of a segment that are gone by its newest tombstones.
+    /// Remembers and returns the digest of the rows that the newest tombstones of a segment remove.
     pub(crate) fn note_gone(&self, entry: &SegmentEntry, live: &LiveSegment, bits: &[u8]) -> u128 {
         let digest = live.digest_of(bits);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,9 +203,10 @@ impl VersionSet {
         digest
     }
 
-    /// Errors if the rows that live at `until` in the segments of `next` are not those of `state`.
+    /// Errors if the rows that live at sequence `until` in the segments of `next` are not those of
+    /// `state`.
     ///
-    /// Cost: O(segments), and O(rows) of those whose tombstones were not looked at before.
+    /// Cost: O(segments), and O(rows) for each segment whose tombstones were not counted before.
     pub(crate) fn check_live(
         &self,
         next: &Manifest,
@@ -239,7 +243,7 @@ impl VersionSet {
         self.checksums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The checksum of a file, taken once.
+    /// Returns the checksum of a file; computes it once.
     pub(crate) fn checksum_of(
         &self,
         name: &str,
@@ -254,8 +258,8 @@ impl VersionSet {
     }
 }
 
-/// Errors if the rows of some segments that live are not those that were logged: their number and
-/// their digest.
+/// Errors if the number and the digest of the living rows of some segments are not those that were
+/// logged.
 fn compare(segments: &[(SegmentEntry, u128)], state: State) -> Result<(), Error> {
     let rows = |entry: &SegmentEntry| entry.rows - entry.deleted.min(entry.rows);
     let live: u64 = segments.iter().map(|(entry, _)| rows(entry)).sum();

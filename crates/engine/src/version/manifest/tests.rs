@@ -36,14 +36,14 @@ fn read(mut body: Vec<u8>) -> Result<Manifest, Error> {
     Manifest::decode(Path::new("COLLECTION"), &body)
 }
 
-/// What the manifest is without its checksum.
+/// Returns the manifest without its checksum.
 fn body(manifest: &Manifest) -> Vec<u8> {
     let mut bytes = manifest.encode();
     bytes.truncate(bytes.len() - 8);
     bytes
 }
 
-/// As an older version wrote it.
+/// Returns the manifest as an older version wrote it.
 fn as_format(format: u32, manifest: &Manifest) -> Vec<u8> {
     let mut bytes = body(manifest);
     bytes[8..12].copy_from_slice(&format.to_le_bytes());
@@ -109,7 +109,7 @@ fn what_no_version_wrote_is_refused() {
     }
 }
 
-/// What could not be read again is not written.
+/// A manifest that could not be read again must not be written.
 #[test]
 fn more_files_than_a_manifest_names_are_refused_before_anything_is_written() {
     let disk = vstream_store::FileStore::new(

@@ -1,7 +1,8 @@
 use super::{compare, SegmentEntry, State};
 use vstream_segment::row_digest;
 
-/// As many rows live as were logged, but one is of another version, or another is gone.
+/// The count of living rows is the logged one, but one row has another version, or another row is
+/// gone.
 #[test]
 fn rows_are_compared_by_their_digest_too() {
     let digest = |rows: &[(u64, u64)]| {
