@@ -1,4 +1,4 @@
-//! The new owner's half.
+//! The new owner's part of a hand-over: adopts the moved rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,44 +10,48 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::snapshot::SnapshotRows;
 
-/// Deletes that came since rows have been awaited: an awaited row that is older is dead.
+/// Deletes since the new owner began to wait for rows. A row that arrives with a version older than
+/// its delete is dead.
 #[derive(Clone, Debug, Default)]
 pub struct Awaiting {
     deleted: HashMap<u64, u64>,
 }
 
 impl Awaiting {
-    /// Remembers a delete, of a row that is here or not.
+    /// Remembers a delete, whether the row is here or not.
     pub fn deleted(&mut self, id: u64, version: u64) {
         let last = self.deleted.entry(id).or_insert(version);
         *last = version.max(*last);
     }
 
-    /// False if the row is dead. A delete does not kill the row of its own version: the update that
-    /// left it behind has put that very row somewhere, and it may come here.
+    /// Returns false if the row is dead. A delete does not remove a row of its own version: such a
+    /// delete comes from an update, which put that very row into some partition, perhaps this one.
     pub fn admits(&self, id: u64, version: u64) -> bool {
         self.deleted.get(&id).is_none_or(|&deleted| deleted <= version)
     }
 }
 
-/// Sealed rows on their way into an engine, some at a time.
+/// Adopts sealed rows into an engine, some at a time.
 pub struct Adoption {
     rows: SnapshotRows,
 }
 
 impl Adoption {
-    /// Opens what [`crate::PinnedSnapshot::write_moved`] wrote, and verifies every byte of it.
+    /// Opens the snapshot that [`crate::PinnedSnapshot::write_moved`] wrote, and verifies every
+    /// byte.
     ///
-    /// Cost: O(bytes). Errors: `Invalid` if the settings do not fit, `Corrupt`, `Unsupported`, `Io`.
+    /// Cost: O(bytes). Errors: `Invalid` if the settings do not fit, `Corrupt`, `Unsupported`,
+    /// `Io`.
     pub fn open(settings: &Settings, dir: &Path) -> Result<Adoption, Error> {
         let store = FileStore::open_dir(dir, Syncing::Off)?;
         Ok(Adoption { rows: SnapshotRows::open(&store, settings)? })
     }
 
-    /// Takes up to `rows_max` rows into `engine`, except those that it has newer and those that
-    /// `awaiting` does not admit; returns how many were looked at: 0 when all are in.
+    /// Reads up to `rows_max` rows and inserts them into `engine`, except rows that the engine has
+    /// newer and rows that `awaiting` does not admit. Returns how many rows it read; 0 when none is
+    /// left.
     ///
-    /// Cost: that of as many upserts. Errors: `Io`; what was taken stays.
+    /// Cost: that of as many upserts. Errors: `Io`; rows that were inserted stay.
     pub fn step(
         &mut self,
         engine: &mut Engine,

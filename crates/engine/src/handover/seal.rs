@@ -1,4 +1,4 @@
-//! The old owner's half.
+//! The old owner's part of a hand-over: seals and lists the moved rows.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::snapshot::{PinnedSnapshot, RowSource, SnapshotSummary};
 
-/// Rows that leave, as they will be.
+/// The moved rows, with their new shards.
 struct Moved<'a> {
     rows: &'a dyn RowSource,
     ranges: &'a [MovedRange],
@@ -27,12 +27,12 @@ impl RowSource for Moved<'_> {
 }
 
 impl PinnedSnapshot {
-    /// Writes the rows of `ranges` to `dir`, with the shards that they go to: a snapshot of its own.
+    /// Writes the rows of `ranges` to `dir` as a snapshot, with their new shards.
     ///
     /// * `ranges`: ascending, not overlapping.
     /// * `dir`: is created; must not hold a snapshot yet.
     ///
-    /// Cost: O(rows), and the bytes of those that leave. Errors: `Invalid`, `Io`.
+    /// Cost: O(rows), and the bytes of the moved rows. Errors: `Invalid`, `Io`.
     pub fn write_moved(
         &self,
         dir: &Path,
@@ -42,8 +42,8 @@ impl PinnedSnapshot {
         self.write_rows(&Moved { rows: &self.rows, ranges }, dir, syncing)
     }
 
-    /// Id and version of every row of this moment that leaves. Cost: O(rows); segments are read.
-    /// Errors: `Corrupt`, `Io`, if one cannot be.
+    /// Returns id and version of every pinned row in `ranges`. Cost: O(rows); reads segments.
+    /// Errors: `Corrupt`, `Io`, if a segment cannot be read.
     pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         let mut leaving = Vec::new();
         self.rows.for_each_row(&mut |key, _| {
@@ -56,7 +56,7 @@ impl PinnedSnapshot {
 }
 
 impl Engine {
-    /// Id and version of every living row that leaves; see [`PinnedSnapshot::leaving`].
+    /// Returns id and version of every living row in `ranges`; see [`PinnedSnapshot::leaving`].
     pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         self.pin().leaving(ranges)
     }

@@ -11,8 +11,8 @@
 //!                  footer 8 B: u64 XXH3-64 of all before
 //! ```
 //!
-//! Under cosine the rows are normalised, and held as `f32` if the collection's element is an
-//! integer.
+//! Under cosine a snapshot holds normalised rows; it holds them as `f32` if the collection's
+//! element is an integer.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const ROW_KEY: usize = 24;
 const MANIFEST_HEADER: usize = 48;
 const MANIFEST_FILE: usize = 32;
 
-/// Name of a shard's file.
+/// Returns the name of a shard's file.
 pub(crate) fn file_name(shard: u16) -> String {
     format!("shard-{shard:03}.rows")
 }
@@ -89,7 +89,7 @@ impl RowFileWriter {
     }
 }
 
-/// Reads a vector as it is stored: `out.len()` elements.
+/// Reads a stored vector of `out.len()` elements.
 pub(crate) fn read_vector(element: Element, bytes: &[u8], out: &mut [f32]) {
     with_number!(element, N => {
         for (x, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<N>())) {
@@ -98,7 +98,7 @@ pub(crate) fn read_vector(element: Element, bytes: &[u8], out: &mut [f32]) {
     });
 }
 
-/// Reads a file once and compares its checksum; returns it.
+/// Reads a file once and verifies its checksum; returns the checksum.
 pub(super) fn verify_file(path: &Path, reader: &mut dyn Read, bytes: u64) -> Result<u64, Error> {
     if bytes < (HEADER + FOOTER) as u64 {
         return Err(Error::corrupt(path, format!("only {bytes} bytes long, torn or not ours")));
@@ -121,7 +121,7 @@ pub(super) fn verify_file(path: &Path, reader: &mut dyn Read, bytes: u64) -> Res
     Ok(checksum)
 }
 
-/// Decodes the rows of a file that was verified.
+/// Decodes the rows of a verified file.
 pub(super) struct RowDecoder {
     path: PathBuf,
     element: Element,
@@ -178,7 +178,7 @@ impl RowDecoder {
         })
     }
 
-    /// Rows that are not decoded yet.
+    /// Returns the number of rows that are not decoded yet.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
@@ -271,7 +271,7 @@ fn take_file(input: &mut ByteReader<'_>) -> Result<SnapshotFile, Truncated> {
     Ok(SnapshotFile { shard, rows, bytes, checksum })
 }
 
-/// Errors if a snapshot is of another collection.
+/// Errors if a snapshot belongs to another collection: dimension, metric or element differ.
 pub(super) fn check_collection(
     path: &Path,
     settings: &Settings,

@@ -1,6 +1,7 @@
-//! All living rows of a moment, as files: one per shard, and a manifest that is written last.
+//! Snapshots: all living rows as files, one file per shard and the manifest last.
 //!
-//! A full copy, for backups and to look into. What checkpoints hold is in `checkpoint/`.
+//! A snapshot is a full copy, for backups and inspection. Checkpoints of a job hold shared states
+//! instead; see `checkpoint/`.
 
 mod format;
 mod read;
@@ -28,7 +29,7 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 /// One file of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Shard whose rows it holds.
+    /// Shard of its rows.
     pub shard: u16,
     /// Rows in it.
     pub rows: u64,
@@ -38,7 +39,7 @@ pub struct SnapshotFile {
     pub checksum: u64,
 }
 
-/// What a snapshot holds.
+/// Summary of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotSummary {
     /// Dimensions of the collection.
@@ -49,7 +50,7 @@ pub struct SnapshotSummary {
     pub element: vstream_vector::Element,
     /// Living rows.
     pub rows: u64,
-    /// Order-free sum of a hash of (id, version) over all rows: two states with the same rows have
+    /// Order-free sum of a hash of (id, version) over all rows. Two states with the same rows have
     /// the same digest.
     pub digest: u128,
     /// The files, by shard.
@@ -57,15 +58,16 @@ pub struct SnapshotSummary {
 }
 
 impl SnapshotSummary {
-    /// Of the manifest that says this: it names one snapshot among all.
+    /// Returns the checksum of the manifest with this content. It identifies one snapshot among
+    /// all.
     pub(crate) fn checksum(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(&format::encode_manifest(self))
     }
 }
 
-/// Rows that a snapshot can be written of.
+/// A source of rows for a snapshot.
 pub(crate) trait RowSource {
-    /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.
+    /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error>;
 }
 
@@ -75,16 +77,16 @@ impl RowSource for Pinned {
     }
 }
 
-/// The rows of one moment, to be written while the engine goes on: from any thread.
+/// The rows of one sequence number, pinned. Any thread may write them while the engine continues.
 pub struct PinnedSnapshot {
     pub(crate) settings: Settings,
     pub(crate) rows: Pinned,
 }
 
 impl PinnedSnapshot {
-    /// Writes the rows to `dir`, a file per shard and a manifest last.
+    /// Writes the rows to `dir`, one file per shard and the manifest last.
     ///
-    /// `dir` is created; it must not hold a snapshot yet. Errors: `Invalid`, `Io`.
+    /// Creates `dir`, which must not hold a snapshot yet. Errors: `Invalid`, `Io`.
     pub fn write(&self, dir: &Path, syncing: Syncing) -> Result<SnapshotSummary, Error> {
         self.write_rows(&self.rows, dir, syncing)
     }
@@ -104,7 +106,7 @@ impl PinnedSnapshot {
                 dir.display()
             )));
         }
-        // Without a manifest these are what a crash left of an earlier attempt.
+        // Without a manifest these files are leftovers of an attempt that a crash ended.
         for left in store.list("shard-")?.iter().filter(|left| format::is_file_name(&left.name)) {
             store.delete(&left.name)?;
         }
@@ -120,23 +122,24 @@ impl PinnedSnapshot {
         write(store, prefix, &self.settings, &self.rows)
     }
 
-    /// Shows the code of every row to `visit`. Cost: a few nanoseconds a row in memory.
+    /// Calls `visit` with the routing code of every row. Cost: a few nanoseconds a row in memory.
     ///
-    /// Errors: as [`PinnedSnapshot::for_each_row`].
+    /// Errors: the same as [`PinnedSnapshot::for_each_row`].
     pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) -> Result<(), Error> {
         self.rows.for_each_row(&mut |key, _| visit(key.code))
     }
 
-    /// Shows every row to `visit`, as it is stored: under cosine it is a direction.
+    /// Calls `visit` with every row in its stored form: under cosine the vector is a direction.
     ///
-    /// Errors: `Corrupt`, `Io`, if rows are in segments that cannot be read.
+    /// Errors: `Corrupt`, `Io`, if a segment cannot be read.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(&Row<'_>)) -> Result<(), Error> {
         self.for_each_chosen(&|_| true, visit)
     }
 
-    /// Shows the rows whose id is `chosen`; the vectors of others in memory are not looked at.
+    /// Calls `visit` with the rows whose id passes `chosen`. Does not read the vectors of other
+    /// rows in memory.
     ///
-    /// Errors: as [`PinnedSnapshot::for_each_row`].
+    /// Errors: the same as [`PinnedSnapshot::for_each_row`].
     pub fn for_each_chosen(
         &self,
         chosen: &dyn Fn(u64) -> bool,

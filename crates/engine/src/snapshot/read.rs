@@ -1,4 +1,4 @@
-//! Reading a snapshot back, from bytes that nobody vouches for.
+//! Reads snapshots. Trusts no byte before it is verified.
 
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::row::Row;
 use crate::settings::Settings;
 use vstream_segment::row_digest;
 
-/// Bytes that are read of a file at a time.
+/// Bytes per read of a file.
 const READ_BYTES: usize = 1 << 18;
-/// A manifest of every shard there can be is far shorter.
+/// Most bytes of a manifest; a manifest with every possible shard is far shorter.
 const MANIFEST_BYTES_MAX: u64 = 1 << 24;
 
-/// Shows every row of the snapshot whose files begin with `prefix` to `apply`.
+/// Calls `apply` with every row of the snapshot whose files begin with `prefix`.
 pub(crate) fn read(
     store: &dyn Store,
     prefix: &str,
@@ -73,8 +73,8 @@ pub(crate) fn inspect_in(store: &dyn Store, prefix: &str) -> Result<SnapshotSumm
     format::decode_manifest(path, &bytes)
 }
 
-/// Shows every row of one file to `apply`, once its checksum, and what is expected of it, are known
-/// to be right.
+/// Calls `apply` with every row of one file, after its checksum and its expected properties are
+/// verified.
 fn read_file(
     store: &dyn Store,
     name: &str,
@@ -89,7 +89,7 @@ fn read_file(
     Ok(())
 }
 
-/// The rows of one file, which was verified.
+/// The rows of one verified file.
 struct FileRows {
     decoder: RowDecoder,
     reader: BufReader<Cursor>,
@@ -106,7 +106,7 @@ impl FileRows {
         let (path, bytes) = (Path::new(file.name()), file.bytes());
         let reader =
             || BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
-        // The checksum stands at the end: it is verified in a first pass, so that no row of a
+        // The checksum is at the end of the file. A first pass verifies it, so that no row of a
         // damaged file is ever applied.
         let checksum = format::verify_file(path, &mut reader(), bytes)?;
         if let Some(expected) = expected {
@@ -130,7 +130,7 @@ pub(crate) struct SnapshotRows {
 }
 
 impl SnapshotRows {
-    /// Opens every file that the manifest names, and verifies it.
+    /// Opens and verifies every file that the manifest names.
     pub(crate) fn open(store: &dyn Store, settings: &Settings) -> Result<SnapshotRows, Error> {
         let summary = inspect_in(store, "")?;
         format::check_collection(Path::new(&store.describe(MANIFEST)), settings, &summary)?;
@@ -140,7 +140,7 @@ impl SnapshotRows {
         Ok(SnapshotRows { files: summary.files.iter().map(open).collect::<Result<_, _>>()? })
     }
 
-    /// The next row, of any file; none when all were shown.
+    /// Returns the next row, of any file; `None` after the last row.
     pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
         while self.files.last().is_some_and(|file| file.decoder.left() == 0) {
             self.files.pop();
@@ -149,7 +149,7 @@ impl SnapshotRows {
     }
 }
 
-/// A file from its start to its end.
+/// Reads a file from its start to its end.
 struct Cursor {
     file: Arc<dyn ReadAt>,
     offset: u64,
