@@ -127,7 +127,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
 mod tests {
     use super::*;
 
-    /// Audits of `cost` seconds that are made in `seconds`, looked at every 20 ms.
+    /// Audits of `cost` seconds made in `seconds`, with a check every 20 ms.
     fn audits(budget: &mut Budget, seconds: f64, cost: f64, pressing: Pressing) -> usize {
         let (mut now, mut made) = (0.0, 0);
         while now < seconds {
@@ -154,7 +154,7 @@ mod tests {
         audits(&mut budget, 10.0, 10.0, Pressing::Unasked);
         let made = audits(&mut budget, 10.0, 0.1, Pressing::Undecided);
         assert!(made > 80, "{made}");
-        // What that cost is owed for ten seconds, not for ever.
+        // The guard owes that cost for ten seconds, not for ever.
         assert_eq!(audits(&mut budget, 9.0, 0.1, Pressing::Calm), 0);
         assert!(audits(&mut budget, 5.0, 0.1, Pressing::Calm) > 0);
     }

@@ -66,7 +66,7 @@ impl IdTable {
         entries.iter().find(is_it).map(|entry| entry.row)
     }
 
-    /// Shows id, version and row of every row, in no order.
+    /// Calls `visit` with id, version and row of every row, in no order.
     pub(crate) fn for_each(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
         for entry in &self.entries {
             let id = u64::from(entry.low) | u64::from(entry.high) << 32;

@@ -58,7 +58,7 @@ impl Pinned {
         self.view.segments[position].at(self.sequence)
     }
 
-    /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.
+    /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     pub(crate) fn for_each_row(
         &self,
         visit: &mut dyn FnMut(RowKey, VectorRef<'_>),
