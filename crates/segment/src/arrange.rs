@@ -1,7 +1,8 @@
-//! The order of the rows of a leaf: near rows lie in one block, for a block is what a query reads.
+//! Orders the rows of a leaf so that near rows lie in one block, because a query reads whole
+//! blocks.
 //!
-//! A leaf is halved by 2-means, at the end of a block, until halves are blocks. What a query refines
-//! of a leaf is near the query, so it lies in fewer blocks than if rows lay as they came.
+//! 2-means halves a leaf, at a block boundary, until each half is one block. A query refines the
+//! rows of a leaf near to it, and in this order they lie in fewer blocks than in order of arrival.
 
 use vstream_store::codec::BLOCK_ROWS;
 use vstream_vector::{kernels, KMeans, KMeansSettings};
@@ -9,7 +10,7 @@ use vstream_vector::{kernels, KMeans, KMeansSettings};
 use crate::rows::LeafRows;
 use crate::yield_to_queries;
 
-/// Steps of a 2-means: the halves need not be the best ones.
+/// Steps of one 2-means: the halves need not be the best ones.
 const ITERATIONS: usize = 4;
 
 /// An order of the rows, each once, with near rows together. The same seed gives the same order.
@@ -46,7 +47,8 @@ fn halve(vectors: &[f32], dimension: usize, seed: u64, rows: &mut [u32]) {
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     rows.iter_mut().zip(&order).for_each(|(row, &(_, at))| *row = at);
     let natural = order.partition_point(|&(gap, _)| gap < 0.0);
-    // At least a quarter of the blocks, so that equal rows are not divided one block at a time.
+    // Each half gets at least a quarter of the blocks, so that equal rows are not split off one
+    // block at a time.
     let least = (blocks / 4).max(1);
     let cut = ((natural + BLOCK_ROWS / 2) / BLOCK_ROWS).clamp(least, blocks - least);
     let (near, far) = rows.split_at_mut(cut * BLOCK_ROWS);

@@ -1,7 +1,7 @@
-//! Codes of a segment in memory, part by part: any of them may come and go while queries run.
+//! Codes of a segment in memory, by part. Any part may enter or leave memory while queries run.
 //!
-//! A part is the codes of leaves that follow one another, which are near each other and visited
-//! together. A query that holds a part keeps it until it has scanned it.
+//! A part has the codes of successive leaves, which are near each other and visited together. A
+//! query that holds a part keeps it until it has scanned it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,34 +14,34 @@ use vstream_store::blocks::BlockHandle;
 use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
 use vstream_store::Error;
 
-/// Leaves of a part: some 40 KiB of codes at 128 dimensions.
+/// Leaves of a part: about 40 KiB of codes at 128 dimensions.
 const PART_LEAVES: usize = 8;
 
-/// The codes of some leaves.
+/// The codes of [`PART_LEAVES`] leaves; the last part may have fewer.
 pub(crate) struct Part {
-    /// Block by block as the row blocks are; `None` while they are read on demand.
+    /// Code blocks in the order of the row blocks; `None` while queries read them on demand.
     codes: ArcSwapOption<Vec<u8>>,
-    /// Their length.
+    /// Length of the codes.
     bytes: usize,
-    /// Leaves of it that queries visited since it was asked last.
+    /// Visits of its leaves by queries since [`Segment::take_visits`].
     visits: AtomicU32,
 }
 
-/// Codes of one leaf in memory.
+/// Codes of one leaf, in memory.
 pub(crate) struct HeldCodes {
     part: Arc<Vec<u8>>,
-    /// Where those of the leaf begin.
+    /// Offset of the leaf's codes.
     from: usize,
 }
 
 impl HeldCodes {
-    /// The codes of the leaf, and those behind it.
+    /// The codes of the leaf, followed by those of the part's later leaves.
     pub fn bytes(&self) -> &[u8] {
         &self.part[self.from..]
     }
 }
 
-/// What is known of a part from outside.
+/// State of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartState {
     /// Length of its codes.
@@ -51,7 +51,7 @@ pub struct PartState {
 }
 
 impl Segment {
-    /// Parts of as many leaves each, none in memory.
+    /// Makes the parts, [`PART_LEAVES`] leaves each, none in memory.
     pub(crate) fn make_parts(&self) -> Vec<Part> {
         if self.centroids.is_none() {
             return Vec::new();
@@ -66,24 +66,24 @@ impl Segment {
         self.leaves.chunks(PART_LEAVES).map(part).collect()
     }
 
-    /// Parts of its codes; 0 for a flat segment.
+    /// Number of parts of the codes; 0 for a flat segment.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// A part, below [`Segment::parts`].
+    /// State of a part; `part` is below [`Segment::parts`].
     pub fn part(&self, part: usize) -> PartState {
         let Part { codes, bytes, .. } = &self.parts[part];
         PartState { bytes: *bytes as u64, is_held: codes.load().is_some() }
     }
 
-    /// Visits of leaves of a part since the last call.
+    /// Takes the visits of a part's leaves since the last call.
     pub fn take_visits(&self, part: usize) -> u32 {
         self.parts[part].visits.swap(0, Ordering::Relaxed)
     }
 
-    /// Reads the codes of a part into memory. Errors: `Corrupt`, those of the store; nothing
-    /// changed then.
+    /// Reads the codes of a part into memory. Errors: `Corrupt`, those of the store; an error
+    /// changes nothing.
     pub fn hold_codes(&self, part: usize) -> Result<(), Error> {
         self.hold(part..part + 1)
     }
@@ -95,7 +95,7 @@ impl Segment {
         starts.map(|at| at..self.parts().min(at + together)).try_for_each(|parts| self.hold(parts))
     }
 
-    /// Reads the codes of some parts, in one walk past the cache.
+    /// Reads the codes of some parts in one walk that bypasses the cache.
     fn hold(&self, parts: Range<usize>) -> Result<(), Error> {
         let end = self.leaves.len().min(parts.end * PART_LEAVES);
         let leaves = (parts.start * PART_LEAVES) as u32..end as u32;
@@ -109,7 +109,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Reads the codes of a part on demand from now on.
+    /// Releases the codes of a part; queries read them on demand from now on.
     pub fn release_codes(&self, part: usize) {
         self.parts[part].codes.store(None);
     }
@@ -125,7 +125,7 @@ impl Segment {
         Some(HeldCodes { part: held, from: blocks * self.header.posting_block_bytes() })
     }
 
-    /// Bytes of codes in memory, and of those that are read on demand.
+    /// Bytes of codes in memory, and bytes of codes read on demand.
     pub fn code_bytes(&self) -> (u64, u64) {
         (0..self.parts()).map(|part| self.part(part)).fold((0, 0), |(held, away), part| {
             if part.is_held {

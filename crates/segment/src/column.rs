@@ -1,4 +1,5 @@
-//! Columns of whole numbers: the smallest, a width in bytes, then what each is above the smallest.
+//! Columns of whole numbers: the least value, a width in bytes, then the difference of each value
+//! to the least.
 //!
 //! ```text
 //! u64 least | u8 width, 0..=8 | rows x width bytes
@@ -21,7 +22,7 @@ pub(crate) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) 
     }
 }
 
-/// A column in the bytes of a block.
+/// A column, borrowed from the bytes of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Column<'a> {
     least: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Takes a column of `n` values off `input`.
+    /// Reads a column of `n` values from `input`.
     pub(crate) fn take(input: &mut ByteReader<'a>, n: usize) -> Result<Column<'a>, Malformed> {
         let (least, width) = (input.u64()?, usize::from(input.u8()?));
         if width > 8 {
@@ -41,12 +42,12 @@ impl<'a> Column<'a> {
         Ok(Column { least, width, above })
     }
 
-    /// The value of a row that the column has.
+    /// The value of a row, which must be in the column.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u64 {
         let mut word = [0u8; 8];
         word[..self.width].copy_from_slice(&self.above[row * self.width..][..self.width]);
-        // Only damage makes it wrap.
+        // The sum wraps only if the bytes are damaged.
         self.least.wrapping_add(u64::from_le_bytes(word))
     }
 }

@@ -4,9 +4,9 @@
 /// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Codes in a segment stand one row beside their own.
+    /// Codes in a segment are stored one row off.
     CodesMisplaced,
-    /// Approximate search in a segment finds rows that are gone.
+    /// Approximate search in a segment finds deleted rows.
     DeadFound,
 }
 
@@ -22,13 +22,13 @@ mod switch {
 
     static EVERYWHERE: OnceLock<Defect> = OnceLock::new();
 
-    /// Gives the segments that this thread writes and reads a defect, or none.
+    /// Sets the defect of the segments that this thread writes and reads, or none.
     pub fn set_defect(defect: Option<Defect>) {
         ACTIVE.set(defect);
     }
 
-    /// Gives the segments of all threads a defect, for as long as the process lives. The first one
-    /// stays.
+    /// Sets the defect of the segments of all threads until the process ends. Only the first call
+    /// has an effect.
     pub fn set_defect_everywhere(defect: Defect) {
         let _ = EVERYWHERE.set(defect);
     }

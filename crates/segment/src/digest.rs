@@ -1,6 +1,6 @@
-//! The digest of a set of rows: it does not depend on their order or place.
+//! The digest of a set of rows, which does not depend on their order or place.
 
-/// Hash of a row's identity; the digest of a set is the sum over its rows, mod 2^128.
+/// Hash of a row's id and version; the digest of a set is the sum over its rows, mod 2^128.
 pub fn row_digest(id: u64, version: u64) -> u128 {
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&id.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The bytes of a segment, version 1. Little-endian; every block is followed by its checksum.
+//! The bytes of a segment, version 1. Little-endian; a checksum follows every block.
 //!
 //! ```text
 //! header     block 0: what the rows are, identity of the file
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Blocks are numbered from 0 in this order; the footer's number is [`FOOTER_NUMBER`]. Rows are
-//! numbered in the order of the vector area, which is that of the leaves.
+//! numbered in the order of the vector area, which is the order of the leaves.
 
 use std::fmt;
 
@@ -32,21 +32,21 @@ pub(crate) const FOOTER: usize = 40;
 pub(crate) const FOOTER_NUMBER: u64 = u64::MAX;
 /// Rows of an id block.
 pub(crate) const ID_ROWS: usize = 1024;
-/// Rows of a segment at most.
+/// Most rows of a segment.
 pub(crate) const ROWS_MAX: u64 = 1 << 31;
-/// Rows of a leaf, as merges write them, at least.
+/// Least rows of a leaf that a merge writes.
 const LEAF_ROWS: u64 = 96;
 
-/// Rows that a segment of vectors of `dimension` may hold: fewer than [`ROWS_MAX`], and so few that
-/// the meta block, with a centroid per leaf, stays below 4 GiB.
+/// Most rows of a segment of vectors of `dimension`: fewer than [`ROWS_MAX`], and so few that the
+/// meta block, with a centroid per leaf, stays below 4 GiB.
 pub fn rows_max(dimension: usize) -> u64 {
     let leaf_bytes = dimension.next_multiple_of(64) as u64 + 16;
     (ROWS_MAX - 1).min((1 << 32) / (leaf_bytes + LEAF_ROWS) * LEAF_ROWS)
 }
-/// Bytes of a column beside its values.
+/// Bytes of a column before its values.
 const COLUMN_HEAD: usize = 9;
 
-/// Bytes that are no segment; the caller adds file and offset.
+/// The defect of bytes that are no segment; the caller adds file and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -70,7 +70,7 @@ fn finite(input: &mut ByteReader<'_>) -> Result<f32, Malformed> {
     Ok(value)
 }
 
-/// What the rows of a segment are.
+/// The header: the settings of the rows and the identity of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Header {
     pub(crate) dimension: usize,
@@ -79,14 +79,14 @@ pub(crate) struct Header {
     pub(crate) kind: SegmentKind,
     /// Seed of the rotation of the codes.
     pub(crate) seed: u64,
-    /// Drawn when the file is written.
+    /// Number that no other file ever had, given by the writer.
     pub(crate) identity: u64,
 }
 
-/// Why a header cannot be used.
+/// Reason that a header cannot be used.
 pub(crate) enum HeaderError {
     Malformed(Malformed),
-    /// Written by a newer version: this one.
+    /// A newer version wrote it; the number is that version.
     Version(u32),
 }
 
@@ -117,7 +117,8 @@ impl Header {
         out
     }
 
-    /// Reads a header whose checksum is not known to be right, for the identity in it.
+    /// Reads a header before its checksum is known to be right, because the check needs the
+    /// identity in it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
         let mut input = ByteReader::new(bytes);
         if &input.array()? != MAGIC {
@@ -148,7 +149,7 @@ impl Header {
         self.dimension.next_multiple_of(64)
     }
 
-    /// What the numbers are for a codec.
+    /// The codec's kind of number.
     pub(crate) fn codec_kind(&self) -> Kind {
         self.element.into()
     }
@@ -164,7 +165,7 @@ impl Header {
         block_bytes(self.padded())
     }
 
-    /// Bytes of a row block at most, with its checksum.
+    /// Most bytes of a row block, with its checksum.
     pub(crate) fn row_block_bytes_max(&self) -> usize {
         let keys = 4 * (COLUMN_HEAD + 8 * BLOCK_ROWS);
         let vectors = HEAD + BLOCK_ROWS * self.dimension * self.element.bytes();
@@ -172,7 +173,7 @@ impl Header {
     }
 }
 
-/// Where meta is.
+/// The footer: the position of meta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) identity: u64,
@@ -203,7 +204,7 @@ impl Footer {
     }
 }
 
-/// A leaf in the directory.
+/// A leaf's entry in the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LeafEntry {
     pub(crate) rows: u32,
@@ -216,7 +217,7 @@ pub(crate) struct LeafEntry {
     pub(crate) steps: Box<[u8]>,
 }
 
-/// What an id block holds.
+/// An id block's entry in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdEntry {
     /// Smallest id of the block.
@@ -225,14 +226,14 @@ pub(crate) struct IdEntry {
     pub(crate) bytes: u32,
 }
 
-/// Everything that is kept in memory of an open segment, but for the codes.
+/// The directory of a segment: everything that an open segment keeps in memory, except the codes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Meta {
     pub(crate) rows: u64,
     pub(crate) digest: u128,
     pub(crate) codes: (u64, u64),
     pub(crate) leaves: Vec<LeafEntry>,
-    /// Lengths with checksums.
+    /// Lengths in bytes, with checksums.
     pub(crate) row_blocks: Vec<u32>,
     pub(crate) id_blocks: Vec<IdEntry>,
 }
@@ -262,8 +263,8 @@ impl Meta {
         out
     }
 
-    /// Reads a meta block and holds its counts against each other and against its length, before
-    /// memory is taken for them.
+    /// Reads a meta block. Checks its counts against each other and against its length before it
+    /// allocates memory for them.
     pub(crate) fn decode(header: &Header, bytes: &[u8]) -> Result<Meta, Malformed> {
         let mut input = ByteReader::new(bytes);
         let (rows, digest) = (input.u64()?, input.u128()?);
@@ -325,7 +326,7 @@ impl Meta {
 }
 
 impl LeafEntry {
-    /// * `steps`: bytes of the centroid.
+    /// * `steps`: length of the centroid, one byte per coordinate.
     fn take(input: &mut ByteReader<'_>, steps: usize) -> Result<LeafEntry, Malformed> {
         let rows = input.u32()?;
         let (reach, low, step) = (finite(input)?, finite(input)?, finite(input)?);
@@ -351,12 +352,12 @@ pub(crate) struct RowBlock<'a> {
     versions: Column<'a>,
     codes: Column<'a>,
     shards: Column<'a>,
-    /// What a codec decodes.
+    /// Coded vectors, for a codec to decode.
     pub(crate) vectors: &'a [u8],
 }
 
 impl<'a> RowBlock<'a> {
-    /// * `rows`: what the directory says.
+    /// * `rows`: number of rows, from the directory.
     pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<RowBlock<'a>, Malformed> {
         let mut input = ByteReader::new(bytes);
         let (ids, versions) = (Column::take(&mut input, rows)?, Column::take(&mut input, rows)?);
@@ -374,7 +375,7 @@ impl<'a> RowBlock<'a> {
     }
 }
 
-/// A row as the id area knows it.
+/// A row of the id area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct IdRow {
     pub(crate) id: u64,
@@ -382,7 +383,7 @@ pub(crate) struct IdRow {
     pub(crate) row: u32,
 }
 
-/// The payload of an id block.
+/// Encodes the payload of an id block.
 pub(crate) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
     let mut out = Vec::new();
     column::put(&mut out, rows.iter().map(|row| row.id));

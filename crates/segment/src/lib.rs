@@ -1,15 +1,15 @@
 //! Segments: immutable, checksummed files of vectors with an index of their own.
 //!
-//! 1. [`SegmentWriter`] takes leaves of rows and streams a file to a `Store`; [`write_pinned`] feeds
-//!    it from a pinned index.
-//! 2. [`Segment::open`] checks what the file says of itself and keeps its directory in memory:
-//!    centroids as bytes, lengths of blocks. Codes are in memory part by part, all of them if asked
-//!    to. Everything else is read when a query needs it, through a cache.
-//! 3. A search makes two rounds of reads: the codes of the nearest leaves unless they are in
-//!    memory, then the blocks with the rows that are worth an exact distance.
-//! 4. Rows of a segment never change; [`Tombstones`] say from which sequence on they are gone.
+//! 1. [`SegmentWriter`] takes leaves of rows and streams a file to a `Store`; [`write_pinned`]
+//!    feeds it from a pinned index.
+//! 2. [`Segment::open`] checks header, footer and meta, and keeps the directory in memory:
+//!    centroids as bytes, lengths of blocks. Codes are in memory part by part, or all of them if
+//!    asked for. A query reads everything else when it needs it, through a cache.
+//! 3. A search makes two rounds of reads. The first reads the codes of the nearest leaves, unless
+//!    they are in memory. The second reads the blocks with the rows worth an exact distance.
+//! 4. Rows of a segment never change; [`Tombstones`] hold the sequences at which rows were deleted.
 //!
-//! The bytes are described in docs/design/format.md; `format.rs` is their home.
+//! `format.rs` defines the bytes; docs/design/format.md describes them.
 #![forbid(unsafe_code)]
 
 mod arrange;

@@ -1,9 +1,9 @@
 //! Ranks the leaves of a segment for a query.
 //!
 //! 1. Estimate the costs of all leaves from their centroids in bytes.
-//! 2. Of the leaves that seem near enough, take the cost itself.
-//! 3. Leave out leaves of which the triangle inequality proves that they hold no better row than
-//!    those that are known: the threshold stop.
+//! 2. Compute the cost from the exact distance for the leaves that seem near enough.
+//! 3. Leave out leaves that, by the triangle inequality, hold no better row than those known: the
+//!    threshold stop.
 
 use vstream_index::stages::{form_of, LeafCost, RotatedQuery};
 use vstream_index::{IndexSettings, RadiusBound};
@@ -11,22 +11,23 @@ use vstream_index::{IndexSettings, RadiusBound};
 use crate::read::Segment;
 use crate::search::{SegmentSearchState, SegmentView};
 
-/// A leaf that may be visited.
+/// A leaf that a query may visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Ranked {
     pub(crate) cost: f32,
-    /// Distance of the query to the centroid, the constant of the leaf's estimates.
+    /// Distance of the query to the centroid: the constant of the leaf's estimates.
     pub(crate) base: f32,
     pub(crate) leaf: u32,
 }
 
 impl Segment {
-    /// The costs of leaves for a query of this norm.
+    /// The cost function of leaves for a query of this norm.
     fn leaf_cost(&self, norm: f32) -> LeafCost {
         LeafCost::new(form_of(self.metric()), self.dimension(), norm)
     }
 
-    /// The bound that `radius`, a distance of the metric, sets to leaves, for a query of this norm.
+    /// The bound on leaves that follows from `radius`, a distance of the metric, for a query whose
+    /// norm is `length`.
     pub(crate) fn radius_bound(&self, length: f32, radius: f32) -> RadiusBound {
         let (metric, element, dimension) = (self.metric(), self.element(), self.dimension());
         let settings = IndexSettings { metric, element, dimension, seed: self.header.seed };
@@ -42,7 +43,7 @@ impl Segment {
 }
 
 impl SegmentView<'_> {
-    /// See `StagedSearch::estimate_leaves`; no leaves of a flat segment.
+    /// See `StagedSearch::estimate_leaves`. A flat segment has no leaves to estimate.
     pub(crate) fn estimate(
         &self,
         query: &RotatedQuery,
@@ -93,7 +94,7 @@ impl SegmentView<'_> {
         state.ranked.truncate(leaves);
         if radius < f32::INFINITY {
             let bound = self.segment.radius_bound(state.norm, radius);
-            // The base of a leaf is the squared distance where the bound holds.
+            // Where the bound holds, the base of a leaf is the squared distance.
             let gap = |leaf: &Ranked| leaf.base.max(0.0).sqrt();
             state.ranked.retain(|leaf| self.segment.may_hold(leaf.leaf, gap(leaf), &bound));
         }

@@ -22,49 +22,48 @@ use crate::format::{
 };
 use crate::write::SegmentKind;
 
-/// Blocks that are asked for together when a whole area is read.
+/// Blocks read together when a whole area is read.
 pub(crate) const BLOCKS_AHEAD: usize = 128;
 
-/// Where the codes of an open segment are.
+/// Place of the codes of an open segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codes {
-    /// In memory, read once: `padded / 8 + 4` bytes per row.
+    /// In memory, read once at open: `padded / 8 + 4` bytes per row.
     Resident,
-    /// In the file: the postings of the leaves that a query visits are read for it.
+    /// In the file: each query reads the postings of the leaves that it visits.
     OnDemand,
 }
 
-/// How a segment is opened.
+/// Options of [`Segment::open`].
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// Holds blocks that were read; shared with other segments. Without it every read goes to the
-    /// file.
+    /// Cache of blocks, shared with other segments. Without it every read goes to the file.
     pub cache: Option<Arc<Cache<Block>>>,
-    /// Where its codes are.
+    /// Place of the codes.
     pub codes: Codes,
 }
 
-/// Reads of a segment so far that went to its file.
+/// Reads of a segment's file so far. Cached blocks do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
     /// Ranges read.
     pub reads: u64,
-    /// Bytes of them.
+    /// Bytes of those ranges.
     pub bytes: u64,
-    /// Times that reads were waited for: ranges that were read together count once.
+    /// Rounds of reads: ranges read together count once.
     pub rounds: u64,
 }
 
-/// Bytes of memory that an open segment holds, beside the cache.
+/// Bytes of memory of an open segment, without the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentMemory {
     /// Leaf directory and block offsets.
     pub directory: u64,
-    /// Codes and their factors, as far as they are in memory.
+    /// Codes and factors that are in memory.
     pub codes: u64,
 }
 
-/// A file that counts what is read of it.
+/// A file that counts its reads.
 struct Counted {
     file: Arc<dyn ReadAt>,
     reads: AtomicU64,
@@ -107,7 +106,7 @@ impl ReadAt for Counted {
     }
 }
 
-/// Where a leaf is, and how far it reaches.
+/// Position and reach of a leaf.
 pub(crate) struct LeafLayout {
     pub(crate) rows: u32,
     pub(crate) reach: f32,
@@ -117,7 +116,7 @@ pub(crate) struct LeafLayout {
     pub(crate) posting: u64,
     low: f32,
     step: f32,
-    /// Length of the centroid.
+    /// Norm of the centroid.
     pub(crate) length: f32,
 }
 
@@ -126,22 +125,22 @@ pub struct Segment {
     pub(crate) header: Header,
     pub(crate) rotation: Rotation,
     pub(crate) leaves: Vec<LeafLayout>,
-    /// Centroids as they are stored, `padded` steps each; none in a flat segment.
+    /// Centroids as stored, `padded` steps each; none in a flat segment.
     steps: Vec<u8>,
-    /// The same, for ranking.
+    /// The same centroids, laid out for ranking.
     pub(crate) centroids: Option<Centroids>,
-    /// Offsets of the row blocks, and the end of the last.
+    /// Offset of each row block, then the end of the last.
     row_blocks: Vec<u64>,
-    /// Smallest id and offset of the id blocks, then the end of the last.
+    /// Smallest id and offset of each id block, then the end of the last.
     ids: Vec<(u64, u64)>,
     rows: u64,
     digest: u128,
     codes: (u64, u64),
-    /// Codes and factors, part by part.
+    /// Codes and factors by part.
     pub(crate) parts: Vec<Part>,
-    /// Through the cache.
+    /// Reads through the cache.
     pub(crate) blocks: BlockReader,
-    /// Past the cache, for walks over everything.
+    /// Reads that bypass the cache, for walks over the whole segment.
     pub(crate) passing: BlockReader,
     counted: Arc<Counted>,
 }
@@ -150,8 +149,8 @@ impl Segment {
     /// Opens a segment: reads and checks header, footer and meta, and the codes if they are to be
     /// resident. Every other block is checked when it is read.
     ///
-    /// Cost: two rounds of reads; with resident codes one more per 128 leaves. Errors: `Corrupt` with file and
-    /// offset, `Unsupported` if it was written by a newer version, those of the store.
+    /// Cost: two rounds of reads; with resident codes one more per 128 leaves. Errors: `Corrupt`
+    /// with file and offset, `Unsupported` if a newer version wrote it, those of the store.
     pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {
         let counted = Arc::new(Counted {
             file,
@@ -190,7 +189,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Opens the segment in a file of the operating system. Errors: as [`Segment::open`].
+    /// Opens a segment by the path of its file. Errors: as [`Segment::open`].
     pub fn open_file(path: &Path, options: OpenOptions) -> Result<Segment, Error> {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -204,7 +203,7 @@ impl Segment {
         Segment::open(store.open(name, Access::Cached)?, options)
     }
 
-    /// Lays out the areas; returns the offset after the last.
+    /// Computes the offsets of the areas; returns the offset after the last.
     fn lay_out(&mut self, meta: &Meta) -> u64 {
         let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
         for &bytes in &meta.row_blocks {
@@ -250,17 +249,17 @@ impl Segment {
         offset
     }
 
-    /// Rows, dead ones included.
+    /// Number of rows, deleted ones included.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Leaves.
+    /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Blocks of up to 32 rows.
+    /// Number of row blocks, each of up to 32 rows.
     pub fn row_blocks(&self) -> usize {
         self.row_blocks.len() - 1
     }
@@ -275,22 +274,23 @@ impl Segment {
         self.header.metric
     }
 
-    /// How its rows are held.
+    /// Element type of its rows.
     pub fn element(&self) -> Element {
         self.header.element
     }
 
-    /// What no other file ever had.
+    /// A number that no other file ever had.
     pub fn identity(&self) -> u64 {
         self.header.identity
     }
 
-    /// How it is searched.
+    /// Kind of its index.
     pub fn kind(&self) -> SegmentKind {
         self.header.kind
     }
 
-    /// Smallest and largest routing code of its rows; the first is above the second if it has none.
+    /// Smallest and largest routing code of its rows; if it has no rows, the first is above the
+    /// second.
     pub fn code_range(&self) -> (u64, u64) {
         self.codes
     }
@@ -305,14 +305,14 @@ impl Segment {
         self.counted.bytes()
     }
 
-    /// What was read of the file so far, by all readers.
+    /// Counts of reads of the file so far, by all readers.
     pub fn io(&self) -> IoCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counted { reads, bytes, rounds, .. } = &*self.counted;
         IoCounts { reads: load(reads), bytes: load(bytes), rounds: load(rounds) }
     }
 
-    /// Memory that it holds now.
+    /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
         let ranked = self.centroids.as_ref().map_or(0, |c| c.len() * (c.dimension() + 16));
         let directory = size_of_val(&*self.leaves)
@@ -324,10 +324,10 @@ impl Segment {
         SegmentMemory { directory: (directory + parts) as u64, codes: self.code_bytes().0 }
     }
 
-    /// Row number and version of an id, whether it is deleted or not. Cost: one block.
+    /// Row number and version of an id, deleted or not. Cost: one block.
     pub fn find(&self, id: u64) -> Result<Option<(u32, u64)>, Error> {
         let after = self.ids.partition_point(|&(first, _)| first <= id);
-        // The last entry is the end of the area.
+        // The last entry is the end of the area, not a block.
         let Some(at) = after.min(self.ids.len() - 1).checked_sub(1) else { return Ok(None) };
         let block = self.blocks.read(self.id_address(at))?;
         let found = self.id_block(at, &block)?.find(id);
@@ -373,7 +373,7 @@ impl Segment {
         }
     }
 
-    /// Writes the centroid that the codes of a leaf refer to.
+    /// Writes to `out` the rounded centroid, rotated, that the codes of a leaf refer to.
     pub(crate) fn centroid(&self, leaf: u32, out: &mut [f32]) {
         let (place, padded) = (&self.leaves[leaf as usize], out.len());
         let steps = &self.steps[leaf as usize * padded..][..padded];
@@ -381,7 +381,7 @@ impl Segment {
         pairs.for_each(|(x, &steps)| *x = place.low + place.step * f32::from(steps));
     }
 
-    /// What a codec must know of the vectors.
+    /// Shape of the vectors, for a codec.
     pub(crate) fn shape(&self) -> Shape {
         Shape { kind: self.header.codec_kind(), dimension: self.header.dimension }
     }
@@ -391,7 +391,7 @@ impl Segment {
     }
 }
 
-/// Header and meta of a file, checked, and the offset of meta.
+/// Reads and checks header, footer and meta; returns header, meta and the offset of meta.
 fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
     let (name, length) = (file.name(), file.bytes());
     let head = HEADER + CHECKSUM_BYTES;

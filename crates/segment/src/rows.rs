@@ -1,4 +1,4 @@
-//! The rows of one leaf on their way into a segment, and rows that were decoded from one.
+//! Rows of one leaf to be written to a segment, and rows decoded from one.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use vstream_index::{RowKey, VectorRef};
 use vstream_store::codec::{CodecError, Decoder, Encoder, Policy, Shape};
 use vstream_vector::{Bf16, Element, F16};
 
-/// Numbers of rows, row-major, and what is done with those of each element type.
+/// Defines `Numbers`, the numbers of rows, row-major, with an arm for each element type.
 macro_rules! numbers {
     ($($variant:ident($number:ty)),*) => {
         /// Numbers of rows, row-major.
@@ -54,7 +54,7 @@ macro_rules! numbers {
                 }
             }
 
-            /// Appends the block of some rows to `out`.
+            /// Appends the coded block of some rows to `out`.
             pub(crate) fn encode(
                 &self,
                 rows: Range<usize>,
@@ -69,7 +69,7 @@ macro_rules! numbers {
                 };
             }
 
-            /// Takes some rows of a block in place of what was held.
+            /// Replaces the numbers held by some decoded rows of a block.
             pub(crate) fn decode(
                 &mut self,
                 bytes: &[u8],
@@ -115,28 +115,28 @@ impl LeafRows {
         );
     }
 
-    /// Rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// True if there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Forgets all rows and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.numbers.clear();
     }
 
-    /// The key of a row that was added.
+    /// The key of an added row.
     pub fn key(&self, row: usize) -> RowKey {
         self.keys[row]
     }
 
-    /// The vector of a row that was added.
+    /// The vector of an added row.
     pub fn vector(&self, row: usize) -> VectorRef<'_> {
         self.numbers.row(row, self.dimension)
     }

@@ -13,18 +13,18 @@ use crate::rows::Numbers;
 use crate::search::SegmentView;
 use vstream_store::Error;
 
-/// How a row block is stored.
+/// Storage of a row block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockReport {
     /// Leaf of the block.
     pub leaf: u32,
     /// Rows of the block.
     pub rows: usize,
-    /// How its vectors are coded.
+    /// Codec of its vectors.
     pub codec: Codec,
     /// Bytes of the coded vectors.
     pub coded_bytes: u64,
-    /// Bytes of the vectors themselves.
+    /// Bytes of the vectors without coding.
     pub raw_bytes: u64,
     /// Bytes of ids, versions, codes and shards.
     pub key_bytes: u64,
@@ -38,7 +38,7 @@ impl fmt::Display for BlockReport {
     }
 }
 
-/// A block on a walk.
+/// A row block on a walk.
 pub(crate) struct Visited<'a> {
     pub(crate) leaf: u32,
     pub(crate) first_row: u32,
@@ -49,7 +49,8 @@ pub(crate) struct Visited<'a> {
 }
 
 impl Segment {
-    /// Shows the row blocks of some leaves, in order; many are read at once, past the cache.
+    /// Calls `visit` for the row blocks of some leaves, in order. Reads many blocks at once and
+    /// bypasses the cache.
     pub(crate) fn for_each_block(
         &self,
         leaves: impl Iterator<Item = u32>,
@@ -84,7 +85,7 @@ impl Segment {
         }
     }
 
-    /// As [`Segment::for_each_block`], with every row decoded.
+    /// Like [`Segment::for_each_block`], with every row decoded.
     pub(crate) fn for_each_decoded(
         &self,
         leaves: impl Iterator<Item = u32>,
@@ -105,7 +106,7 @@ impl Segment {
         0..self.leaves.len() as u32
     }
 
-    /// Shows how every row block is stored. Errors: `Corrupt`, those of the store.
+    /// Reports the storage of every row block. Errors: `Corrupt`, those of the store.
     pub fn report(&self, visit: &mut dyn FnMut(BlockReport)) -> Result<(), Error> {
         self.for_each_block(self.all_leaves(), &mut |visited| {
             let vectors = visited.block.vectors;
@@ -123,9 +124,9 @@ impl Segment {
         })
     }
 
-    /// Reads every byte and holds everything against everything: checksums, rows against counts,
-    /// ids against rows, the digest. Cost: the whole file, 16 bytes of memory per row. Errors:
-    /// `Corrupt` with the offset, those of the store.
+    /// Reads every byte and checks it: checksums, rows against counts, ids against rows, the
+    /// digest. Cost: the whole file, 16 bytes of memory per row. Errors: `Corrupt` with the offset,
+    /// those of the store.
     pub fn verify(&self) -> Result<(), Error> {
         let mut keys: Vec<(u64, u64)> = Vec::with_capacity(self.rows() as usize);
         let (mut digest, mut codes) = (0u128, (u64::MAX, 0));
@@ -163,8 +164,8 @@ impl Segment {
 }
 
 impl Segment {
-    /// Shows id, version and row number of every row, gone or not, in the order of the ids.
-    /// Errors: `Corrupt`, those of the store.
+    /// Calls `visit` with id, version and row number of every row, deleted or not, in the order of
+    /// the ids. Errors: `Corrupt`, those of the store.
     pub fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) -> Result<(), Error> {
         let all: Vec<usize> = (0..self.id_blocks()).collect();
         for blocks in all.chunks(BLOCKS_AHEAD) {
@@ -188,7 +189,7 @@ impl Segment {
 }
 
 impl SegmentView<'_> {
-    /// Offers every visible row.
+    /// Offers the exact distance of every visible row.
     pub(crate) fn search_exactly(
         &self,
         query: &[f32],
@@ -209,8 +210,8 @@ impl SegmentView<'_> {
 
     /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
     ///
-    /// Exact: a leaf is passed over only if the triangle inequality proves that no row of it can
-    /// be near enough. Errors: `Corrupt`, those of the store; `out` is incomplete then.
+    /// Exact: it skips a leaf only if the triangle inequality proves that no row of it is near
+    /// enough. Errors: `Corrupt`, those of the store; `out` is incomplete then.
     pub(crate) fn rows_within(
         &self,
         query: &[f32],
@@ -251,14 +252,15 @@ impl SegmentView<'_> {
         all.filter(near).collect()
     }
 
-    /// Copies the vector of a living row of a leaf to `out`, one that `pick` chooses, and returns
-    /// its id; `None` if none lives. Errors: `Corrupt`, those of the store.
+    /// Copies the vector of a live row of a leaf to `out` and returns its id; `pick` chooses the
+    /// row. `None` if no row lives. Errors: `Corrupt`, those of the store.
     pub fn sample(&self, leaf: u32, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
         let mut living = 0;
         let mut random = SplitMix(pick);
         let mut found = None;
         self.for_each_visible(std::iter::once(leaf), &mut |key, vector| {
-            // How many live is known in the end only: the n-th takes the place with a chance of 1/n.
+            // The number of live rows is known only at the end, so the n-th row replaces the choice
+            // with a probability of 1/n.
             living += 1;
             if random.below(living) == 0 {
                 out.resize(self.segment.dimension(), 0.0);
@@ -269,7 +271,7 @@ impl SegmentView<'_> {
         Ok(found)
     }
 
-    /// Shows every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
+    /// Calls `visit` with every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
         self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| visit(key(), vector))
     }

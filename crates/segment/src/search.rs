@@ -1,9 +1,9 @@
-//! A segment as a place that is searched in stages.
+//! The stages of a search in a segment.
 //!
 //! 1. Rank the leaves by their centroids, which are in memory (`rank.rs`).
-//! 2. Scan the codes of the nearest leaves. Those that are not in memory are read together.
+//! 2. Scan the codes of the nearest leaves; read those that are not in memory together.
 //! 3. Read the blocks of the best candidates together, each block once.
-//! 4. Decode those rows and take their exact distances.
+//! 4. Decode the candidates' rows and take their exact distances.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ use crate::tombstones::Tombstones;
 /// Leaves whose codes are read together.
 const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
 
-/// A candidate's row counts from the first row of its leaf, in code blocks and in row blocks alike.
+/// A candidate's row number starts at the first row of its leaf, in code blocks and in row blocks
+/// alike.
 const _: () = assert!(BLOCK == BLOCK_ROWS);
 
 /// Buffers of one thread that searches single segments.
@@ -41,7 +42,7 @@ pub struct SegmentScratch {
 }
 
 impl SegmentScratch {
-    /// Empty buffers that grow to what queries need and stay.
+    /// Empty buffers; they grow to what queries need and are kept.
     pub fn new() -> SegmentScratch {
         SegmentScratch::default()
     }
@@ -56,11 +57,11 @@ pub struct SegmentSearchState {
     pub(crate) ranked: Vec<Ranked>,
     /// Norm of the query.
     pub(crate) norm: f32,
-    /// Leaves that are scanned next, and where their codes are.
+    /// Ranks of the leaves to scan next, and the place of their codes.
     next: Vec<(u32, Source)>,
-    /// Ranked leaves that were scanned or are next.
+    /// Number of ranked leaves that were scanned or are next.
     begun: usize,
-    /// Where candidates lie, and their positions, block by block.
+    /// Rows of candidates and their positions, block by block.
     wanted: Vec<(RowPlace, u32)>,
     decoder: Decoder,
     numbers: Option<Numbers>,
@@ -74,24 +75,24 @@ impl SegmentSearchState {
     }
 }
 
-/// Where the codes of a leaf are that is scanned next.
+/// Place of the codes of a leaf to scan.
 enum Source {
     Held(HeldCodes),
-    /// Position among the blocks that are being read.
+    /// Position among the blocks being read.
     Read(usize),
 }
 
-/// Where a row of a segment lies.
+/// Place of a row in a segment.
 #[derive(Clone, Copy)]
 struct RowPlace {
-    /// Row block, and the row in it.
+    /// Number of the row block, and the row in it.
     block: u32,
     lane: u32,
-    /// Rows of the block.
+    /// Number of rows in the block.
     rows: u32,
 }
 
-/// A segment as a reader sees it that pinned a sequence.
+/// A segment as seen by a reader that pinned a sequence.
 #[derive(Clone, Copy)]
 pub struct SegmentView<'a> {
     pub(crate) segment: &'a Segment,
@@ -100,7 +101,8 @@ pub struct SegmentView<'a> {
 }
 
 impl Segment {
-    /// The rows that a reader sees which pinned `pin`: those not deleted at or before it.
+    /// The segment as seen by a reader that pinned the sequence `pin`: without rows deleted at or
+    /// before it.
     pub fn at<'a>(&'a self, tombstones: &'a Tombstones, pin: u64) -> SegmentView<'a> {
         SegmentView { segment: self, tombstones, pin }
     }
@@ -165,7 +167,7 @@ impl StagedSearch for SegmentView<'_> {
         self.keep(leaves, radius, state)
     }
 
-    /// In the order of the file. Codes that are in memory stay there until they are scanned.
+    /// Reads in the order of the file. Codes in memory are held until they are scanned.
     fn next_codes(&self, state: &mut SegmentSearchState) -> Option<Vec<BlockHandle>> {
         let from = state.begun;
         let to = state.ranked.len().min(from + LEAVES_AHEAD);
@@ -257,7 +259,7 @@ impl StagedSearch for SegmentView<'_> {
             let rows = group[0].0.rows as usize;
             let block = RowBlock::decode(bytes, rows).map_err(|what| corrupt(&what))?;
             let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
-            // A block that must be decoded whole is decoded once.
+            // A block without random access is decoded once, for all its rows.
             let parts = if codec.is_random_access() { group.chunks(1) } else { group.chunks(rows) };
             for part in parts {
                 let first = part[0].0.lane as usize;
@@ -288,11 +290,12 @@ impl SegmentView<'_> {
         self.tombstones.is_visible(row, self.pin)
     }
 
-    /// Offers the nearest visible rows of this segment alone to `out`, which was reset to `probe.k`.
+    /// Offers the nearest visible rows of this segment alone to `out`, which the caller reset to
+    /// `probe.k`.
     ///
-    /// Cost: at most two rounds of reads, the first none with resident codes; other efforts than
-    /// `Effort::Approximate` and flat segments read every row. Errors: `Corrupt`, those of the store;
-    /// `out` is incomplete then.
+    /// Cost: at most two rounds of reads, only one with resident codes. Efforts other than
+    /// `Effort::Approximate`, and flat segments, read every row. Errors: `Corrupt`, those of the
+    /// store; `out` is incomplete then.
     pub fn search(
         &self,
         probe: &Probe<'_>,
@@ -304,12 +307,12 @@ impl SegmentView<'_> {
         search_place(self, probe, &read, (query, place), out)
     }
 
-    /// The blocks of the segment, through the cache.
+    /// A reader of the segment's blocks through the cache.
     pub fn blocks(&self) -> &BlockReader {
         &self.segment.blocks
     }
 
-    /// The blocks of the segment, past the cache.
+    /// A reader of the segment's blocks that bypasses the cache.
     pub fn passing(&self) -> &BlockReader {
         &self.segment.passing
     }
@@ -332,7 +335,7 @@ impl SegmentView<'_> {
             let (estimate, row) = (estimates[lane as usize], block * BLOCK as u32 + lane);
             let is_found =
                 || self.is_visible(entry.first_row + row) || defect::active(Defect::DeadFound);
-            // The last block of a leaf has lanes without a row.
+            // The last block of a leaf may have lanes without a row.
             if row < entry.rows && is_found() {
                 best.push(Candidate { estimate, leaf: rank, row });
             }
@@ -340,7 +343,7 @@ impl SegmentView<'_> {
         best.lower();
     }
 
-    /// Where a candidate lies.
+    /// The place of a candidate's row.
     fn place_of(&self, ranked: &[Ranked], candidate: &Candidate) -> RowPlace {
         let entry = &self.segment.leaves[ranked[candidate.leaf as usize].leaf as usize];
         let (block, lane) = (candidate.row / BLOCK as u32, candidate.row % BLOCK as u32);
@@ -349,7 +352,7 @@ impl SegmentView<'_> {
     }
 }
 
-/// A block of codes that is scanned.
+/// A block of codes to scan.
 #[derive(Clone, Copy)]
 struct ScannedBlock<'a> {
     /// Rank of its leaf, and the distance of the query to the leaf's centroid.

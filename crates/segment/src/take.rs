@@ -1,4 +1,4 @@
-//! Rows taken out of a segment to be written to another.
+//! Reads rows of a segment that are to be written to another.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::read::Segment;
 use crate::rows::Numbers;
 use vstream_store::Error;
 
-/// Is shown the number, the key and the vector of rows.
+/// Receives the number, the key and the vector of a row.
 pub type Visit<'a> = dyn FnMut(u32, RowKey, VectorRef<'_>) + 'a;
 
 impl Segment {
@@ -22,13 +22,13 @@ impl Segment {
         self.centroid(leaf as u32, out);
     }
 
-    /// Rotates a vector as centroids are rotated.
+    /// Rotates a vector with the rotation of the centroids.
     pub fn rotate(&self, vector: &[f32], out: &mut Vec<f32>) {
         out.resize(self.rotation.padded(), 0.0);
         self.rotation.apply(vector, out);
     }
 
-    /// Shows the rows of a leaf. Errors: `Corrupt`, those of the store.
+    /// Calls `visit` with the rows of a leaf. Errors: `Corrupt`, those of the store.
     pub fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
         let dimension = self.dimension();
         self.for_each_decoded(std::iter::once(leaf as u32), &mut |visited, numbers| {
@@ -39,20 +39,20 @@ impl Segment {
         })
     }
 
-    /// A reader of its blocks with a cache of its own.
+    /// A reader of the segment's blocks with a cache of its own.
     pub fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
         BlockReader::new(self.blocks.file().clone(), self.identity(), VERSION, Some(cache))
     }
 
-    /// Shows some rows, given in ascending order, as `reader` reads them. Errors: `Corrupt`, those
-    /// of the store.
+    /// Calls `visit` with some rows, given in ascending order, read through `reader`. Errors:
+    /// `Corrupt`, those of the store.
     pub fn for_each_of(
         &self,
         rows: &[u32],
         reader: &BlockReader,
         visit: &mut Visit<'_>,
     ) -> Result<(), Error> {
-        // Block, first row and rows of the block in which each row lies.
+        // Number of the block of a row, its first row, and its number of rows.
         let block_of = |row: u32| {
             let leaf = &self.leaves[self.leaves.partition_point(|leaf| leaf.first_row <= row) - 1];
             let before = (row - leaf.first_row) / BLOCK_ROWS as u32;

@@ -1,18 +1,18 @@
-//! The tombstones of a segment: which of its rows are deleted, and since when.
+//! The tombstones of a segment: its deleted rows, each with the sequence of its deletion.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-/// Rows whose tombstones lie together; the first of them takes memory for all.
+/// Rows of a chunk; the first tombstone of a chunk allocates memory for all of them.
 const CHUNK: usize = 1024;
-/// The sequence of a row that lives.
+/// The sequence that stands for a live row.
 const NEVER: u64 = u64::MAX;
 
 /// Tombstones of the rows of a segment: one writer, any number of readers, no lock.
 ///
-/// A tombstone holds the sequence of the write that ended the row: a delete, or an upsert of its
-/// id. A reader that pinned an earlier sequence still sees the row. Memory: 8 bytes per row in each
-/// chunk of 1,024 rows that has a tombstone, none elsewhere.
+/// A tombstone holds the sequence of the write that deleted or replaced the row: a delete, or an
+/// upsert of its id. A reader that pinned an earlier sequence still sees the row. Memory: 8 bytes
+/// per row in each chunk of 1,024 rows that has a tombstone, none elsewhere.
 pub struct Tombstones {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     rows: u32,
@@ -20,14 +20,15 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    /// All `rows` live.
+    /// No tombstone: all `rows` live.
     pub fn none(rows: u32) -> Tombstones {
         let chunks = (rows as usize).div_ceil(CHUNK);
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
         Tombstones { chunks, rows, count: AtomicU64::new(0) }
     }
 
-    /// Ends the life of a row at `sequence`; false if it had ended before. Only the writer calls.
+    /// Adds the tombstone of a row with `sequence`; false if the row already has one. Only the
+    /// writer may call this.
     ///
     /// The caller publishes `sequence` afterwards, with Release or stronger.
     pub fn add(&self, row: u32, sequence: u64) -> bool {
@@ -51,7 +52,7 @@ impl Tombstones {
         self.chunks[chunk].get().is_none_or(|chunk| chunk[offset].load(Ordering::Relaxed) > pin)
     }
 
-    /// Shows every tombstone, row and sequence, in the order of the rows.
+    /// Calls `visit` with row and sequence of every tombstone, in the order of the rows.
     pub fn for_each(&self, visit: &mut dyn FnMut(u32, u64)) {
         for (index, chunk) in self.chunks.iter().enumerate() {
             let Some(chunk) = chunk.get() else { continue };
@@ -69,7 +70,7 @@ impl Tombstones {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes held.
+    /// Bytes of memory held.
     pub fn memory_bytes(&self) -> u64 {
         let chunks = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
         (size_of_val(&*self.chunks) + chunks * CHUNK * size_of::<AtomicU64>()) as u64

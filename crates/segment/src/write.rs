@@ -1,9 +1,9 @@
-//! Writes a segment, a leaf at a time.
+//! Writes a segment, one leaf at a time.
 //!
-//! 1. A leaf's rows are rotated; their mean, rounded to bytes, is the leaf's centroid, and their
-//!    codes refer to the rounded centroid, so that no better one need be kept in memory.
-//! 2. Its row blocks go to the file at once; its posting and its ids wait for their areas.
-//! 3. At the end: postings, ids in order, meta, footer.
+//! 1. The writer rotates the rows of a leaf. Their mean, rounded to bytes, is the leaf's centroid.
+//!    The codes refer to the rounded centroid, so that memory need not hold a more exact one.
+//! 2. It appends the row blocks to the file at once. The posting and the ids wait for their areas.
+//! 3. At the end it appends postings, ids in order, meta and footer.
 //!
 //! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors.
 
@@ -27,13 +27,13 @@ use crate::format::{
 };
 use crate::rows::LeafRows;
 
-/// Rows that a leaf of rows without one gets at most.
+/// Most rows of a leaf that is made of rows without a leaf.
 const LOOSE_LEAF_ROWS: usize = 384;
 
-/// How a segment is searched.
+/// The kind of a segment's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// Every row is looked at.
+    /// No index: a search reads every row.
     Flat,
     /// Leaves with centroids and codes.
     Cluster,
@@ -49,31 +49,31 @@ impl SegmentKind {
     }
 }
 
-/// What a segment is made for.
+/// Settings of a new segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentSettings {
     /// Dimensions of every vector.
     pub dimension: usize,
     /// Formula of the distance. Rows under cosine come normalised.
     pub metric: Metric,
-    /// How rows are held.
+    /// Element type of the rows.
     pub element: Element,
-    /// How it is searched.
+    /// Kind of the index.
     pub kind: SegmentKind,
     /// Seed of the rotation of its codes.
     pub seed: u64,
-    /// What no other file ever had: blocks of another file are noticed by it.
+    /// A number that no other file ever had. It exposes blocks of another file.
     pub identity: u64,
-    /// How vectors are coded.
+    /// Policy that chooses the codec of vectors.
     pub policy: Policy,
 }
 
-/// What was written.
+/// Counts of a written segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentSummary {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Leaves.
+    /// Number of leaves.
     pub leaves: u64,
     /// Length of the file.
     pub bytes: u64,
@@ -89,9 +89,9 @@ pub struct SegmentSummary {
     pub digest: u128,
 }
 
-/// Writes one segment. Dropped before [`SegmentWriter::finish`], it never was.
+/// Writes one segment. If it is dropped before [`SegmentWriter::finish`], no file exists.
 pub struct SegmentWriter {
-    /// As messages name the file.
+    /// Name of the file in messages.
     name: String,
     header: Header,
     policy: Policy,
@@ -146,10 +146,10 @@ impl SegmentWriter {
         Ok(writer)
     }
 
-    /// Adds the rows of a leaf after those of the leaves before it; none are no leaf.
+    /// Adds the rows of a leaf after those of earlier leaves; does nothing without rows.
     ///
-    /// Errors: `Invalid` if the rows are of another element type or dimension or too many, those of
-    /// the store.
+    /// Errors: `Invalid` if the rows have another element type or dimension or are too many, those
+    /// of the store.
     pub fn leaf(&mut self, rows: &LeafRows) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
@@ -193,7 +193,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// As [`SegmentWriter::leaf`], in an order that puts near rows in one block.
+    /// Like [`SegmentWriter::leaf`], in an order that puts near rows in one block.
     fn arranged(&mut self, rows: &LeafRows) -> Result<(), Error> {
         if self.header.kind == SegmentKind::Flat {
             return self.leaf(rows);
@@ -205,9 +205,9 @@ impl SegmentWriter {
         self.leaf(&arranged)
     }
 
-    /// Writes what is left and makes the file visible.
+    /// Writes the remaining areas and makes the file visible.
     ///
-    /// Errors: `Invalid` if an id came twice, those of the store. There is no file then.
+    /// Errors: `Invalid` if an id came twice, those of the store. No file exists after an error.
     pub fn finish(mut self) -> Result<SegmentSummary, Error> {
         for posting in std::mem::take(&mut self.postings) {
             self.summary.index_bytes += u64::from(self.append(posting)?);
@@ -266,7 +266,7 @@ impl SegmentWriter {
         Ok(bytes)
     }
 
-    /// Codes the rows of a leaf; their posting waits for its area.
+    /// Encodes the rows of a leaf; their posting waits for its area.
     fn post(&mut self, rows: &LeafRows) -> LeafEntry {
         let padded = self.header.padded();
         let mut rotated = vec![0.0f32; rows.len() * padded];
@@ -300,9 +300,9 @@ impl SegmentWriter {
     }
 }
 
-/// Lets a query have the processor that this thread is on, if one waits for it. Segments are
-/// written in the background, and a thread that runs is left its time slice of some milliseconds,
-/// whoever is more urgent.
+/// Yields the processor of this thread to a query, if one waits for it. Segments are written in the
+/// background, and the scheduler lets a running thread use its time slice of some milliseconds,
+/// however urgent others are.
 pub fn yield_to_queries() {
     std::thread::yield_now();
 }
@@ -314,8 +314,8 @@ impl LeafEntry {
         let high = mean.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let step = (high - low) / 255.0;
         let step = if step.is_normal() { step } else { 0.0 };
-        // Numbers near the largest overflow when they are rotated. Any centroid is right then,
-        // only none is good.
+        // Rotation overflows numbers near the largest. Then any centroid is correct, but none is
+        // good.
         let low = if low.is_finite() { low } else { 0.0 };
         let to_steps = |x: f32| if step > 0.0 { ((x - low) / step).round() as u8 } else { 0 };
         let steps = mean.iter().map(|&x| to_steps(x)).collect();
@@ -329,10 +329,10 @@ impl LeafEntry {
     }
 }
 
-/// Writes the rows of a pinned index: leaf by leaf, those not in a leaf yet with the nearest one.
+/// Writes the rows of a pinned index, leaf by leaf. Rows without a leaf go to the nearest one.
 ///
 /// Cost: two walks over the rows; memory as [`SegmentWriter`], and the rows without a leaf.
-/// Errors: those of the writer. There is no file then.
+/// Errors: those of the writer. No file exists after an error.
 pub fn write_pinned(
     store: &dyn Store,
     name: &str,
@@ -373,7 +373,7 @@ pub fn write_pinned(
     writer.finish()
 }
 
-/// Rows that were in no leaf, and the leaf that each goes to; `None` if there is no leaf at all.
+/// Rows without a leaf, and the leaf that each goes to; `None` if there is no leaf at all.
 struct Loose {
     by_leaf: BTreeMap<Option<u32>, Vec<usize>>,
     keys: Vec<RowKey>,

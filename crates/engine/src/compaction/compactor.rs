@@ -1,4 +1,4 @@
-//! Merges of segments: what is planned is written, then published.
+//! Carries compactions out: writes the planned segment, then publishes it in the manifest.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,33 +17,34 @@ use crate::version::{Manifest, VersionSet};
 pub(crate) struct MergedCounts {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
-    /// Segments that were dropped whole.
+    /// Segments dropped whole.
     pub(crate) dropped: u64,
-    /// Why the last one failed, if it did.
+    /// The last failure; a later success clears it.
     pub(crate) failure: Option<String>,
 }
 
-/// A segment that was written from others and is not served yet.
+/// A segment merged from others that is not served yet.
 pub(crate) struct MergeBegun {
     merged: Merged,
     entry: SegmentEntry,
-    /// None if none of its rows lived.
+    /// None if no row lived.
     live: Option<LiveSegment>,
 }
 
 /// Segments that no further merge may take.
 #[derive(Default)]
 struct Sources {
-    /// They are being merged.
+    /// Numbers of segments being merged.
     busy: HashSet<u64>,
-    /// They could not be read; for how many plans they are left alone, so that others go on.
+    /// Segments that could not be read, and the number of plans that still pass them over, so that
+    /// other merges go on.
     unreadable: HashMap<u64, u32>,
 }
 
-/// Plans for which a segment is left alone that could not be read.
+/// Plans that pass over a segment after a failed read.
 const PLANS_WITHOUT: u32 = 64;
 
-/// Merges segments. Shared by the writer's side and the threads beside it.
+/// Merges segments. The writer and the background threads share it.
 pub(crate) struct Compactor {
     versions: Arc<VersionSet>,
     merged: Mutex<MergedCounts>,
@@ -55,7 +56,7 @@ impl Compactor {
         Compactor { versions, merged: Mutex::default(), sources: Mutex::default() }
     }
 
-    /// Notes that a merge did not begin because there was no thread for it.
+    /// Records that a merge did not begin for want of a thread.
     pub(crate) fn note_no_thread(&self, error: &std::io::Error) {
         let why = format!("there is no thread for the compaction: {error}");
         self.note_merge(Err(Some(&Error::unavailable(why))));
@@ -65,15 +66,17 @@ impl Compactor {
         self.merged.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drops segments without living rows, and merges others if that pays; false if neither does.
-    /// `stop`: gives up soon when it is set.
+    /// Drops segments without live rows, and merges others if that pays; false if it did neither.
+    ///
+    /// * `stop`: gives up soon after it is set.
     pub(crate) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
         let mut has_dropped = false;
         loop {
             let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
             let is_drop = begun.live.is_none();
             self.end_merge(begun)?;
-            // Where each flush leaves a segment to be dropped, a merge would never get its turn.
+            // One drop per call: if each flush left a segment to drop, a merge would never get its
+            // turn.
             if !is_drop || has_dropped {
                 return Ok(true);
             }
@@ -81,8 +84,8 @@ impl Compactor {
         }
     }
 
-    /// Writes a segment from others, if that pays, or finds some to drop. Nothing changes for
-    /// readers yet.
+    /// Merges segments into a new file, if that pays, or finds some to drop. Readers see no change
+    /// yet.
     pub(crate) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
         let Some(plan) = self.take_plan() else { return Ok(None) };
         let store = &self.versions.directory().store;
@@ -102,7 +105,7 @@ impl Compactor {
             let live = if summary.rows == 0 { None } else { Some(open()?) };
             Ok(MergeBegun { merged, entry, live })
         });
-        // Given up because the engine closes is no failure.
+        // A merge stopped because the engine closes is no failure.
         let is_failure = !stop.load(Ordering::Relaxed);
         self.note_merge(begun.as_ref().map(|_| None).map_err(|error| is_failure.then_some(error)));
         if let Err(error) = &begun {
@@ -119,7 +122,7 @@ impl Compactor {
         begun.map(Some)
     }
 
-    /// What to merge, of segments that are free. They are busy until the merge has ended.
+    /// Plans a merge of free segments and marks them busy until it ends.
     fn take_plan(&self) -> Option<Plan> {
         let _published = self.versions.manifest();
         let mut sources = self.sources();
@@ -139,12 +142,12 @@ impl Compactor {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Segments that could not be read when they were to be merged.
+    /// Number of segments passed over because they could not be read.
     pub(crate) fn unreadable(&self) -> usize {
         self.sources().unreadable.len()
     }
 
-    /// Serves the rows of a merge from their new segment.
+    /// Publishes a merge and serves its rows from the new segment.
     pub(crate) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
         let MergeBegun { merged, entry, live } = begun;
         let done = self.publish_merged(&merged, entry, live);
@@ -159,7 +162,7 @@ impl Compactor {
         Ok(())
     }
 
-    /// Counts a merge that ended, or notes why one failed.
+    /// Counts a merge that ended, or records why one failed.
     pub(crate) fn note_merge(&self, done: Result<Option<&Merged>, Option<&Error>>) {
         let mut counts = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
@@ -169,7 +172,7 @@ impl Compactor {
                     dropped => counts.dropped += dropped,
                 }
                 counts.bytes += merged.summary.bytes;
-                // As long as some cannot be read, that is what there is to know.
+                // Keeps the failure while some segments cannot be read.
                 if self.unreadable() == 0 {
                     counts.failure = None;
                 }
@@ -179,8 +182,8 @@ impl Compactor {
         }
     }
 
-    /// Publishes a segment in place of those that it was merged from. Returns the manifest and the
-    /// view of before.
+    /// Publishes a segment in place of its sources. Returns the previous manifest and the retired
+    /// view.
     fn publish_merged(
         &self,
         merged: &Merged,

@@ -1,13 +1,13 @@
-//! Writes several segments as one, without the rows that are gone.
+//! Writes several segments as one, without the deleted rows.
 //!
 //! 1. The leaves of the largest source are the targets. A row of another source goes to the nearest
 //!    of the targets around its own leaf.
-//! 2. Target by target: its own rows and those that came are read together. Too many are divided
-//!    by 2-means until leaves have their size; too few wait for the next target, which is a
-//!    neighbour in leaf order. LIRE splits and merges so, too; its reassignment of rows whose nearest
-//!    leaf has changed is not done on disk.
-//! 3. It keeps, for every row of the sources, its row in the new segment: so tombstones that come while
-//!    it is written find their rows.
+//! 2. Target by target, the merge reads its own rows and those assigned to it together. It divides
+//!    too many rows by 2-means until leaves have their size. Too few rows wait for the next target,
+//!    which is a neighbour in leaf order. LIRE splits and merges in the same way. Its reassignment
+//!    of rows whose nearest leaf has changed is not done on disk.
+//! 3. The merge keeps, for every row of the sources, its row in the new segment. Tombstones added
+//!    while the segment is written find their rows through this map.
 //!
 //! Memory: 12 bytes per row of the sources, a cache of blocks, a few leaves. Source of the splits:
 //! SPFresh (SOSP '23), section 3.
@@ -29,33 +29,34 @@ use vstream_segment::{
     SegmentWriter, Tombstones,
 };
 
-/// Targets around a leaf to which its rows may go.
+/// Number of targets around a leaf to which its rows may go.
 const NEAR: usize = 24;
-/// Rows of a leaf at most, and below which it is joined with its neighbour.
+/// Most rows of a leaf, and the count below which it is joined with its neighbour.
 const LEAF_ROWS_MAX: usize = 384;
 const LEAF_ROWS_MIN: usize = 96;
-/// Rows between two moments at which a query may have the processor.
+/// Rows between two yields of the processor to queries.
 const ROWS_PER_WAY: u32 = 32;
-/// Bytes of blocks that are kept while leaves are gathered.
+/// Bytes of the block cache while leaves are gathered.
 const CACHE_BYTES: usize = 16 << 20;
-/// Bytes that are written per second at most: the disk serves queries and the log too.
+/// Most bytes written per second: the disk serves queries and the write-ahead log too.
 const BYTES_PER_SECOND: f64 = 150e6;
-/// No row of the new segment.
+/// Marks a row that is not in the new segment.
 const GONE: u32 = u32::MAX;
 
-/// A segment that was written from others.
+/// A segment merged from others.
 pub(crate) struct Merged {
     sources: Vec<Arc<LiveSegment>>,
-    /// Rows that died at or before this sequence were left out.
+    /// The merge left out rows deleted at or before this sequence.
     since: u64,
-    /// Per source and row, its row in the new segment; nothing if there is none.
+    /// Row in the new segment, by source and row; [`GONE`] if there is none. Empty if the sources
+    /// were dropped.
     moved: Vec<Vec<u32>>,
     pub(crate) summary: SegmentSummary,
 }
 
 impl Merged {
     /// Writes the sources of `plan` as segment `name`. Errors: those of reading and writing, and
-    /// `Unavailable` if `stop` was set. There is no file then.
+    /// `Unavailable` if `stop` was set. No file exists after an error.
     pub(super) fn write(
         plan: &Plan,
         store: &dyn Store,
@@ -82,13 +83,13 @@ impl Merged {
         Ok(Merged { sources: sources.clone(), since: *since, moved, summary })
     }
 
-    /// What is left of sources none of whose rows lives: nothing, for which nothing is read.
+    /// Drops sources without live rows; reads nothing.
     pub(crate) fn drop_of(plan: &Plan) -> Merged {
         let (sources, since) = (plan.sources.clone(), plan.since);
         Merged { sources, since, moved: Vec::new(), summary: SegmentSummary::default() }
     }
 
-    /// Segments that were dropped instead of being merged.
+    /// Number of segments dropped instead of merged.
     pub(crate) fn dropped(&self) -> u64 {
         if self.moved.is_empty() {
             self.sources.len() as u64
@@ -97,17 +98,18 @@ impl Merged {
         }
     }
 
-    /// True if the rows of a segment are in it.
+    /// True if the segment with this number is a source.
     pub(crate) fn is_source(&self, number: u64) -> bool {
         self.sources.iter().any(|live| live.number == number)
     }
 
-    /// Rows that died at or before this sequence are not in it.
+    /// Rows deleted at or before this sequence are not in the new segment.
     pub(crate) fn since(&self) -> u64 {
         self.since
     }
 
-    /// A bit per row of the new segment that was gone at the sequence `until`, and how many are.
+    /// A bit per row of the new segment, set if the row was deleted at or before the sequence
+    /// `until`, and the number of set bits.
     pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
         let mut bits = vec![0u8; (self.summary.rows as usize).div_ceil(8)];
         let mut deleted = 0;
@@ -120,20 +122,21 @@ impl Merged {
         (bits, deleted)
     }
 
-    /// Hands on to the new segment what happened to its sources: rows that died since, and heat.
+    /// Copies to the new segment the tombstones added to its sources since the merge began, and
+    /// their heat.
     pub(super) fn hand_on(&self, live: &LiveSegment) {
         self.add_tombstones(&live.tombstones);
         self.warm(live);
     }
 
-    /// Marks the rows of the new segment that died since.
+    /// Adds tombstones for the rows of the new segment deleted since the merge began.
     fn add_tombstones(&self, tombstones: &Tombstones) {
         self.for_each_death(&mut |row, sequence| {
             tombstones.add(row, sequence);
         });
     }
 
-    /// Makes the new segment as warm as its sources were.
+    /// Gives the new segment the heat of its sources.
     fn warm(&self, live: &LiveSegment) {
         let rows: u64 = self.sources.iter().map(|source| source.segment.rows()).sum();
         let share = |source: &Arc<LiveSegment>| source.segment.rows() as f64 / rows.max(1) as f64;
@@ -153,7 +156,7 @@ impl Merged {
     }
 }
 
-/// Rows that are becoming a leaf, and where each comes from.
+/// Rows that will form leaves, and the source and row of each.
 struct Gathered {
     rows: LeafRows,
     from: Vec<(usize, u32)>,
@@ -219,7 +222,7 @@ impl Merge<'_> {
         self.flush()
     }
 
-    /// Flat segments have no centroids: one source after the other.
+    /// Merges flat segments, which have no centroids: one source after the other.
     fn run_flat(&mut self) -> Result<(), Error> {
         for source in 0..self.sources.len() {
             for leaf in 0..self.sources[source].segment.leaves() {
@@ -240,7 +243,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// For each leaf of the base, the rows of the other sources that go there, by source and row.
+    /// The rows of the other sources that go to each leaf of the base, sorted by source and row.
     fn assign(&self, base: usize) -> Result<Vec<Vec<(usize, u32)>>, Error> {
         let targets = &self.sources[base].segment;
         let mut coming: Vec<Vec<(usize, u32)>> = vec![Vec::new(); targets.leaves()];
@@ -293,7 +296,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Writes what was gathered, in leaves of their size.
+    /// Writes the gathered rows in leaves of the allowed size.
     fn flush(&mut self) -> Result<(), Error> {
         let all: Vec<u32> = (0..self.gathered.rows.len() as u32).collect();
         let mut parts = vec![all];
@@ -325,7 +328,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Sleeps as long as it was too fast.
+    /// Sleeps, at most 0.1 s, while the merge is ahead of [`BYTES_PER_SECOND`].
     fn pace(&self) {
         let due = self.writer.bytes() as f64 / BYTES_PER_SECOND;
         let ahead = due - self.begun.elapsed().as_secs_f64();
@@ -334,7 +337,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Two parts by 2-means, each at least a quarter of the rows.
+    /// Divides rows in two by 2-means; each part has at least a quarter of them.
     fn halves(&self, rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let dimension = self.settings.dimension;
         let mut vectors = vec![0.0f32; rows.len() * dimension];
@@ -357,7 +360,7 @@ impl Merge<'_> {
     }
 }
 
-/// The nearest of `centroids`, in no order.
+/// The [`NEAR`] nearest of `centroids`, in no order.
 fn nearest(centroids: &[f32], padded: usize, to: &[f32]) -> Vec<usize> {
     let gaps = centroids.chunks_exact(padded).map(|of| kernels::l2_squared(to, of));
     let mut near: Vec<(f32, usize)> = gaps.zip(0..).collect();

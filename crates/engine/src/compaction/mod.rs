@@ -1,5 +1,4 @@
-//! Compaction: which segments are merged or dropped, how they are merged, and how the result is
-//! published.
+//! Compaction: chooses segments to merge or drop, merges them, and publishes the result.
 
 mod compactor;
 mod merge;

@@ -1,10 +1,10 @@
-//! Which segments are merged, and which are dropped: a pure function of their sizes.
+//! Chooses segments to merge or to drop: a pure function of their sizes.
 //!
-//! 1. Segments without a living row are dropped: nothing is read, nothing is written.
-//! 2. Where rows end in any order, a segment of which most rows are gone is written anew, and four
-//!    of one size class are merged; a class is four times as large as the one below. So a row is
-//!    written once per class: log4 of how much larger the collection is than memory.
-//! 3. Where rows end oldest first, neighbours in age alone are merged: `age.rs`.
+//! 1. Segments without a live row are dropped: nothing is read, nothing is written.
+//! 2. Where rows end in any order, a segment with more than half of its rows deleted is rewritten,
+//!    and four segments of one size class are merged. A class is four times as large as the one
+//!    below. So a row is written once per class: log4(collection / memory) times.
+//! 3. Where rows end oldest first, only neighbours in age are merged: `age.rs`.
 
 mod age;
 #[cfg(test)]
@@ -16,23 +16,23 @@ use crate::settings::DeleteOrder;
 use crate::tree::{LiveSegment, Tree};
 use vstream_segment::rows_max;
 
-/// Segments of a class that are merged together at least.
+/// Least segments of a class in one merge.
 const TOGETHER: usize = 4;
-/// Segments that are merged together at most.
+/// Most segments in one merge.
 const TOGETHER_MAX: usize = 8;
-/// Rows below which sizes are not told apart.
+/// Segments with fewer rows than this are all in the smallest class.
 const ROWS_MIN: u64 = 1024;
 
-/// What is merged, or dropped.
+/// Segments to merge or to drop.
 pub(crate) struct Plan {
     pub(super) sources: Vec<Arc<LiveSegment>>,
-    /// Rows that died at or before this sequence are left out.
+    /// The merge leaves out rows deleted at or before this sequence.
     pub(super) since: u64,
-    /// None of their rows lived then.
+    /// True if no row of the sources lived then: they are dropped.
     pub(crate) is_drop: bool,
 }
 
-/// What the planner knows of a segment.
+/// Row counts of a segment, for the planner.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     rows: u64,
@@ -54,14 +54,14 @@ impl Size {
 }
 
 impl Plan {
-    /// What is to be merged or dropped, if anything.
+    /// The next segments to merge or drop, if any.
     ///
     /// * `since`: sequence up to which tombstones are published.
-    /// * `is_free`: whether the segment of a number may be taken; others are being merged, or
-    ///   cannot be read.
+    /// * `is_free`: false for the number of a segment that is being merged or cannot be read.
     pub(crate) fn of(tree: &Tree, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
         let view = tree.view();
-        // Only tombstones that are published count: others would be found dead again and again.
+        // Only published tombstones count: a merge keeps the other deleted rows, so it would be
+        // planned over and over.
         let dead = |live: &Arc<LiveSegment>| live.delete_bitmap(since).1;
         let is_gone =
             |live: &&Arc<LiveSegment>| live.live_rows() == 0 && dead(live) == live.segment.rows();
@@ -84,15 +84,15 @@ impl Plan {
         pays.then_some(Plan { sources, since, is_drop: false })
     }
 
-    /// Numbers of the segments that it takes.
+    /// Numbers of the source segments.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.sources.iter().map(|live| live.number)
     }
 }
 
-/// Positions of the free segments to be merged; none if it does not pay.
+/// Positions of the free segments to merge; none if a merge does not pay.
 ///
-/// * `rows_max`: rows that one segment may hold.
+/// * `rows_max`: most rows of one segment.
 fn choose(
     sizes: &[Size],
     is_free: &dyn Fn(usize) -> bool,
@@ -100,7 +100,8 @@ fn choose(
     rows_max: u64,
 ) -> Vec<usize> {
     let positions: Vec<usize> = (0..sizes.len()).collect();
-    // Under an order neighbours alone are merged, and those beside one that is not free are none.
+    // Under an order, only neighbours are merged, and segments on the two sides of one that is not
+    // free are not neighbours.
     let groups: Vec<Vec<usize>> = match order {
         DeleteOrder::Any => vec![positions.into_iter().filter(|&at| is_free(at)).collect()],
         DeleteOrder::OldestFirst => {
@@ -120,7 +121,7 @@ fn choose(
     Vec::new()
 }
 
-/// The first of `chosen` that fit into one segment; none if that is one of several.
+/// The first of `chosen` that together fit into one segment; none if only one of several fits.
 fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> {
     let before = chosen.len();
     let mut rows = 0;
@@ -135,7 +136,7 @@ fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> 
     chosen
 }
 
-/// Positions of the segments to be merged; none if it does not pay.
+/// Positions of the segments to merge; none if a merge does not pay.
 fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
     if let Some(worn) = sizes.iter().position(Size::is_worn) {
         return vec![worn];
@@ -153,7 +154,7 @@ fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
     Vec::new()
 }
 
-/// The classes of some segments, the smallest first.
+/// The size classes of some segments, the smallest first.
 fn classes(sizes: &[Size]) -> Vec<u32> {
     let mut classes: Vec<u32> = sizes.iter().map(Size::class).collect();
     classes.sort_unstable();

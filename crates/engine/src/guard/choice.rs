@@ -1,32 +1,33 @@
-//! Which effort meets a target at the least cost, by the ranks that audits noted.
+//! Chooses the effort that meets a target at the least cost, by the ranks that audits noted.
 //!
-//! 1. Take some numbers of probes: those that reach so many of the neighbours' leaves, from just
-//!    what the target asks for to all of them.
+//! 1. Take some numbers of probes: those that reach a given share of the neighbours' leaves, from
+//!    just what the target asks for to all of them.
 //! 2. For each, take the least refinement that finds the target's share of the neighbours.
-//! 3. Of these the cheapest; if nothing is cheaper than to look at every row, that.
+//! 3. Choose the cheapest of these; if none is cheaper than a scan of every row, choose that scan.
 
 use vstream_index::Reach;
 
 use super::window::{aim, Moment, Neighbours, Reached, Window, WINDOW_MIN};
 use crate::settings::Settings;
 
-/// Shares of the allowed loss that may be left to the codes; the rest is for leaves not visited.
+/// Shares of the allowed loss left to the codes; the rest is for leaves not visited.
 const CODE_LOSS_SHARES: [f64; 9] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
-/// Rows of a leaf as a rule.
+/// Rows of a usual leaf.
 const LEAF_ROWS: f64 = 256.0;
-/// Nanoseconds to stream a byte from memory, and to wait for a line from anywhere in it beside
-/// others. Measured: 0.4 to 0.9 us for a leaf of 128 dimensions, 60 to 100 ns for a row of it.
+/// Nanoseconds to stream a byte from memory, and to wait for a cache line at a random address while
+/// other lines are fetched. Measured: 0.4 to 0.9 us for a leaf of 128 dimensions, 60 to 100 ns for
+/// a row of it.
 const STREAMED_NS: f64 = 0.12;
 const MISSED_NS: f64 = 25.0;
-/// Nanoseconds to fetch a block of a segment that is in the page cache, and to decode a row of it.
+/// Nanoseconds to fetch a block of a segment from the page cache and to decode a row of it.
 const BLOCK_NS: f64 = 2_000.0;
-/// Neighbours of each audit that a choice rests on at least: the nearest one of some hundred queries
-/// says too little, and where ten are found the nearest is.
+/// Least neighbours of each audit behind a choice. The nearest neighbour of some hundred queries
+/// says too little, and a search that finds ten finds the nearest.
 const NEIGHBOURS_MIN: usize = 10;
-/// Rows refined at least.
+/// Least rows refined.
 const REFINE_MIN: usize = 40;
 
-/// What steps of a search cost, in nanoseconds; only their proportions matter.
+/// Costs of the steps of a search, in nanoseconds; only their proportions matter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     leaf: f64,
@@ -57,8 +58,8 @@ impl Costs {
     }
 }
 
-/// A neighbour that was noted: rank of its leaf now, what is known of its code, by how much the tree
-/// has grown, and its weight.
+/// A noted neighbour: the present rank of its leaf, the ranks of its code, the growth of the tree
+/// since, and its weight.
 struct Hit<'a> {
     leaf: f64,
     reach: &'a Reach,
@@ -67,15 +68,15 @@ struct Hit<'a> {
 }
 
 impl Hit<'_> {
-    /// Rank of its estimate if `probes` leaves are visited.
+    /// Rank of its estimate if a search visits `probes` leaves.
     fn code_rank(&self, probes: usize) -> f64 {
         let then = ((probes as f64 / self.growth) as usize).max(1);
         self.reach.code.as_ref().map_or(0.0, |code| code.with_probes(then) * self.growth)
     }
 }
 
-/// The least effort that meets `target` with a reserve, `effort` being in force; `None` without
-/// enough audits.
+/// The cheapest effort that meets `target` with a reserve, while `effort` is in force; `None`
+/// without enough audits.
 pub(super) fn choose(
     window: &Window,
     of: Neighbours,
@@ -124,14 +125,14 @@ pub(super) fn choose(
         .or(Some(Reached::EXACT))
 }
 
-/// The least value up to which the weights of values add up to `enough`; `None` if they never do.
+/// The least value up to which the weights add up to `enough`; `None` if they never do.
 fn quantile(values: impl Iterator<Item = (f64, f64)>, enough: f64) -> Option<f64> {
     let mut values: Vec<(f64, f64)> = values.collect();
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut sum = 0.0;
     values.iter().find_map(|&(value, weight)| {
         sum += weight;
-        // Sums of weights may differ from their product with a share in the last bits.
+        // A sum of weights may differ in its last bits from their product with a share.
         (sum >= enough - 1e-6).then_some(value)
     })
 }

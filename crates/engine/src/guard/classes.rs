@@ -1,8 +1,8 @@
-//! Classes of k: what is known of one number of neighbours says little of a hundred times as many.
+//! Classes of k: audits of one number of neighbours say little about a hundred times as many.
 
 /// The largest k of each class.
 pub(super) const CLASSES: [usize; 7] = [1, 3, 10, 32, 112, 320, 1000];
-/// The class of ten neighbours, which most ask for.
+/// The class of ten neighbours, the most usual k.
 pub(super) const USUAL: usize = 2;
 
 /// The class of `k`.

@@ -1,23 +1,24 @@
-//! The recall guard: recall is a setting, not a hope.
+//! The recall guard keeps automatic searches at the recall that the settings ask for.
 //!
-//! 1. Readers leave queries in a small ring (without waiting: a busy ring is skipped): every one at
-//!    first, every sixteenth when enough are known.
-//! 2. A background thread takes them one by one, answers each through every code and notes, for true
-//!    neighbours, the rank of the leaf and the rank of the estimate among the visited leaves: how
-//!    far a search must go to find them. It also asks as a reader would.
-//! 3. As long as there are no queries, rows of the collection are asked for their neighbours, each
-//!    left out of its own answer: so the first query finds a decision.
-//! 4. From the ranks of the last audits of a class of k (`classes.rs`) follow the estimate of recall
-//!    (`window.rs`) and, when that leaves the target, the leaves to visit and the rows to refine
-//!    that meet it (`choice.rs`). Nothing is fed back, so the decision cannot run away.
-//! 5. It takes 3 % of one core at most. Half of that is saved up, for some hundred audits at once
-//!    when the collection has changed. It takes more where that makes queries cheaper at once: as
-//!    much as it needs while queries go through every code, and a quarter of what queries take while
-//!    they go farther than they must since audits are few. Before the first query it takes some
-//!    of its share in advance.
-//! 6. Readers do not wait for it: a tree that has grown since the decision is probed more, and the
-//!    more of it was written over, the less is a decision trusted. Where nothing was decided, a query
-//!    is answered as an audit is, through every code.
+//! 1. Readers put queries into a small ring: every one at first, every sixteenth once enough are
+//!    known. They never wait: a busy ring is skipped.
+//! 2. A background thread takes them one by one and answers each through every code. For true
+//!    neighbours it notes the rank of the leaf, and the rank of the estimate among the visited
+//!    leaves: how far a search must go to find them. It also searches as a reader would.
+//! 3. While there are no queries, the guard asks for the neighbours of rows of the collection, each
+//!    left out of its own answer. So the first query finds a decision.
+//! 4. The ranks of the last audits of a class of k (`classes.rs`) give the estimate of recall
+//!    (`window.rs`). When the estimate leaves the target, they also give the leaves to visit and
+//!    the rows to refine that meet it (`choice.rs`). No output is fed back, so the decision cannot
+//!    run away.
+//! 5. The guard takes at most 3 % of one core. It saves half of that up, for some hundred audits at
+//!    once when the collection has changed. It takes more where that makes queries cheaper at once:
+//!    as much as it needs while queries go through every code, and a quarter of the queries' CPU
+//!    time while few audits make them go farther than they must. Before the first query it takes
+//!    some of its share in advance.
+//! 6. Readers do not wait for the guard. A search probes more leaves in a tree that has grown since
+//!    the decision, and it trusts a decision less the more rows were written since. Without a
+//!    decision, a query is answered through every code, as an audit is.
 
 mod choice;
 mod classes;
@@ -40,49 +41,50 @@ use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
 use crate::tree::{Tree, TreeScratch};
 
-/// One query in this many is offered to the guard when enough are known.
+/// One query in this many is offered to the guard once enough are known.
 const NOTE_EVERY: usize = 16;
-/// Queries kept for the guard.
+/// Most queries kept for the guard.
 const RING: usize = 64;
-/// Leaves up to which every row is looked at: some thousand rows cost no more than a search.
+/// Leaves up to which a search is exact: some thousand rows cost no more than a search.
 const EXACT_LEAVES: usize = 4;
-/// Rows refined exactly per leaf that a caller asks for, and at most.
+/// Rows refined per leaf that a caller asks for, and the most.
 const REFINE_PER_PROBE: usize = 3;
 const REFINE_CHOSEN_MAX: usize = 1024;
-/// Rows refined exactly at least for probes that a caller chose.
+/// Least rows refined for probes that a caller chose.
 const REFINE_CHOSEN_MIN: usize = 64;
-/// An audit that goes no deeper than those before lowers the depth by one part of so many.
+/// An audit that goes no deeper than those before lowers the depth by one part in this many.
 const DEPTH_FORGOTTEN: usize = 256;
-/// Neighbours that an audit asks for at least: fewer say little of how deep it must look.
+/// Least neighbours that an audit asks for: fewer say little about the depth it needs.
 const AUDIT_K_MIN: usize = 10;
-/// Neighbours of rows that are asked for until a query has asked for more.
+/// Neighbours that an audit of a row asks for, until a query has asked for more.
 const ROW_K: usize = 112;
-/// How many times as much queries miss as rows of the collection do at the same effort, about: a row
-/// has helped to place its leaf. Chosen by one data set, GloVe with half duplicates at 9 leaves, where
-/// queries missed 0.30 and rows 0.11; counts until some queries are audited.
+/// Ratio of what queries miss to what rows of the collection miss at the same effort,
+/// approximately: a row has helped to place its leaf. Chosen on one data set, GloVe with half
+/// duplicates at 9 leaves, where queries missed 0.30 and rows 0.11. Applies until some queries are
+/// audited.
 const ROWS_EASIER: f64 = 2.0;
-/// Tries to hit a living row.
+/// Number of tries to draw a live row.
 const SAMPLE_TRIES: usize = 64;
-/// Rows with copies that are passed over until one is taken: where all rows have copies there are no
-/// others.
+/// Most rows with copies passed over in succession: where all rows have copies there are no others.
 const COPIES_MAX: usize = 8;
-/// Without a guard: probes per root of the leaves, and rows refined. No promise of recall.
+/// Without a guard: probes per square root of the number of leaves, and rows refined. These promise
+/// no recall.
 const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
-/// Audits after which what they say is looked at again, when there are many or they are of rows.
+/// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
-/// How much farther a search goes when half of the rows were written over since there was support for a
-/// decision, and turnovers after which it is not used at all. Support that is as fresh as audits are
-/// kept is trusted: a guard that keeps up asks for no more than its audits do.
+/// How much farther a search goes when half of the rows were written since audits supported the
+/// decision, and the turnovers after which the decision is not used at all. Support as fresh as the
+/// kept audits is trusted, so a guard that keeps up asks for no more than its audits do.
 const DISTRUST: f64 = 2.0;
 const TURNOVERS_MAX: f64 = 3.0;
 
-/// Whose neighbours were looked up for an estimate.
+/// Kind of query that an estimate rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Those of queries that users asked.
+    /// Queries that users asked.
     Queries,
-    /// Those of rows of the collection: users have asked too few queries yet.
+    /// Rows of the collection: users have asked too few queries yet.
     Rows,
 }
 
@@ -96,17 +98,17 @@ impl Evidence {
     }
 }
 
-/// What sampled exact checks say about the recall of `Effort::Auto` as it is decided now, for the
-/// number of neighbours that was asked for last, and numbers near it.
+/// Recall of `Effort::Auto` under the present decision, estimated from sampled exact checks, for
+/// the number of neighbours asked for last and numbers near it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecallEstimate {
     /// Mean recall@k over the audits that still count.
     pub recall: f64,
     /// Half width of its 95 % confidence interval; never 0.
     pub margin: f64,
-    /// Audits that it rests on.
+    /// Audits in the estimate.
     pub audits: usize,
-    /// What was audited.
+    /// Kind of query that was audited.
     pub evidence: Evidence,
 }
 
@@ -116,14 +118,14 @@ struct State {
     estimates: [Option<RecallEstimate>; CLASSES.len()],
 }
 
-/// What makes audits: the guard's thread, or a caller who cannot wait for it.
+/// State of audits, used by the guard's thread or by a caller who cannot wait for it.
 struct Auditor {
     /// Audits of queries, by class.
     queries: [Window; CLASSES.len()],
     /// Audits of rows.
     rows: Window,
     since_conclusion: usize,
-    /// Rows with copies that were passed over one after the other.
+    /// Rows with copies passed over in succession.
     copies: usize,
     random: SplitMix,
     scratch: TreeScratch,
@@ -131,43 +133,43 @@ struct Auditor {
     found: Vec<Neighbor>,
 }
 
-/// What is decided for a class of k.
+/// The decision for a class of k.
 #[derive(Default)]
 struct Decision {
-    /// 0: nothing yet.
+    /// Leaves to visit; 0 if nothing is decided, `usize::MAX` for an exact search.
     probes: AtomicUsize,
     refine: AtomicUsize,
-    /// Leaves there were at that decision.
+    /// Leaves at the time of the decision.
     leaves: AtomicUsize,
-    /// Writes there were when enough audits last supported it.
+    /// Writes at the time when enough audits last supported the decision.
     supported_writes: AtomicU64,
-    /// True when enough queries are known.
+    /// True once enough queries are known.
     is_known: AtomicBool,
 }
 
 pub(crate) struct Guard {
-    /// Bits of the recall that automatic searches are to reach.
+    /// Bits of the `f64` recall that automatic searches must reach.
     target: AtomicU64,
     on: bool,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
-    /// Rows by estimate that held the true neighbours in the last audits, by class.
+    /// Number of rows by estimate that held the true neighbours in the last audits, by class.
     depth: [AtomicUsize; CLASSES.len()],
     /// Class of the last query.
     last_class: AtomicUsize,
-    /// Most neighbours asked for so far.
+    /// Largest k asked for so far.
     most_asked: AtomicUsize,
     /// Queries so far, by class.
     seen: [AtomicUsize; CLASSES.len()],
-    /// CPU time that the last search took that was made as a reader makes it.
+    /// CPU time, in nanoseconds, of the guard's last search in the way of a reader.
     query_ns: AtomicU64,
-    /// Readers touch it, the auditor holds it for moments only.
+    /// Readers try this lock; the auditor holds it for moments only.
     state: Mutex<State>,
     auditor: Mutex<Auditor>,
 }
 
 impl Guard {
-    /// A guard for `search`; its thread ends when the guard is dropped.
+    /// Starts a guard for `search`; its thread ends when the guard is dropped.
     pub(crate) fn start(settings: &Settings, search: &Arc<Tree>) -> Arc<Guard> {
         let guard = Arc::new(Guard {
             target: AtomicU64::new(settings.recall_target.to_bits()),
@@ -194,18 +196,18 @@ impl Guard {
         if guard.on {
             let (watched, search) = (Arc::downgrade(&guard), Arc::downgrade(search));
             let thread = std::thread::Builder::new().name("vstream-recall-guard".to_owned());
-            // Without the thread nothing is decided, and queries go through every code.
+            // If the thread cannot start, nothing is decided and queries go through every code.
             let _detached = thread.spawn(move || watch(&watched, &search));
         }
         guard
     }
 
-    /// The recall that automatic searches are to reach.
+    /// The recall that automatic searches must reach.
     fn target(&self) -> f64 {
         f64::from_bits(self.target.load(Ordering::Relaxed))
     }
 
-    /// Steers to another recall from the next conclusion on.
+    /// Changes the target recall, from the next conclusion on.
     pub(crate) fn aim(&self, recall: f64) {
         self.target.store(recall.to_bits(), Ordering::Relaxed);
     }
@@ -220,7 +222,7 @@ impl Guard {
         }
     }
 
-    /// How far an automatic search goes now; `None` if nothing is decided that can be trusted.
+    /// How far an automatic search goes now; `None` without a decision to trust.
     fn reached(&self, class: usize, now: &Moment) -> Option<Reached> {
         if now.leaves <= EXACT_LEAVES {
             return Some(Reached::EXACT);
@@ -243,8 +245,8 @@ impl Guard {
         Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
     }
 
-    /// How many times farther than decided a search goes, since the collection has changed; `None`
-    /// if the decision is of no use any more.
+    /// Factor by which a search goes farther than decided, because the collection has changed;
+    /// `None` if the decision is of no use any more.
     fn stretch(&self, class: usize, now: &Moment) -> Option<f64> {
         let decision = &self.decisions[class];
         let leaves = decision.leaves.load(Ordering::Relaxed);
@@ -255,9 +257,9 @@ impl Guard {
         (turnovers <= TURNOVERS_MAX).then(|| now.most_growth_since(&then) * (1.0 + DISTRUST * aged))
     }
 
-    /// The effort for probes that the caller chose. Without `refine`, refinement grows with them,
-    /// about as the guard chooses the two together on real embeddings, so that recall is not held
-    /// down by the codes.
+    /// The effort for probes that the caller chose. Without `refine`, refinement grows with the
+    /// probes, in about the proportion that the guard chooses on real embeddings, so that the codes
+    /// do not hold recall down.
     pub(crate) fn chosen(&self, probes: usize, refine: Option<usize>, k: usize) -> Effort {
         let in_proportion =
             || REFINE_PER_PROBE.saturating_mul(probes).clamp(REFINE_CHOSEN_MIN, REFINE_CHOSEN_MAX);
@@ -290,14 +292,14 @@ impl Guard {
         }
     }
 
-    /// The last estimate for the number of neighbours that was asked for last.
+    /// The last estimate for the class of the last query.
     pub(crate) fn estimate(&self) -> Option<RecallEstimate> {
         let class = self.last_class.load(Ordering::Relaxed);
         locked(&self.state).estimates[class]
     }
 
-    /// Audits in this thread until nothing more is to be learnt from the queries that are known, and
-    /// without any from rows.
+    /// Audits in the calling thread until the known queries teach nothing more; without known
+    /// queries it audits rows.
     pub(crate) fn catch_up(&self, search: &Tree) {
         if !self.on {
             return;
@@ -310,7 +312,7 @@ impl Guard {
         }
     }
 
-    /// One audit and what follows from it; false if nothing needs one.
+    /// Makes one audit and concludes from it; false if no audit is needed.
     fn step(&self, search: &Tree, auditor: &mut Auditor) -> bool {
         let now = moment(search);
         if now.leaves <= EXACT_LEAVES {
@@ -325,7 +327,7 @@ impl Guard {
         let asked = noted
             .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
             .or_else(|| auditor.queries.iter_mut().find_map(|window| window.ask_stale(&now)));
-        // A segment that cannot be read says nothing of recall: its readers are told.
+        // An unreadable segment says nothing about recall; its readers get the error.
         if let Some((query, k)) = asked {
             let Ok(audit) = self.audit(search, query, k, None, auditor) else { return false };
             let class = class_of(k);
@@ -343,11 +345,11 @@ impl Guard {
         }
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
-        // Audits of fewer neighbours say nothing of more.
+        // Audits of fewer neighbours say nothing about more.
         auditor.rows.audits.retain(|audit| audit.k >= k);
         let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
         if audit.is_of_copy && auditor.copies < COPIES_MAX {
-            // Users ask for what is like a row, hardly ever for copies of it.
+            // Users ask for vectors like a row, hardly ever for copies of it.
             auditor.copies += 1;
             return true;
         }
@@ -371,7 +373,7 @@ impl Guard {
         self.asked() > 0
     }
 
-    /// CPU time of a reader's search.
+    /// CPU time of a reader's search, in seconds.
     fn query_seconds(&self) -> f64 {
         self.query_ns.load(Ordering::Relaxed) as f64 * 1e-9
     }
@@ -384,13 +386,13 @@ impl Guard {
             true => auditor.rows.len() < WINDOW_MIN,
             false => auditor.rows.is_short(),
         };
-        // Audits of fewer neighbours say nothing of more.
+        // Audits of fewer neighbours say nothing about more.
         let most = self.most_asked.load(Ordering::Relaxed);
         let is_shallow = most > ROW_K && auditor.rows.audits.iter().any(|audit| audit.k < most);
         is_short || (is_shallow && auditor.queries[class_of(most)].len() < WINDOW_MIN)
     }
 
-    /// A living row and its id, as a query.
+    /// Draws a live row as a query; returns its id and vector.
     fn sample(&self, search: &Tree, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
         let mut row = Vec::new();
         let mut tries = (0..SAMPLE_TRIES).map(|_| search.sample(auditor.random.next(), &mut row));
@@ -398,8 +400,9 @@ impl Guard {
         Some((id, row))
     }
 
-    /// Looks up `k` true neighbours of a query and asks as a reader would; `own`: the row that the
-    /// query is, which does not count.
+    /// Finds `k` true neighbours of a query, and searches as a reader would.
+    ///
+    /// * `own`: the row that is the query, which does not count.
     fn audit(
         &self,
         search: &Tree,
@@ -417,8 +420,8 @@ impl Guard {
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        // Neighbours beyond the depth are not seen, so it must not become less as soon as the last
-        // audits saw none near its end: what one query needed is forgotten slowly.
+        // An audit sees no neighbours beyond the depth, so the depth falls slowly even if the last
+        // audits found none near its end.
         let kept = if reached > depth { reached } else { depth - depth / DEPTH_FORGOTTEN };
         known.store(kept, Ordering::Relaxed);
         tools.top.drain_sorted(&mut tools.found);
@@ -426,7 +429,7 @@ impl Guard {
         let truth: Vec<Neighbor> =
             tools.found.iter().filter(|row| Some(row.id) != own).copied().collect();
         leave_out(own, &mut reach);
-        // Rows are asked as most users ask.
+        // A row is searched with the k that most users ask for.
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
         if let Some(effort) = self.reached(class_of(k_made), &at) {
@@ -445,20 +448,21 @@ impl Guard {
         Ok(Audit { query, k, reach, at, made, is_of_copy })
     }
 
-    /// Decides anew if the audits do not support what is decided, and states the estimate.
+    /// Decides again if the audits do not support the decision, and stores the estimate.
     fn conclude(&self, class: usize, auditor: &Auditor, now: &Moment) {
         let queries = &auditor.queries[class];
         let is_known = queries.len() >= WINDOW_MIN;
         let (window, of): (&Window, Neighbours) =
             if is_known { (queries, None) } else { (&auditor.rows, Some(CLASSES[class])) };
-        // Of fewer neighbours than the class has nothing follows.
+        // Audits of fewer neighbours than the class has allow no conclusion.
         if of.is_some_and(|k| window.audits.iter().any(|audit| audit.k < k)) {
             return;
         }
         let decision = &self.decisions[class];
         let is_known = queries.is_half_full() && !queries.is_stale(now);
         decision.is_known.store(is_known, Ordering::Relaxed);
-        // Before anything is judged: what is trusted more goes less far, and that is what is judged.
+        // Runs before the judgement: more trust makes a search go less far, and the judgement is
+        // about that search.
         if let Some(writes) = window.supported_writes() {
             decision.supported_writes.store(writes, Ordering::Relaxed);
         }
@@ -483,10 +487,10 @@ impl Guard {
     }
 }
 
-/// Drops the row that was asked for its neighbours from them.
+/// Removes the audited row from its own neighbours.
 fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
     let Some(at) = reach.iter().position(|hit| Some(hit.id) == own) else { return };
-    // One that spoke for others speaks for one fewer.
+    // An entry with a weight above 1 speaks for others too: it keeps one less.
     let next = if reach[at].weight > 1 {
         reach[at].weight -= 1;
         at + 1
@@ -498,7 +502,8 @@ fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
     after.for_each(|hit| hit.nth -= 1);
 }
 
-/// True if another row is where this one is, compared with the farthest of `rows`, nearest first.
+/// True if another row is at the place of `own`, within 1e-6 of the width of `rows`, which are
+/// sorted nearest first.
 fn has_copy(own: u64, rows: &[Neighbor]) -> bool {
     let Some(own) = rows.iter().find(|row| row.id == own) else { return false };
     let width = rows[rows.len() - 1].distance - rows[0].distance;
@@ -506,7 +511,7 @@ fn has_copy(own: u64, rows: &[Neighbor]) -> bool {
     rows.iter().filter(near).count() > 1
 }
 
-/// Share of the true neighbours that were found; one that is as near as the last of them counts.
+/// Share of the true neighbours that were found; a row as near as the last true neighbour counts.
 fn share_of(truth: &[Neighbor], found: &[Neighbor]) -> f64 {
     let Some(last) = truth.last() else { return 1.0 };
     let bound = last.distance + 1e-6 * last.distance.abs();
@@ -518,12 +523,12 @@ fn moment(search: &Tree) -> Moment {
     Moment { leaves: search.leaves(), writes: search.writes() }
 }
 
-/// What is kept stays usable if a thread died while holding it: it is only statistics.
+/// Locks `kept`, also if a thread died while holding it: it has only statistics.
 fn locked<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Seconds that this thread has computed.
+/// CPU seconds of this thread.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

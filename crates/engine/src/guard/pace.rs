@@ -1,4 +1,4 @@
-//! When the guard audits, and how much of the processor it takes for that.
+//! Decides when the guard audits, and how much CPU time it takes.
 
 use std::sync::atomic::Ordering;
 use std::sync::Weak;
@@ -8,38 +8,37 @@ use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard};
 use crate::tree::Tree;
 
-/// Share of one core that the guard may take, but for while queries wait for a decision.
+/// Share of one core that the guard may take, except while queries wait for a decision.
 const CPU_SHARE: f64 = 0.03;
-/// Part of that share which it takes when nothing presses.
+/// Part of that share taken when no audit is urgent.
 const CALM: f64 = 0.5;
-/// Seconds of CPU that it may have saved at most.
+/// Most CPU seconds that the guard saves up.
 const SAVED_MAX: f64 = 0.3;
-/// Part of what queries take that it may take too while audits are few.
+/// Part of the queries' CPU time that the guard may take too while audits are few.
 const QUERY_SHARE: f64 = 0.25;
-/// How many times farther than was decided a search may go before a new decision is pressing.
+/// Factor by which a search may go farther than decided before a new decision is urgent.
 const STRETCH_MAX: f64 = 2.0;
-/// Seconds of CPU that it takes in advance at most, so that the first query finds a decision.
+/// Most CPU seconds that the guard takes in advance, so that the first query finds a decision.
 const LENT_MAX: f64 = 0.3;
-/// Seconds that the guard rests at most before it looks whether it is still wanted.
+/// Most seconds that the guard rests before it checks whether it is still wanted.
 const REST_MAX: f64 = 2.0;
 
-/// How much the next audit is waited for.
+/// Urgency of the next audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pressing {
-    /// Queries go through every code, or much farther than was decided, until there is a new
-    /// decision.
+    /// Queries go through every code, or much farther than decided, until there is a new decision.
     Undecided,
-    /// The first query would.
+    /// No query has come yet; the first would go through every code.
     Unasked,
-    /// A decision rests on few audits, so queries go farther than they would have to.
+    /// A decision rests on few audits, so queries go farther than they must.
     Few,
-    /// Audits are better made again.
+    /// Audits are stale and should be made again.
     Unsure,
     Calm,
 }
 
 impl Guard {
-    /// How much the next audit is waited for.
+    /// Urgency of the next audit.
     fn pressing(&self, search: &Tree, auditor: &Auditor) -> Pressing {
         let class = self.last_class.load(Ordering::Relaxed);
         let now = moment(search);
@@ -61,36 +60,37 @@ impl Guard {
     }
 }
 
-/// CPU time that the guard may take, in seconds: below 0 while it owes some.
+/// CPU seconds that the guard may take; below 0 while it owes some.
 struct Budget(f64);
 
 impl Budget {
-    /// True if it may make an audit now.
+    /// True if the guard may make an audit now.
     fn allows(&self, pressing: Pressing) -> bool {
         match pressing {
-            // Every query costs as much as an audit: that waits for nothing.
+            // Every query costs as much as an audit, so the audit waits for nothing.
             Pressing::Undecided => true,
             Pressing::Unasked => self.0 > -LENT_MAX,
             Pressing::Few | Pressing::Unsure | Pressing::Calm => self.0 >= 0.0,
         }
     }
 
-    /// `seconds` have gone by, of which it has computed for `used`.
+    /// Accounts for `seconds` of wall time with `used` CPU seconds of the guard.
     fn pass(&mut self, seconds: f64, used: f64, pressing: Pressing) {
         self.0 = (self.0 + seconds * CPU_SHARE - used).min(SAVED_MAX);
-        // What was pressing is not paid back for ever; what nobody asked for is, since one audit of
-        // a large collection may cost many times what it may be lent.
+        // Urgent audits are owed only up to the loan. Audits that nobody asked for are owed in
+        // full, since one audit of a large collection may cost many times the loan.
         if pressing != Pressing::Unasked {
             self.0 = self.0.max(-LENT_MAX);
         }
     }
 }
 
-/// The guard's thread: audits as long as there is a guard.
+/// The guard's thread: audits while the guard and the tree exist.
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
-    // It yields to nobody: starved on a busy machine it would have queries go farther for want of
-    // audits, and so keep the machine busy.
-    // Enough to begin with for a first decision.
+    // The thread never yields to queries. Starved on a busy machine, it would make few audits,
+    // queries would go farther, and the machine would stay busy.
+    //
+    // The first budget is enough for a first decision.
     let mut budget = Budget(SAVED_MAX);
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);
     loop {
@@ -111,7 +111,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
         (last, spent) = (now, computed);
         let rest = match pressing {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
-            // Queries are not to wait until it wakes.
+            // A short rest, so that queries do not wait until the thread wakes.
             Pressing::Unasked | Pressing::Undecided => 0.02,
             Pressing::Few if budget.0 < 0.0 => 0.005,
             _ if budget.0 < 0.0 => -budget.0 / CPU_SHARE,
@@ -127,7 +127,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
 mod tests {
     use super::*;
 
-    /// Audits of `cost` seconds that are made in `seconds`, looked at every 20 ms.
+    /// Audits of `cost` seconds made in `seconds`, with a check every 20 ms.
     fn audits(budget: &mut Budget, seconds: f64, cost: f64, pressing: Pressing) -> usize {
         let (mut now, mut made) = (0.0, 0);
         while now < seconds {
@@ -154,7 +154,7 @@ mod tests {
         audits(&mut budget, 10.0, 10.0, Pressing::Unasked);
         let made = audits(&mut budget, 10.0, 0.1, Pressing::Undecided);
         assert!(made > 80, "{made}");
-        // What that cost is owed for ten seconds, not for ever.
+        // The guard owes that cost for ten seconds, not for ever.
         assert_eq!(audits(&mut budget, 9.0, 0.1, Pressing::Calm), 0);
         assert!(audits(&mut budget, 5.0, 0.1, Pressing::Calm) > 0);
     }

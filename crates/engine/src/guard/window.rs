@@ -1,12 +1,12 @@
-//! The last audits of one kind: what they say of an effort.
+//! The last audits of one kind, and the recall that they give for an effort.
 //!
-//! 1. Each audit keeps how far a search must go to find each true neighbour, so it can be asked what
-//!    any effort would have found. An estimate speaks of the effort in force, whatever was in force
-//!    when an audit was made.
-//! 2. What a search really found then, less what the ranks say of that effort, corrects for what
-//!    ranks do not know.
-//! 3. An audit counts as long as at most half of the rows were written since. The queries of those
-//!    that no longer count are asked again.
+//! 1. Each audit keeps how far a search must go to find each true neighbour, so it tells what any
+//!    effort would have found. An estimate is about the effort in force, whatever was in force at
+//!    the time of an audit.
+//! 2. A correction covers what ranks do not know: what a search really found then, less what the
+//!    ranks give for that effort.
+//! 3. An audit counts while at most half of the rows were written since. The queries of audits that
+//!    no longer count are asked again.
 
 use std::collections::VecDeque;
 
@@ -14,27 +14,28 @@ use vstream_index::Reach;
 
 use super::{Evidence, RecallEstimate};
 
-/// Audits that a decision rests on at most: of few neighbours each, and of many. A choice by a
-/// sample looks better on that sample than it is; with so many the mean errs by some half a percent.
+/// Most audits behind a decision: of few neighbours each, and of many. A choice by a sample looks
+/// better on that sample than it is; with so many audits the mean errs by some half a percent.
 const WINDOW: usize = 512;
 const WINDOW_OF_MANY: usize = 192;
-/// Neighbours that are many.
+/// Neighbours above which an audit is one of many.
 const MANY: usize = 32;
-/// Audits with which a window is no longer short, and of now that make older ones superfluous. With a
-/// smaller number for the second a window would be short for good once it had dropped these.
+/// Audits with which a window is no longer short, and fresh audits that make older ones
+/// superfluous. Were the second number smaller, a window that dropped its older audits would stay
+/// short for good.
 const WINDOW_FAIR: usize = 48;
-/// Audits before a decision.
+/// Least audits for a decision.
 pub(super) const WINDOW_MIN: usize = 16;
-/// Queries kept to be asked again.
+/// Most queries kept to be asked again.
 const AGAIN_MAX: usize = 64;
-/// Share of the allowed loss that a decision leaves unused at least, and at most, since it is made
-/// from a sample: between them half of the estimate's margin.
+/// Least and most share of the allowed loss that a decision leaves unused, since it rests on a
+/// sample. Between them it leaves half of the estimate's margin.
 pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
-/// Part of half of the rows that may be written until an audit is made anew.
+/// Turnovers, in halves of the rows, after which an audit should be made again.
 pub(super) const REFRESHED_AFTER: f64 = 0.2;
-/// Leaves whose rows take half of the writes after which an audit says nothing more: half of the
-/// rows of a leaf as a rule.
+/// Writes per leaf that make one turnover, after which an audit says nothing more: half of the rows
+/// of a usual leaf.
 const WRITES_PER_LEAF: u64 = 128;
 
 /// How far a search goes; both `usize::MAX` for an exact one.
@@ -47,14 +48,14 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) const EXACT: Reached = Reached { probes: usize::MAX, refine: usize::MAX };
 
-    /// So far at least that a row is found by its own vector wherever maintenance has left it, and
-    /// that codes may err by some rows.
+    /// Raised to the least effort for `k`: a row is found by its own vector wherever maintenance
+    /// has left it, and codes may err by some rows.
     pub(super) fn for_k(self, k: usize) -> Reached {
         Reached { probes: self.probes.max(8), refine: self.refine.max(4 * k + 40) }
     }
 }
 
-/// What the collection was like at a moment.
+/// Size and age of the collection at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) leaves: usize,
@@ -63,54 +64,55 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// How often half of the rows may have been written over since `then`.
+    /// How many times half of the rows may have been written since `then`.
     pub(super) fn turnovers_since(&self, then: &Moment) -> f64 {
         let half = self.leaves.max(8) as u64 * WRITES_PER_LEAF;
         self.writes.saturating_sub(then.writes) as f64 / half as f64
     }
 
-    /// True if so much was written since `then` that what was seen then is better looked at again.
+    /// True if so much was written since `then` that an audit of then should be made again.
     fn has_moved_on(&self, then: &Moment) -> bool {
         self.turnovers_since(then) > REFRESHED_AFTER
     }
 
-    /// True if so much was written since `then` that it says little of now.
+    /// True if so much was written since `then` that an audit of then says little about now.
     pub(super) fn has_outlived(&self, then: &Moment) -> bool {
         self.turnovers_since(then) > 1.0
     }
 
-    /// How many times as many leaves there are as `then`: no neighbour's leaf stands farther down
-    /// than in proportion, if rows come from where they came from.
+    /// Ratio of the leaves now to those of `then`, at least 1. If new rows come from the same
+    /// distribution, no neighbour's leaf falls farther in rank than by this ratio.
     pub(super) fn most_growth_since(&self, then: &Moment) -> f64 {
         (self.leaves as f64 / then.leaves.max(1) as f64).max(1.0)
     }
 
-    /// How much farther down the same neighbour's leaf stands: between not at all, where new leaves
-    /// are small ones of the same shape, and in proportion, where all are as near.
+    /// Factor by which the rank of a neighbour's leaf has grown. It lies between 1, where new
+    /// leaves are small ones of the same shape, and the ratio of leaves, where all leaves are as
+    /// near.
     pub(super) fn growth_since(&self, then: &Moment) -> f64 {
         self.most_growth_since(then).sqrt()
     }
 }
 
-/// One query that was answered through every code and as a reader would be.
+/// One query, answered through every code and as a reader would be.
 pub(super) struct Audit {
     pub(super) query: Vec<f32>,
-    /// Neighbours that were asked for.
+    /// Neighbours asked for.
     pub(super) k: usize,
     pub(super) reach: Vec<Reach>,
     pub(super) at: Moment,
-    /// The search of a reader at that time, if one was made.
+    /// The search made then as a reader makes it, if one was made.
     pub(super) made: Option<Made>,
     /// True if the query is a row that has copies.
     pub(super) is_of_copy: bool,
 }
 
-/// What a search found.
+/// The result of a search made as a reader makes it.
 #[derive(Clone, Copy)]
 pub(super) struct Made {
     pub(super) k: usize,
     pub(super) effort: Reached,
-    /// Share of its true neighbours.
+    /// Share of its true neighbours that it found.
     pub(super) found: f64,
 }
 
@@ -119,7 +121,7 @@ impl Audit {
     pub(super) fn share(&self, k: usize, effort: Reached, now: &Moment) -> f64 {
         let effort = effort.for_k(k);
         let growth = now.growth_since(&self.at);
-        // Of the tree of then; the nearest leaf is always among them.
+        // Probes in the tree of that time; the nearest leaf is always among them.
         let probes = ((effort.probes as f64 / growth) as usize).max(1);
         let (mut found, mut all) = (0, 0);
         for (hit, weight) in self.hits(k) {
@@ -139,14 +141,14 @@ impl Audit {
         f64::from(found) / f64::from(all)
     }
 
-    /// The noted ones among the first `k` neighbours, with the weight of each.
+    /// The noted neighbours among the first `k`, with the weight of each.
     pub(super) fn hits(&self, k: usize) -> impl Iterator<Item = (&Reach, u32)> {
         let k = k as u32;
         let first = self.reach.iter().take_while(move |hit| hit.nth < k);
         first.map(move |hit| (hit, hit.weight.min(k - hit.nth)))
     }
 
-    /// What the ranks did not know of the search that was made.
+    /// Share found by the search made then, less the share that the ranks give for it.
     fn surprise(&self, k: usize) -> f64 {
         match self.made {
             Some(made) if made.k == k => made.found - self.share(k, made.effort, &self.at),
@@ -154,13 +156,14 @@ impl Audit {
         }
     }
 
-    /// What `effort` finds, corrected by what the effort of the time really found.
+    /// Share that `effort` finds, corrected by [`Audit::surprise`].
     fn corrected(&self, k: usize, effort: Reached, now: &Moment) -> f64 {
         self.share(k, effort, now) + self.surprise(k)
     }
 }
 
-/// Which neighbours a statement is about: `k` of each audit, or those that it asked for if fewer.
+/// Neighbours that a statement is about: `k` of each audit, or all that an audit asked for if fewer
+/// or if `None`.
 pub(super) type Neighbours = Option<usize>;
 
 /// The last audits that still count, oldest first.
@@ -181,8 +184,8 @@ impl Window {
         self.audits.len() < WINDOW_FAIR
     }
 
-    /// Drops audits that are better made again, where enough are left that were made since: after a
-    /// drift they speak of what is gone.
+    /// Drops stale audits once enough fresh ones are left: after a drift the stale ones describe
+    /// rows that are gone.
     pub(super) fn drop_stale(&mut self, now: &Moment) {
         if self.fresh(now) >= WINDOW_FAIR {
             while let Some(stale) = self.take_stale(now) {
@@ -198,13 +201,13 @@ impl Window {
         self.again.push_back((audit.query, audit.k));
     }
 
-    /// Audits that need not be made again yet.
+    /// Number of fresh audits, which need not be made again yet.
     pub(super) fn fresh(&self, now: &Moment) -> usize {
         let is_fresh = |audit: &&Audit| !now.has_moved_on(&audit.at);
         self.audits.iter().rev().take_while(is_fresh).count()
     }
 
-    /// True if most audits are better made again.
+    /// True if most audits are stale.
     pub(super) fn is_stale(&self, now: &Moment) -> bool {
         let middle = self.audits.get(self.audits.len() / 2);
         middle.is_some_and(|audit| now.has_moved_on(&audit.at))
@@ -222,13 +225,14 @@ impl Window {
         self.audits.push_back(audit);
     }
 
-    /// Writes until the last audits began that are enough for a decision.
+    /// Writes at the first of the last [`WINDOW_MIN`] audits, which are enough for a decision.
     pub(super) fn supported_writes(&self) -> Option<u64> {
         let first = self.audits.len().checked_sub(WINDOW_MIN)?;
         Some(self.audits[first].at.writes)
     }
 
-    /// Takes out the oldest audit if so much was written since that it is better made again.
+    /// Takes out the oldest audit if it is stale: so much was written since that it should be made
+    /// again.
     pub(super) fn take_stale(&mut self, now: &Moment) -> Option<Audit> {
         if self.audits.front().is_some_and(|audit| now.has_moved_on(&audit.at)) {
             self.audits.pop_front()
@@ -237,7 +241,7 @@ impl Window {
         }
     }
 
-    /// Drops what no longer says anything of `now`.
+    /// Drops audits that say nothing about `now` any more; their queries are kept.
     pub(super) fn forget(&mut self, now: &Moment) {
         while self.audits.front().is_some_and(|oldest| now.has_outlived(&oldest.at)) {
             let audit = self.audits.pop_front().expect("a first audit");
@@ -245,7 +249,7 @@ impl Window {
         }
     }
 
-    /// A query that is worth another audit, and its k.
+    /// Takes a query to audit again, with its k, while the window is short.
     pub(super) fn ask_again(&mut self) -> Option<(Vec<f32>, usize)> {
         if self.is_short() {
             self.again.pop_back()
@@ -254,16 +258,16 @@ impl Window {
         }
     }
 
-    /// The query of an audit that is better made again, and its k.
+    /// Takes the query of a stale audit, with its k.
     pub(super) fn ask_stale(&mut self, now: &Moment) -> Option<(Vec<f32>, usize)> {
         self.take_stale(now).map(|audit| (audit.query, audit.k))
     }
 
-    /// What the audits say of the recall of `effort`; `None` without audits.
+    /// The recall of `effort` by the audits; `None` without audits.
     ///
-    /// The interval is Student's for the mean over queries, with two queries added that lost two
-    /// neighbours of ten more than the mean: so it is not empty when no audit lost any, and about
-    /// as wide then as the rule of three says.
+    /// The interval is Student's for the mean over queries. Two queries are added that lost two
+    /// more neighbours of ten than the mean. So the interval is not empty when no audit lost any,
+    /// and about as wide then as by the rule of three.
     pub(super) fn estimate(
         &self,
         of: Neighbours,
@@ -291,7 +295,7 @@ impl Window {
         })
     }
 
-    /// True if `effort` does what `target` asks for, and not much more.
+    /// True if `effort` meets `target`, and not by much more.
     pub(super) fn confirms(
         &self,
         of: Neighbours,
@@ -306,14 +310,14 @@ impl Window {
         enough.contains(&estimate.recall)
     }
 
-    /// Mean of what the ranks did not know of the searches that were made.
+    /// Mean of [`Audit::surprise`] over the audits.
     pub(super) fn surprise(&self, of: Neighbours) -> f64 {
         let known = self.audits.iter().map(|audit| audit.surprise(of.unwrap_or(audit.k)));
         known.sum::<f64>() / self.audits.len().max(1) as f64
     }
 }
 
-/// Audits of so many neighbours that are kept.
+/// Most audits kept of `k` neighbours each.
 fn capacity(k: usize) -> usize {
     if k > MANY {
         WINDOW_OF_MANY
@@ -322,7 +326,7 @@ fn capacity(k: usize) -> usize {
     }
 }
 
-/// What to aim at, so that `target` is met although the estimate may be too high.
+/// Recall to aim at, so that `target` is met although the estimate may be too high.
 pub(super) fn aim(target: f64, estimate: &RecallEstimate) -> f64 {
     let loss = 1.0 - target;
     target + (0.5 * estimate.margin).clamp(RESERVE * loss, RESERVE_MAX * loss)

@@ -1,7 +1,7 @@
-//! One query through every code of all places, and as many exact distances as it takes.
+//! One query through every code of all places, with as many exact distances as it needs.
 //!
-//! `vstream_index` does the same for memory alone: it takes the rows with the least estimates, to a depth
-//! at which a search hardly misses a true neighbour.
+//! `vstream_index` does the same for the memtable alone: it takes the rows with the least
+//! estimates, down to a depth at which a search hardly misses a true neighbour.
 
 use vstream_index::stages::Refine;
 use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
@@ -12,10 +12,10 @@ use super::{Pinned, Tree};
 use crate::error::Error;
 use vstream_segment::SegmentKind;
 
-/// A row by its estimate.
+/// A row with its estimate.
 struct Candidate {
     estimate: f32,
-    /// Rank of its leaf among those of all places.
+    /// Rank of its leaf among the leaves of all places.
     leaf: u32,
     place: usize,
     position: usize,
@@ -27,12 +27,12 @@ struct Found {
     depth: usize,
     /// Best first.
     candidates: Vec<Candidate>,
-    /// The rows of the answer and their positions among the candidates, by their ids.
+    /// Rows of the answer and their positions among the candidates, sorted by id.
     positions: Vec<(Neighbor, u32)>,
 }
 
 impl Tree {
-    /// Copies the vector of a living row to `out`, and returns its id: see
+    /// Copies the vector of a live row to `out`, and returns its id: see
     /// `vstream_index::Search::sample`. Errors: `Corrupt`, `Io`.
     pub(crate) fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
         let pinned = self.pin();
@@ -58,7 +58,7 @@ impl Tree {
 }
 
 impl Pinned {
-    /// Offers the nearest rows by every code. Errors: as `Pinned::search`.
+    /// Offers the nearest rows after a scan of every code. Errors: as `Pinned::search`.
     pub(super) fn thorough(
         &self,
         probe: &Probe<'_>,
@@ -101,8 +101,8 @@ impl Pinned {
         Ok(found.depth)
     }
 
-    /// The best rows by estimate of all places, best first, down to the depth at which hardly a
-    /// neighbour is missed; offers their exact distances.
+    /// The rows of all places with the least estimates, best first, down to the depth at which a
+    /// search hardly misses a neighbour. Offers their exact distances.
     fn every_code(
         &self,
         probe: &Probe<'_>,
@@ -124,7 +124,7 @@ impl Pinned {
             scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
             let mut rows = self.scan_memory(depth, scratch);
             self.keep_segment_leaves(f32::INFINITY, scratch);
-            // One after the other, and past the cache: this looks at all codes there are.
+            // Reads one segment after the other and bypasses the cache: this scans every code.
             for at in 0..self.view.segments.len() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
             }
@@ -143,7 +143,7 @@ impl Pinned {
         }
     }
 
-    /// Offers the exact distances of candidates; returns those that were among the nearest, and
+    /// Offers the exact distances of candidates; returns those that were among the nearest, with
     /// their positions.
     fn measure(
         &self,
@@ -152,10 +152,10 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<Vec<(Neighbor, u32)>, Error> {
-        // Positions among all, by place and position there.
+        // Positions among all candidates, by place and by position in that place.
         let mut among: Vec<Vec<u32>> = vec![Vec::new(); MEMORY_PLACES + scratch.segments.len()];
         for (candidate, position) in candidates.iter().zip(0..) {
-            // Those of a place come in its order.
+            // The candidates of one place come in that place's order.
             debug_assert_eq!(candidate.position, among[candidate.place].len());
             among[candidate.place].push(position);
         }
@@ -191,7 +191,7 @@ fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     candidates
 }
 
-/// Rank of each leaf of each place among all, by cost.
+/// Rank of each leaf of each place among all leaves, by cost.
 fn ranks(costs: &[&[f32]]) -> Vec<Vec<u32>> {
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (place, costs) in costs.iter().enumerate() {

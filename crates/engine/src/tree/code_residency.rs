@@ -1,14 +1,16 @@
-//! What of the segments is in memory: the codes that are visited most, within a limit.
+//! Decides which codes of the segments are in memory: those that queries visit most, within a
+//! limit.
 //!
-//! 1. Queries count where they went ([`super::heat`]). Every [`COOL_EVERY`]th of them scores all
-//!    segments anew; so does whoever moves codes, who alone looks at every part of them.
-//! 2. The temperature of a part of codes is how often its leaves are visited per byte, times how
-//!    hot its segment is. A plan holds the hottest parts that fit; a part that is in memory counts
-//!    as somewhat hotter than it is, so that two alike do not take turns.
-//! 3. A thread carries plans out, the hottest first and a few MiB at a time. What must leave does
-//!    so before what comes is read: the limit holds at every moment. Queries never wait.
+//! 1. Queries count their visits ([`super::heat`]). Every [`COOL_EVERY`]th query scores all
+//!    segments again. The thread that moves codes does so too, and it alone looks at every part of
+//!    the codes.
+//! 2. The temperature of a part of codes is the visits of its leaves per byte, times the heat of
+//!    its segment. A plan holds the hottest parts that fit. A part in memory counts as somewhat
+//!    hotter than it is, so that two similar parts do not take turns.
+//! 3. A thread carries plans out, the hottest part first and a few MiB at a time. It releases codes
+//!    before it reads others, so the limit holds at every moment. Queries never wait.
 //!
-//! Rows and postings that were read are in the block cache besides, where each that is used stays.
+//! The block cache holds rows and postings that were read, in addition to these codes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,14 +23,14 @@ use crate::settings::{Ablation, Settings};
 
 /// Queries between two scorings of all segments.
 const COOL_EVERY: u64 = 128;
-/// How much hotter a part counts that is in memory.
+/// Factor on the temperature of a part that is in memory.
 const STAYING: f64 = 1.25;
-/// Bytes of codes that are read between two looks at what is hot.
+/// Bytes of codes that the thread reads before it scores again.
 const STEP_BYTES: u64 = 4 << 20;
-/// Time between two looks.
+/// Time that the thread sleeps between two rounds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What places know of heat, shared with the moments that readers pinned.
+/// Query counts and the limit to codes in memory; shared with pinned read snapshots.
 pub(crate) struct CodeResidency {
     pub(super) ablation: Ablation,
     code_memory: Option<u64>,
@@ -38,15 +40,15 @@ pub(crate) struct CodeResidency {
 
 #[derive(Default)]
 struct Cooled {
-    /// Queries when it was cooled last.
+    /// Queries at the last cooling.
     at: u64,
-    /// Queries when the visits of parts were taken last.
+    /// Queries when the visits of parts were last taken.
     visits_at: u64,
-    /// Queries, as sums count them.
+    /// Queries so far, cooled as the sums are.
     queries: f64,
 }
 
-/// A part of codes as plans see it.
+/// A part of codes, as the planner sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Part {
     temperature: f64,
@@ -54,7 +56,7 @@ struct Part {
     is_held: bool,
 }
 
-/// A step of a plan, by the position of the part.
+/// A step of a plan; the number is the position of the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     Release(usize),
@@ -71,12 +73,12 @@ impl CodeResidency {
         }
     }
 
-    /// True if codes come and go.
+    /// True if a limit makes codes enter and leave memory.
     pub(super) fn is_limited(&self) -> bool {
         self.code_memory.is_some()
     }
 
-    /// Counts a query over the segments; now and then it scores them.
+    /// Counts a query over the segments; every [`COOL_EVERY`]th query scores them.
     ///
     /// Cost: O(segments) once in [`COOL_EVERY`] queries.
     pub(super) fn note_query(&self, live: &[Arc<LiveSegment>]) {
@@ -93,7 +95,7 @@ impl CodeResidency {
         self.queries.load(Ordering::Relaxed)
     }
 
-    /// Scores all segments by what was counted since the last time.
+    /// Scores all segments by the counts since the last call.
     fn cool(&self, live: &[Arc<LiveSegment>], cooled: &mut Cooled) {
         let now = self.queries();
         let queries = now - cooled.at;
@@ -112,10 +114,10 @@ impl CodeResidency {
         }
     }
 
-    /// Scores all segments, then moves codes until memory holds the hottest, but not many more than
-    /// `bytes_max` bytes of them; returns how many it read.
+    /// Scores all segments, then moves codes until memory holds the hottest. Stops once it has read
+    /// `bytes_max` bytes or more; returns the bytes read.
     ///
-    /// Errors: `Corrupt`, those of the store. Everything is as it was then, or a step further.
+    /// Errors: `Corrupt`, those of the store. The steps done before the error remain.
     fn place(&self, live: &[Arc<LiveSegment>], bytes_max: u64) -> Result<u64, Error> {
         let Some(limit) = self.code_memory else { return Ok(0) };
         let mut cooled = self.cooled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,13 +161,13 @@ impl CodeResidency {
     }
 }
 
-/// What is to be done so that the hottest parts are in memory and never more than `limit` bytes.
+/// Plans the steps after which the hottest parts are in memory, never more than `limit` bytes.
 ///
-/// Stopped after any step that reads, what is in memory fits.
+/// After every step that reads, the codes in memory fit the limit, so the caller may stop there.
 fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
     let rank = |at: usize| {
         let Part { temperature, is_held, .. } = parts[at];
-        // Temperatures below zero say an order and nothing more: all stay as they are then.
+        // Temperatures of zero and below only give an order: parts in memory get no bonus then.
         if is_held && temperature > 0.0 {
             temperature * STAYING
         } else {
@@ -202,25 +204,25 @@ fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
 }
 
 impl Tree {
-    /// Moves the codes of what is hot into memory and of what is not out of it, as far as the limit
-    /// calls for it; returns the bytes that it read. Errors: `Corrupt`, those of the store.
+    /// Moves hot codes into memory and cold ones out of it, as the limit requires; returns the
+    /// bytes read. Errors: `Corrupt`, those of the store.
     pub(crate) fn place_codes(&self) -> Result<u64, Error> {
         self.residency.place(&self.live_segments(), u64::MAX)
     }
 
-    /// The segments of now, without their view: whoever retires one waits for those who hold it.
+    /// The current segments, without their view: a held view delays the drop of [`super::Retired`].
     fn live_segments(&self) -> Vec<Arc<LiveSegment>> {
         self.view().segments.clone()
     }
 
-    /// Does in the background what [`Tree::place_codes`] does, as long as the places are used.
+    /// Runs [`Tree::place_codes`] in the background for as long as the tree is in use.
     pub(crate) fn keep_hot(self: &Arc<Tree>) {
         if !self.residency.is_limited() {
             return;
         }
         let tree = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("vstream-heat".to_owned());
-        // Without the thread codes stay on the disk: slower, not wrong.
+        // If the thread cannot start, codes stay on disk: queries are slower but correct.
         let _detached = thread.spawn(move || watch(&tree));
     }
 }
@@ -234,7 +236,7 @@ fn watch(tree: &Weak<Tree>) {
             let segments = live.iter().map(|live| live.number);
             let now = (tree.residency.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
             if seen.as_ref() != Some(&now) {
-                // A segment that cannot be read is told to those who search it.
+                // An unreadable segment is no error here: the queries that search it report it.
                 let read = tree.residency.place(&live, STEP_BYTES).unwrap_or(0);
                 seen = (read == 0).then_some(now);
             }

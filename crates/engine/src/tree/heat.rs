@@ -1,43 +1,44 @@
-//! How hot a segment is: four scores from 0 to 1, larger is hotter.
+//! The heat of a segment: four scores from 0 to 1; larger is hotter. Each score is a part of a
+//! whole.
 //!
-//! | score | is | of |
+//! | score | part | whole |
 //! |---|---|---|
-//! | access | queries that visited it | all queries |
-//! | hits | rows of answers that were its | rows of answers that were in segments |
-//! | contribution | the same rows, each by how near it was in its answer | the same of all |
-//! | freshness | rows that are older or its own | all rows in segments |
+//! | access | queries that visited the segment | all queries |
+//! | hits | rows of answers from the segment | rows of answers from all segments |
+//! | contribution | the same rows, each weighted by its nearness | the same for all segments |
+//! | freshness | rows of the segment and older ones | all rows in segments |
 //!
-//! The first three are sums over queries in which one counts half as much as one that came
-//! [`HALF_LIFE`] later. There is no clock: nothing grows cold while nobody asks. Nearness is a rank,
-//! from 1 for the first row of an answer towards 0 for its last, so it is the same for every metric
-//! and however long vectors are.
+//! The first three are sums over queries. A query counts half as much as one that came
+//! [`HALF_LIFE`] queries later. There is no clock: no segment cools while nobody asks. Nearness is
+//! a rank, from 1 for the first row of an answer towards 0 for its last. So it is the same for
+//! every metric and for every length of vectors.
 //!
-//! Source: the four scores of VStream (PVLDB 18(6), 2025). There nearness and age are without a
-//! bound, and what is far and old is hotter in the code that was published.
+//! Source: the four scores of VStream (PVLDB 18(6), 2025). There nearness and age have no bound,
+//! and the published code gives more heat to far and old rows.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Queries after which what was counted counts half.
+/// Queries after which a count weighs half.
 pub(crate) const HALF_LIFE: f64 = 1024.0;
-/// Nearness is counted in whole parts of one.
+/// Nearness is counted as an integer, in units of one part of this number.
 const NEARNESS_ONE: f64 = 4096.0;
-/// Weights of the scores in the order of their table. They add up to 1.
+/// Weights of the scores, in the order of the table. They add up to 1.
 const WEIGHTS: [f64; 4] = [0.3125, 0.3125, 0.25, 0.125];
 
-/// What was counted of a segment, or of all of them.
+/// Cooled counts of one segment or of all segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
-    /// Queries that visited it.
+    /// Queries that visited the segment.
     pub(crate) queries: f64,
-    /// Rows of answers that were its.
+    /// Rows of answers from the segment.
     pub(crate) hits: f64,
-    /// The same, each by how near it was.
+    /// The same rows, each weighted by its nearness.
     pub(crate) nearness: f64,
 }
 
 impl Sums {
-    /// After `queries` more queries, of which it got `more`.
+    /// The sums after `queries` more queries, with `more` counted during them.
     pub(crate) fn cooled(self, queries: u64, more: Sums) -> Sums {
         let kept = 0.5f64.powf(queries as f64 / HALF_LIFE);
         Sums {
@@ -58,9 +59,9 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
-    /// * `of`: its sums, `all`: those of all segments together, but for `queries`, which counts
-    ///   each query once.
-    /// * `rows`: rows that are newer than its own, and all.
+    /// * `of`: sums of the segment.
+    /// * `all`: sums of all segments together, except `queries`, which counts each query once.
+    /// * `rows`: rows newer than the segment's, and all rows.
     pub(crate) fn new(of: &Sums, all: &Sums, rows: (u64, u64)) -> Scores {
         let share = |part: f64, whole: f64| match part / whole {
             share if share.is_finite() => share.clamp(0.0, 1.0),
@@ -74,19 +75,20 @@ impl Scores {
         }
     }
 
-    /// From 0 to 1.
+    /// The weighted sum of the scores, 0 to 1.
     pub(crate) fn heat(&self) -> f32 {
         let scores = [self.access, self.hits, self.contribution, self.freshness];
         WEIGHTS.iter().zip(scores).map(|(weight, score)| weight * score).sum::<f64>() as f32
     }
 }
 
-/// How near the row at `rank` of an answer of `rows` is: 1 for the first, above 0 for the last.
+/// Nearness of the row at `rank` in an answer of `rows` rows: 1 for the first, above 0 for the
+/// last.
 pub(crate) fn nearness(rank: usize, rows: usize) -> f64 {
     1.0 - rank as f64 / rows as f64
 }
 
-/// The heat of one segment: queries count, whoever cools takes the counts.
+/// The heat of one segment. Queries add to the counters; the thread that cools takes them.
 #[derive(Default)]
 pub(crate) struct Heat {
     queries: AtomicU32,
@@ -97,37 +99,37 @@ pub(crate) struct Heat {
     kept: Mutex<Kept>,
 }
 
-/// What only the one who cools touches.
+/// State that only the thread that cools touches.
 #[derive(Default)]
 struct Kept {
     sums: Sums,
-    /// Per part of the codes: visits of its leaves, cooled as sums are.
+    /// Visits of leaves by part of the codes, cooled as the sums are.
     visits: Vec<f64>,
 }
 
 impl Heat {
-    /// A query visited leaves of it.
+    /// Counts a query that visited leaves of the segment.
     pub(crate) fn note_query(&self) {
         self.queries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Some of its rows are in an answer; `nearness`: of all of them.
+    /// Counts `hits` rows of the segment in an answer; `nearness` is the sum over those rows.
     pub(crate) fn note_hits(&self, hits: u32, nearness: f64) {
         self.hits.fetch_add(hits, Ordering::Relaxed);
         self.nearness.fetch_add((nearness * NEARNESS_ONE) as u64, Ordering::Relaxed);
     }
 
-    /// As it was scored last.
+    /// The heat at the last scoring.
     pub(crate) fn heat(&self) -> f32 {
         f32::from_bits(self.heat.load(Ordering::Relaxed))
     }
 
-    /// Its heat is that of `scores` until the next call.
+    /// Sets the heat from `scores`, until the next call.
     pub(crate) fn score(&self, scores: &Scores) {
         self.heat.store(scores.heat().to_bits(), Ordering::Relaxed);
     }
 
-    /// Takes what was counted during the last `queries` queries.
+    /// Takes the counts of the last `queries` queries; returns the cooled sums.
     pub(crate) fn cool(&self, queries: u64) -> Sums {
         let taken = Sums {
             queries: f64::from(self.queries.swap(0, Ordering::Relaxed)),
@@ -151,14 +153,16 @@ impl Heat {
         }
     }
 
-    /// Visits of leaves of a part, cooled; 0 before it was cooled for the first time.
+    /// Visits of leaves of a part, cooled; 0 before the first cooling.
     pub(crate) fn visits(&self, part: usize) -> f64 {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.visits.get(part).copied().unwrap_or(0.0)
     }
 
-    /// Begins as warm as the segments were that it was merged from: `of` are they, each with its
-    /// share of the rows, and `parts` is how many parts it has itself.
+    /// Takes over the heat of the segments that it was merged from.
+    ///
+    /// * `of`: the heat of each source, and its share of the rows.
+    /// * `parts`: parts of the codes of the new segment.
     pub(crate) fn inherit(&self, of: &[(&Heat, f64)], parts: usize) {
         let mut sums = Sums::default();
         let mut visits = 0.0;

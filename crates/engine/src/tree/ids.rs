@@ -1,26 +1,27 @@
-//! Where the rows of a segment are, by id: built once, never changed, small.
+//! The id table of a segment: finds a row by its id. It is built once and never changes.
 //!
-//! Entries of 12 bytes in buckets by hash, one after the other, and the start of each bucket: a
-//! look-up reads a word and then one or two cache lines. Versions are kept by row, as what they are
-//! above the least, in as many bytes as the largest takes: often none.
+//! Entries of 12 bytes lie in buckets by hash, one bucket after the other; a second array holds the
+//! start of each bucket. A look-up reads a word and then one or two cache lines. Versions are kept
+//! by row, each as its difference to the least version, in as many bytes as the largest difference
+//! takes: often none.
 
 use crate::error::Error;
 use vstream_segment::Segment;
 
-/// Entries of a bucket, on average.
+/// Average entries of a bucket.
 const BUCKET: usize = 8;
 
 /// Rows of a segment by id.
 pub(crate) struct IdTable {
-    /// Where each bucket begins, and the end of the last.
+    /// Start of each bucket, then the end of the last bucket.
     starts: Box<[u32]>,
     entries: Box<[Entry]>,
     versions: Versions,
-    /// Of the hash: nobody outside can choose ids that all fall into one bucket.
+    /// Seed of the hash: nobody outside can choose ids that all fall into one bucket.
     seed: u64,
 }
 
-/// An id in two words, so that an entry takes 12 bytes, and its row.
+/// A row and its id. The id is in two words, so that an entry takes 12 bytes.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     low: u32,
@@ -29,7 +30,8 @@ struct Entry {
 }
 
 impl IdTable {
-    /// The table of a segment. Cost: its id area is read. Errors: `Corrupt`, those of the store.
+    /// Builds the table of a segment. Cost: one read of its id area. Errors: `Corrupt`, those of
+    /// the store.
     pub(crate) fn of(segment: &Segment) -> Result<IdTable, Error> {
         let rows = segment.rows() as usize;
         let mut ids: Vec<(u64, u32)> = Vec::with_capacity(rows);
@@ -55,7 +57,7 @@ impl IdTable {
         Ok(IdTable { starts, entries, versions: Versions::of(&versions), seed })
     }
 
-    /// The row of an id, whether it is gone or not.
+    /// The row of an id, deleted or not.
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         let at = bucket(id ^ self.seed, self.starts.len() - 1);
@@ -64,7 +66,7 @@ impl IdTable {
         entries.iter().find(is_it).map(|entry| entry.row)
     }
 
-    /// Shows id, version and row of every row, in no order.
+    /// Calls `visit` with id, version and row of every row, in no order.
     pub(crate) fn for_each(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
         for entry in &self.entries {
             let id = u64::from(entry.low) | u64::from(entry.high) << 32;
@@ -84,10 +86,10 @@ impl IdTable {
     }
 }
 
-/// Numbers above the least of them.
+/// Versions by row, as differences to the least version.
 struct Versions {
     least: u64,
-    /// Bytes of each, 0 to 8.
+    /// Bytes of a difference, 0 to 8.
     width: usize,
     above: Box<[u8]>,
 }
@@ -110,7 +112,8 @@ impl Versions {
     }
 }
 
-/// The bucket of an id under a seed, by the finaliser of SplitMix64: ids are often consecutive.
+/// The bucket of an id that was XORed with the seed. Ids are often consecutive, so it mixes with
+/// the finaliser of SplitMix64.
 #[inline]
 fn bucket(id: u64, buckets: usize) -> usize {
     let mut z = id ^ 0x9e37_79b9_7f4a_7c15;

@@ -1,4 +1,4 @@
-//! A segment as a place: its file, where its rows are by id, and which of them are gone.
+//! A live segment: its file, its id table and its tombstones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::layout::segment_name;
 use vstream_segment::row_digest;
 use vstream_segment::{Codes, OpenOptions, Segment, SegmentView, Tombstones};
 
-/// How the segments of an engine are read.
+/// How an engine reads its segments.
 #[derive(Clone)]
 pub(crate) struct Reading {
     pub(crate) cache: Option<Arc<Cache<Block>>>,
@@ -22,22 +22,22 @@ pub(crate) struct Reading {
     pub(crate) codes: Codes,
 }
 
-/// A segment of the engine.
+/// A segment that serves rows.
 pub(crate) struct LiveSegment {
     pub(crate) number: u64,
     pub(crate) segment: Segment,
     pub(crate) ids: IdTable,
-    /// They carry the sequences of the engine, or 0 if they were there when it was opened.
+    /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Tombstones,
     pub(crate) heat: Heat,
 }
 
 impl LiveSegment {
-    /// Opens the segment that `entry` names.
+    /// Opens the segment of a manifest entry.
     ///
     /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
     ///
-    /// Errors: `Corrupt` if it is not that segment, those of the store.
+    /// Errors: `Corrupt` if the file is not that segment, those of the store.
     pub(crate) fn open(
         store: &FileStore,
         entry: &SegmentEntry,
@@ -54,7 +54,8 @@ impl LiveSegment {
         Ok(LiveSegment { number, ids, segment, tombstones, heat })
     }
 
-    /// Rows that live, and their digest. Cost: the id table is walked.
+    /// Number of rows that were not deleted at open, and their digest. Cost: a walk over the id
+    /// table.
     pub(crate) fn count(&self) -> (u64, u128) {
         let mut found = (0, 0u128);
         self.ids.for_each(&mut |id, version, row| {
@@ -66,7 +67,7 @@ impl LiveSegment {
         found
     }
 
-    /// Digest of the rows whose bit is set. Cost: the id table is walked.
+    /// Digest of the rows whose bit is set. Cost: a walk over the id table.
     pub(crate) fn digest_of(&self, bits: &[u8]) -> u128 {
         let mut digest = 0u128;
         self.ids.for_each(&mut |id, version, row| {
@@ -77,22 +78,23 @@ impl LiveSegment {
         digest
     }
 
-    /// The living row of an id, as the writer knows it.
+    /// The live row of an id, as the writer sees it.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         self.ids.find(id).filter(|&row| self.tombstones.is_visible(row, u64::MAX - 1))
     }
 
-    /// Rows that live now.
+    /// Number of live rows now.
     pub(crate) fn live_rows(&self) -> u64 {
         self.segment.rows() - self.tombstones.count()
     }
 
-    /// What a reader sees that pinned `pin`.
+    /// The segment as seen by a reader that pinned the sequence `pin`.
     pub(crate) fn at(&self, pin: u64) -> SegmentView<'_> {
         self.segment.at(&self.tombstones, pin)
     }
 
-    /// A bit per row, set if it was deleted at the sequence `until`, and how many are.
+    /// A bit per row, set if the row was deleted at or before the sequence `until`, and the number
+    /// of set bits.
     pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
         let mut bits = vec![0u8; (self.segment.rows() as usize).div_ceil(8)];
         let mut deleted = 0;
@@ -118,8 +120,8 @@ pub(crate) fn is_deleted(delete_bitmap: &[u8], row: u32) -> bool {
     delete_bitmap.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
 }
 
-/// Opens the file of a segment; without `reading` as for one walk over it.
-/// Errors: `Corrupt` if it is not the segment that is named, those of the store.
+/// Opens the file of a segment; without `reading`, for one walk over it.
+/// Errors: `Corrupt` if the file is not the segment of `entry`, those of the store.
 pub(crate) fn open_segment(
     store: &FileStore,
     entry: &SegmentEntry,

@@ -1,17 +1,19 @@
-//! The places that rows are served from: memory, memory that is being flushed, segments.
+//! The tree: everything an engine serves rows from. A *place* is the memtable, the immutable
+//! memtable or a live segment.
 //!
-//! 1. Writes go to the *memtable*, an index. A full memtable becomes *immutable*: a new one takes
-//!    the writes, and a thread writes the old one to a *segment*, which then serves its rows.
-//!    Segments are *merged* into larger ones, without the rows that are gone.
-//! 2. An id lives in one place at most. A write that ends the life of a row in another place adds a
-//!    tombstone there with its own sequence, before it publishes that sequence.
-//! 3. A *view* is the list of the places, immutable and swapped whole. A query takes the view, pins
-//!    the sequence of its memory, and looks whether the view is still the same: then all tombstones up
-//!    to that sequence are on rows of that view, and every place is searched as of it. So it sees
-//!    the rows of one moment, each once, wherever they lie.
-//! 4. Whoever writes or changes the list of places holds one lock. Queries never do.
+//! 1. Writes go to the *memtable*, an index. A full memtable becomes *immutable*: a new memtable
+//!    takes the writes, and a thread writes the old one to a *segment*, which then serves its rows.
+//!    Compactions merge segments into larger ones, without the deleted rows.
+//! 2. An id has a live row in at most one place. A write that supersedes a row in another place
+//!    first adds a tombstone there with its own sequence, then publishes that sequence.
+//! 3. A *view* is the list of the places. It is immutable and swapped as a whole. A query loads the
+//!    view, pins the sequence of its memtable, and checks that the view is still the same. If so,
+//!    all tombstones up to that sequence are on rows of that view, and the query searches every
+//!    place at that sequence. So a query sees one read snapshot, each row once, wherever the rows
+//!    are.
+//! 4. A thread that writes, or that changes the list of places, holds one lock. Queries never do.
 //!
-//! The index in memory gives the sequences; the one after it goes on where it ended.
+//! The memtable gives out the sequences; the next memtable continues where it ended.
 
 mod audit;
 mod code_residency;
@@ -43,44 +45,44 @@ use crate::settings::{IndexKind, Settings};
 use vstream_segment::{Codes, SegmentKind, SegmentSettings};
 use vstream_store::codec::{Policy, Tier};
 
-/// Share of the memory setting that the block cache takes; the rest is for two memories, the one
-/// that takes writes and the one that is being flushed.
+/// The block cache takes one part in this many of the memory setting. The memtable and the
+/// immutable memtable share the rest.
 const CACHE_SHARE: u64 = 4;
 
-/// Counts of the places of an engine that keeps segments.
+/// Counts of the tree of an engine that keeps segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
-    /// Segments.
+    /// Live segments.
     pub segments: u64,
-    /// Rows in them that live.
+    /// Live rows in segments.
     pub segment_rows: u64,
-    /// Rows in them that are gone and wait for a compaction.
+    /// Deleted rows in segments that wait for a compaction.
     pub segment_dead: u64,
-    /// Length of their files.
+    /// Bytes of the segment files.
     pub segment_bytes: u64,
     /// Bytes of memory for leaf directories.
     pub directory_bytes: u64,
     /// Bytes of memory for codes.
     pub code_bytes: u64,
-    /// Bytes of codes that are not in memory.
+    /// Bytes of codes that are on disk only.
     pub code_bytes_away: u64,
-    /// Bytes of memory to find rows by id and to tell which are gone.
+    /// Bytes of memory for id tables and tombstones of segments.
     pub id_bytes: u64,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
-    /// Bytes of memory of rows that are in no segment yet.
+    /// Bytes of memory of the memtable and the immutable memtable.
     pub memtable_bytes: u64,
-    /// Ranges of files read by queries, and by walks over segments.
+    /// Ranges of segment files read by queries and by walks over segments.
     pub reads: u64,
-    /// Bytes of them.
+    /// Bytes of those ranges.
     pub read_bytes: u64,
-    /// Times that the writer was held up because memory was full before it could be flushed.
+    /// Times that the writer waited, for room in memory or for a compaction.
     pub waits: u64,
-    /// Microseconds of them together.
+    /// Microseconds of all those waits together.
     pub waited_us: u64,
 }
 
-/// What readers see: swapped whole, never changed.
+/// The places that readers see. A view never changes: the tree swaps it as a whole.
 pub(crate) struct View {
     pub(crate) memory: Arc<dyn Search>,
     pub(crate) immutable: Option<Arc<ImmutableMemtable>>,
@@ -88,21 +90,21 @@ pub(crate) struct View {
     pub(crate) segments: Vec<Arc<LiveSegment>>,
 }
 
-/// All places of an engine.
+/// All places of an engine, and the lock of its writers.
 pub(crate) struct Tree {
     settings: Settings,
     reading: Reading,
     view: ArcSwap<View>,
     residency: Arc<CodeResidency>,
     writing: Mutex<Writing>,
-    /// Signalled when the immutable memtable has become a segment.
+    /// Signalled when a segment has replaced the immutable memtable.
     settled: Condvar,
     waits: AtomicU64,
     waited_us: AtomicU64,
 }
 
 impl Tree {
-    /// Without a row.
+    /// An empty tree.
     pub(crate) fn new(settings: &Settings) -> Tree {
         let memory = make_index(settings, 0);
         let view = View { memory: memory.reader(), immutable: None, segments: Vec::new() };
@@ -110,7 +112,7 @@ impl Tree {
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.ablation.page_cache { Access::Direct } else { Access::Cached };
         let residency = Arc::new(CodeResidency::new(settings));
-        // With a limit they come one by one.
+        // Under a limit, codes are read into memory part by part.
         let codes = if residency.is_limited() { Codes::OnDemand } else { Codes::Resident };
         Tree {
             settings: settings.clone(),
@@ -132,7 +134,7 @@ impl Tree {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest view, where a moment between two writes does not matter.
+    /// The newest view, for callers that need no pinned sequence.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
@@ -142,7 +144,7 @@ impl Tree {
         self.settings.memory.is_some() || !self.view.load().segments.is_empty()
     }
 
-    /// The segment of a number. Errors: `Internal` if there is none.
+    /// The live segment with this number. Errors: `Internal` if there is none.
     pub(crate) fn segment(&self, number: u64) -> Result<Arc<LiveSegment>, Error> {
         let found = self.view().segments.iter().find(|live| live.number == number).cloned();
         found.ok_or_else(|| {
@@ -150,7 +152,8 @@ impl Tree {
         })
     }
 
-    /// Opens a segment as rows of this engine are read.
+    /// Opens a segment with this engine's cache, access and codes. Errors: `Corrupt` if its
+    /// dimension, metric or element are not the collection's; else as [`LiveSegment::open`].
     pub(crate) fn open(
         &self,
         store: &FileStore,
@@ -171,7 +174,7 @@ impl Tree {
         Ok(live)
     }
 
-    /// What segments of this engine are written as.
+    /// Settings for a new segment of this engine.
     pub(crate) fn segment_settings(&self, identity: u64) -> SegmentSettings {
         let index = self.settings.index_settings();
         let kind = match self.settings.index {
@@ -193,7 +196,7 @@ impl Tree {
         }
     }
 
-    /// Counts. Cost: O(leaves in memory).
+    /// Counts of the index and of the tree. Cost: O(leaves in memory).
     pub(crate) fn stats(&self) -> (vstream_index::IndexStats, TreeStats) {
         let writing = self.lock();
         let mut index = writing.index_stats();
@@ -227,7 +230,7 @@ impl Tree {
         (index, stats)
     }
 
-    /// Leaves that a query may probe.
+    /// Leaves of all places: the most that a query may probe.
     pub(crate) fn leaves(&self) -> usize {
         let view = self.view.load();
         let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
@@ -235,13 +238,14 @@ impl Tree {
         view.memory.leaves() + immutable + live
     }
 
-    /// Writes so far, with what indexes count besides: says how much changed between two calls.
+    /// Writes so far, and what indexes count besides. The difference of two calls says how much
+    /// changed between them.
     pub(crate) fn writes(&self) -> u64 {
         self.view.load().memory.writes()
     }
 }
 
-/// An empty index for rows in memory, whose first write gets the sequence after `sequence`.
+/// An empty memtable; its first write gets the sequence after `sequence`.
 fn make_index(settings: &Settings, sequence: u64) -> Box<dyn Insert> {
     let index = settings.index_settings();
     match settings.index {

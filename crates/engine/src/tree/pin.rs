@@ -1,4 +1,4 @@
-//! The rows of one moment, wherever they are.
+//! A read snapshot: the rows of one sequence, in all places.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use vstream_segment::SegmentView;
 use super::{CodeResidency, Tree, View};
 use crate::error::Error;
 
-/// A view, and the sequence as of which its places are searched.
+/// A view, and the sequence at which its places are searched.
 pub(crate) struct Pinned {
     pub(super) view: Arc<View>,
     pub(super) memory: Box<dyn IndexSnapshot>,
@@ -18,10 +18,11 @@ pub(crate) struct Pinned {
 }
 
 impl Tree {
-    /// The rows of now. Never waits.
+    /// Pins the current rows. Never waits.
     ///
-    /// The sequence was published while the view was current, so every tombstone up to it is on a row of
-    /// the view: a swap in between would hand over tombstones that were made after the view was taken.
+    /// The sequence was published while the view was current, so every tombstone up to it is on a
+    /// row of the view. A swap of the view in between could hand over tombstones that were made
+    /// after this view was loaded; then the loop starts over with the new view.
     pub(crate) fn pin(&self) -> Pinned {
         let mut view = self.view.load_full();
         loop {
@@ -52,12 +53,12 @@ impl Pinned {
         self.view.segments.iter().map(|live| live.at(self.sequence))
     }
 
-    /// One of the segments.
+    /// The segment at a position of the view.
     pub(super) fn segment(&self, position: usize) -> SegmentView<'_> {
         self.view.segments[position].at(self.sequence)
     }
 
-    /// Shows every row to `visit`. Errors: `Corrupt`, `Io`.
+    /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     pub(crate) fn for_each_row(
         &self,
         visit: &mut dyn FnMut(RowKey, VectorRef<'_>),

@@ -1,17 +1,18 @@
 //! One query over all places: one ranking of leaves, one set of candidates, one list of answers.
 //!
 //! 1. Rank the leaves of each place, and visit the `probes` nearest of all.
-//! 2. Scan memory, and take the exact distances of its best rows: that costs no read. The worst of
-//!    the `k` best rows so far says which leaves of segments cannot hold a better one.
-//! 3. Read the codes that are not in memory in one round, and scan them, the hottest segment
-//!    first. Only rows among the `refine` best estimates so far are kept.
+//! 2. Scan the places in memory, and take the exact distances of their best rows: this costs no
+//!    read. The worst of the `k` best rows so far says which leaves of segments cannot hold a
+//!    better row.
+//! 3. Read the codes that are not in memory in one round, and scan the segments, the hottest first.
+//!    Keep only rows among the `refine` best estimates so far.
 //! 4. Read the rows of the `refine` best estimates of all places in one round, and take their exact
 //!    distances.
 //!
-//! No row that steps 2 and 3 pass over could have become part of the answer: the threshold stop is
-//! exact. The index searches itself where memory is the only place: an engine without segments pays
-//! nothing for these steps. Memory and segments are places with the same stages
-//! (`vstream_index::stages`); `stages.rs` calls each stage for all of them.
+//! The threshold stop is exact: no row that steps 2 and 3 pass over could have been part of the
+//! answer. Where the memtable is the only place, its index searches itself, so an engine without
+//! segments pays nothing for these steps. Memtables and segments have the same stages
+//! (`vstream_index::stages`); `stages.rs` calls each stage for all places.
 
 mod scratch;
 mod stages;
@@ -28,7 +29,7 @@ use super::{Pinned, Tree};
 use crate::error::Error;
 
 impl Tree {
-    /// Offers the nearest rows of one moment to `out`, which was reset to `probe.k`.
+    /// Offers the nearest rows of one read snapshot to `out`, which the caller reset to `probe.k`.
     ///
     /// Errors: `Corrupt`, `Io`, if a segment cannot be read; `out` is incomplete then.
     pub(crate) fn search(
@@ -46,7 +47,7 @@ impl Tree {
         self.pin().search(probe, scratch, out)
     }
 
-    /// Adds every row of one moment within `radius` to `out`, in no order. Errors: as
+    /// Adds every row of one read snapshot within `radius` to `out`, in no order. Errors: as
     /// [`Tree::search`].
     pub(crate) fn search_radius(
         &self,
@@ -86,7 +87,7 @@ impl Tree {
 }
 
 impl Pinned {
-    /// Offers the nearest rows of this moment: see [`Tree::search`].
+    /// Offers the nearest rows of this read snapshot: see [`Tree::search`].
     pub(crate) fn search(
         &self,
         probe: &Probe<'_>,
@@ -111,7 +112,7 @@ impl Pinned {
             if out.len() >= probe.k || visited.is_all {
                 return Ok(stats);
             }
-            // So many of their rows are gone that fewer than k are left.
+            // The visited leaves have fewer than k live rows: visit four times as many.
             probes = probes.max(1).saturating_mul(4);
             out.reset(probe.k);
         }
@@ -172,7 +173,8 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// Notes for the heat of segments which of them a query visited, and whose rows it found.
+    /// Updates the heat of segments: which ones the query visited, and which ones its answers are
+    /// from.
     fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
         let live = &self.view.segments;
         self.residency.note_query(live);

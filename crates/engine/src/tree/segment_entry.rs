@@ -1,23 +1,23 @@
-//! A segment, as the manifest names it.
+//! The manifest's entry of a segment.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A segment of a durable engine.
+/// A segment of a durable engine, as the manifest lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {
     pub(crate) number: u64,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
-    /// Of all its rows, gone or not.
+    /// Digest of all its rows, deleted ones included.
     pub(crate) digest: u128,
-    /// Number of the file that says which rows are gone; 0 if none is.
+    /// Number of its delete bitmap file; 0 if no row is deleted.
     pub(crate) tombstones: u64,
-    /// Rows that are gone.
+    /// Deleted rows.
     pub(crate) deleted: u64,
 }
 
 impl SegmentEntry {
-    /// What no other segment ever had: blocks of another are noticed by it.
+    /// A number that no other segment ever had. It exposes blocks of another segment.
     pub(crate) fn identity(&self, collection: u64) -> u64 {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&collection.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The writer's side: where an id lives, and how rows come, go and move from place to place.
+//! The writer's side: finds the place of an id, applies writes, and moves rows from place to place.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -12,20 +12,21 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
 
-/// Memory is counted anew when it may have come within so large a part of its limit as is left, and
-/// then at the latest after this part of the limit: a few dozen times until it is full.
+/// The memtable's bytes are counted again when writes may have filled half of the room left below
+/// its limit, but not before they may have filled the limit divided by this number. So they are
+/// counted a few dozen times until the memtable is full.
 const LOOKS: u64 = 64;
-/// A limit to memory below this is exceeded by what an empty index takes.
+/// Least bytes of the hard limit to memory: an empty index alone exceeds a lower one.
 const WALL_MIN: u64 = 1 << 20;
-/// The writer is held up for this long at a time when memory is full and still being flushed.
+/// Time that the writer waits at a time while memory is full and being flushed, or a merge runs.
 const WAIT: Duration = Duration::from_millis(5);
-/// Time that readers get to let go of a view before its memory may be freed by one of them.
+/// Time that readers get to release a view before one of them may have to free its memory.
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
-/// A memtable that takes no more rows. Rows in it may still be deleted or replaced.
+/// A memtable that takes no more rows. Its rows may still be deleted or replaced.
 pub(crate) struct ImmutableMemtable {
     rows: Arc<dyn Search>,
-    /// Of the last write that is in them.
+    /// Sequence of the last write in it.
     sequence: u64,
     settings: SegmentSettings,
 }
@@ -56,41 +57,40 @@ impl ImmutableMemtable {
 /// The writer's side of the immutable memtable.
 struct ImmutableWriter {
     index: Box<dyn Insert>,
-    /// Ids that died since, and when.
+    /// Id and sequence of rows deleted since it became immutable.
     deaths: Vec<(u64, u64)>,
     immutable: Arc<ImmutableMemtable>,
 }
 
-/// What the writer holds.
+/// State under the writer's lock.
 pub(super) struct Writing {
     memory: Box<dyn Insert>,
     reader: Arc<dyn Search>,
     immutable: Option<ImmutableWriter>,
     segments: Vec<Arc<LiveSegment>>,
-    /// Since memory was counted last.
+    /// Writes since the memtable's bytes were counted.
     writes: u64,
-    /// Writes after which it is counted again.
+    /// Writes after which the bytes are counted again.
     writes_max: u64,
-    /// Of memory, when it was counted last.
+    /// Bytes of the memtable when they were counted last.
     memory_bytes: u64,
     /// Bytes of the immutable memtable without its `deaths`.
     immutable_bytes: u64,
-    /// Of memory without a row: what it takes whatever the limit.
+    /// Bytes of an empty memtable, which it takes whatever the limit.
     empty_bytes: u64,
 }
 
-/// How much room there is for another row.
+/// Room in memory for another row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Enough,
-    /// The memtable is full, and the writer is to slow down while the immutable one is
-    /// written.
+    /// The memtable is full: the writer slows down while the immutable memtable is written.
     Little,
-    /// Another row would exceed the limit: the immutable memtable must be written first.
+    /// Another row would exceed the hard limit: the immutable memtable must be written first.
     None,
 }
 
-/// A living row, and where it is.
+/// A live row's version and place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) version: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Found {
 enum Place {
     Memtable,
     ImmutableMemtable,
-    /// Position among the segments, row.
+    /// Position among the segments, and row in that segment.
     Segment(usize, u32),
 }
 
@@ -136,13 +136,13 @@ impl Writing {
         stats
     }
 
-    /// Bytes of memory, not long ago.
+    /// Bytes of the memtable, as counted a short while ago.
     ///
-    /// Cost: O(1), and O(leaves in memory) when so many rows came that it may have grown by half of
-    /// what is left below `limit`.
+    /// Cost: O(1), and O(leaves in memory) when writes may have filled half of what was left below
+    /// `limit`.
     ///
-    /// * `limit`: the next one that matters; `step`: what it may be exceeded by.
-    /// * `row_bytes`: what a row takes with everything that is kept for it.
+    /// * `limit`: the next limit in bytes; `step`: bytes by which it may be exceeded.
+    /// * `row_bytes`: bytes of a row with everything kept for it.
     fn look(&mut self, limit: u64, step: u64, row_bytes: u64) -> u64 {
         if self.writes >= self.writes_max {
             self.writes = 0;
@@ -175,7 +175,7 @@ impl Writing {
                 return Some(Found { version, place: Place::ImmutableMemtable });
             }
         }
-        // Newer segments first: rows that are written again are rarely old.
+        // Newer segments first: most rows that are written again are recent.
         self.segments.iter().enumerate().rev().find_map(|(at, live)| {
             let row = live.find(id)?;
             Some(Found { version: live.ids.version(row), place: Place::Segment(at, row) })
@@ -191,7 +191,7 @@ impl Writing {
     }
 }
 
-/// Adds the tombstone of a row that is not in the memtable, as of a sequence of memory.
+/// Adds the tombstone of a row outside the memtable, with the sequence of the write.
 fn tombstone_at(
     immutable: &mut Option<ImmutableWriter>,
     segments: &[Arc<LiveSegment>],
@@ -212,18 +212,18 @@ fn tombstone_at(
     }
 }
 
-/// The right to write. While it is held nothing moves from place to place.
+/// The right to write. While it is held, no row moves from place to place.
 pub(crate) struct Writer<'a> {
     writing: MutexGuard<'a, Writing>,
 }
 
 impl Writer<'_> {
-    /// The living row of an id.
+    /// The live row of an id.
     pub(crate) fn find(&self, id: u64) -> Option<Found> {
         self.writing.find(id)
     }
 
-    /// Adds a row, or replaces the one of the same id unless that is newer.
+    /// Adds a row, or replaces the row of the same id unless that one is newer.
     pub(crate) fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         if immutable.is_none() && segments.is_empty() {
@@ -233,7 +233,7 @@ impl Writer<'_> {
         self.upsert_over(key, vector, before)
     }
 
-    /// As [`Writer::upsert`], where `before` is what [`Writer::find`] says of the id now.
+    /// Like [`Writer::upsert`], with `before` the present result of [`Writer::find`] for the id.
     pub(crate) fn upsert_over(
         &mut self,
         key: RowKey,
@@ -255,7 +255,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes the row of `id` unless it is newer than `version`; true if a row died.
+    /// Deletes the row of `id` unless it is newer than `version`; true if a row was deleted.
     pub(crate) fn delete(&mut self, id: u64, version: u64) -> bool {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         if immutable.is_none() && segments.is_empty() {
@@ -268,7 +268,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Removes a row, where `found` is what [`Writer::find`] says of the id now.
+    /// Deletes a row, with `found` the present result of [`Writer::find`] for the id.
     pub(crate) fn delete_found(&mut self, id: u64, found: Found) {
         self.writing.writes += 1;
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
@@ -284,7 +284,7 @@ impl Writer<'_> {
 }
 
 impl Tree {
-    /// The right to write.
+    /// Takes the writer's lock.
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer { writing: self.lock() }
     }
@@ -299,19 +299,19 @@ impl Tree {
         self.room() != Room::Enough
     }
 
-    /// How much room there is. Cost: that of [`Writing::look`].
+    /// Room in memory. Cost: that of [`Writing::look`].
     pub(crate) fn room(&self) -> Room {
         let limit = self.memtable_bytes_max();
         if limit == u64::MAX {
             return Room::Enough;
         }
-        // Memory is counted now and then: what comes between two counts is kept free.
+        // Memory is counted now and then: the slack covers what is written between two counts.
         let wall = (limit * 2 - limit / 16).max(WALL_MIN);
         let mut writing = self.lock();
         let immutable = writing.immutable_bytes();
         let next = limit.min(wall.saturating_sub(immutable));
         let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
-        // What an empty memory takes cannot be flushed away.
+        // A flush cannot free the bytes of an empty memtable.
         let used = bytes.saturating_sub(writing.empty_bytes);
         if used + immutable >= wall {
             return Room::None;
@@ -322,19 +322,19 @@ impl Tree {
         Room::Enough
     }
 
-    /// Bytes that a row may take in memory, roughly: its numbers, codes, key and id.
+    /// Approximate bytes of a row in memory: its numbers, codes, key and id.
     fn row_bytes(&self) -> u64 {
         let index = self.settings.index_settings();
         (index.dimension * (index.element.bytes() + 1) + 128) as u64
     }
 
-    /// Segments.
+    /// Number of live segments.
     pub(crate) fn segments(&self) -> usize {
         self.view.load().segments.len()
     }
 
-    /// Makes the memtable immutable and begins a new one. An immutable memtable that is still to be
-    /// written stays, and nothing else happens.
+    /// Makes the memtable immutable and begins a new one. If an immutable memtable still waits to
+    /// be written, returns that one and changes nothing.
     ///
     /// Cost for readers: nothing. For the writer: an empty index.
     pub(crate) fn rotate_memtable(&self) -> Arc<ImmutableMemtable> {
@@ -362,7 +362,7 @@ impl Tree {
         writing.immutable.as_ref().is_some_and(|held| Arc::ptr_eq(&held.immutable, immutable))
     }
 
-    /// Serves the rows of `immutable` from their segment from now on; `None` if none of them lives.
+    /// Replaces the immutable memtable by its segment; `live` is `None` if no row of it lives.
     pub(crate) fn install_segment(
         &self,
         immutable: &Arc<ImmutableMemtable>,
@@ -386,17 +386,19 @@ impl Tree {
         Retired { view, _index: Some(was.index) }
     }
 
-    /// Adds a segment that was opened, before anything is written.
+    /// Adds an opened segment, before the first write.
     pub(crate) fn add(&self, live: LiveSegment) {
         let mut writing = self.lock();
         writing.segments.push(Arc::new(live));
         self.view.store(Arc::new(writing.view()));
     }
 
-    /// Serves merged rows from their new segment from now on; `None` if none of them lived.
+    /// Replaces the sources of a merge by their new segment; `live` is `None` if no row of them
+    /// lives.
     ///
-    /// * `is_source`: whether the segment of a number is among those that were merged.
-    /// * `hand_on`: called while nobody writes, to tell the new segment what its sources know.
+    /// * `is_source`: whether the segment with this number was merged.
+    /// * `hand_on`: called while nobody writes, to copy tombstones and heat of the sources to the
+    ///   new segment.
     pub(crate) fn replace_segments(
         &self,
         is_source: &dyn Fn(u64) -> bool,
@@ -416,8 +418,8 @@ impl Tree {
         Retired { view, _index: None }
     }
 
-    /// Holds the writer up for a moment while the immutable memtable is written, or, if there is no
-    /// room, while that begins.
+    /// Makes the writer wait up to `WAIT` while the immutable memtable is written, or, if there is
+    /// no room, until that begins.
     pub(crate) fn wait_for_room(&self, room: Room) {
         let writing = self.lock();
         if writing.immutable.is_some() || room == Room::None {
@@ -427,7 +429,7 @@ impl Tree {
         }
     }
 
-    /// Holds the writer up for a moment while segments are being merged.
+    /// Makes the writer wait for `WAIT` while segments are merged.
     pub(crate) fn wait_for_merge(&self) {
         let begun = Instant::now();
         std::thread::sleep(WAIT);
@@ -440,8 +442,8 @@ impl Tree {
     }
 }
 
-/// A view that is no longer current. Dropped, it waits a little until queries have let go of it:
-/// freeing its memory would be long for one of them.
+/// A view that is no longer current. Its drop waits up to `RETIRED_FOR` until queries have released
+/// the view: otherwise one of them would spend long on freeing its memory.
 pub(crate) struct Retired {
     view: Arc<View>,
     _index: Option<Box<dyn Insert>>,

@@ -1,5 +1,5 @@
-//! The border: `Bridge.java` call by call. Each takes its arguments apart and hands them on. Those of
-//! routers are in `bridge/router.rs`.
+//! The language border: each function is one call of `Bridge.java`. It converts the arguments and
+//! passes them on. `bridge/router.rs` has the calls of routers.
 
 use std::path::PathBuf;
 
@@ -19,15 +19,15 @@ use crate::state::SharedStateHandle;
 
 mod router;
 
-/// The engines that Java holds.
+/// Engines that Java holds.
 pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
-/// The pinned snapshots that Java holds.
+/// Pinned snapshots that Java holds.
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
-/// The sealed rows that Java adopts.
+/// Sealed rows that Java adopts.
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
-/// The moments that Java holds.
+/// Read snapshots that Java holds.
 static READ_SNAPSHOTS: Handles<Snapshot> = Handles::new("moment", 6);
-/// The shared states that Java holds.
+/// Shared states that Java holds.
 static STATES: Handles<SharedStateHandle> = Handles::new("state", 5);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
@@ -53,7 +53,7 @@ fn directory(env: &Env<'_>, path: &JString<'_>) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(text(env, path, "directory")?))
 }
 
-/// A count of bytes or items in a buffer, whose capacity is a Java `int`.
+/// Converts a count of bytes or items in a buffer, whose capacity is a Java `int`.
 fn count(items: usize) -> jint {
     jint::try_from(items).expect("a direct buffer is shorter than 2^31 bytes")
 }

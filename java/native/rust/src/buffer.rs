@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Little-endian, which is the native order of every supported platform. All offsets are multiples
-//! of 8, so vectors are used where they lie. Both sides are held to the files in
+//! of 8, so vectors are used in place, without a copy. Tests hold both sides to the files in
 //! `src/test/resources/golden`.
 
 use crate::failure::Failure;
@@ -36,13 +36,13 @@ const NEIGHBOR: usize = 24;
 const PLACEMENT: usize = 16;
 const PARTITION: usize = 4;
 
-/// One record as it lies in a buffer.
+/// One record, borrowed from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Record<'a> {
     pub(crate) id: u64,
     pub(crate) version: u64,
     pub(crate) code: u64,
-    /// 0..128.
+    /// Shard number, 0..128.
     pub(crate) shard: u16,
     /// The vector of an upsert; none for a delete.
     pub(crate) vector: Option<&'a [f32]>,
@@ -57,7 +57,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// `count` records back to back in `bytes`, which may be longer.
+    /// Reads `count` records back to back from `bytes`, which may be longer.
     pub(crate) fn new(
         bytes: &'a [u8],
         count: i32,
@@ -119,7 +119,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// How much of an index a query reads.
+/// Effort of a query: how much of the index it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
     Auto,
@@ -127,16 +127,16 @@ pub(crate) enum Effort {
     Probes(usize),
 }
 
-/// One query as it lies in a buffer.
+/// One query, borrowed from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Query<'a> {
-    /// 1..=1000.
+    /// Neighbours asked for, 1..=1000.
     pub(crate) k: usize,
     pub(crate) effort: Effort,
     pub(crate) vector: &'a [f32],
 }
 
-/// The queries of a batch, checked as a whole before any is answered.
+/// The queries of a batch, all checked before the first is answered.
 pub(crate) struct Queries<'a> {
     bytes: &'a [u8],
     dimension: usize,
@@ -168,7 +168,7 @@ impl<'a> Queries<'a> {
         Ok(Queries { bytes: body, dimension, count, answer_bytes })
     }
 
-    /// Bytes that all answers together may need.
+    /// Most bytes of all answers together.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.answer_bytes
     }
@@ -177,7 +177,7 @@ impl<'a> Queries<'a> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Query<'a>> {
         let mut rest = self.bytes;
         let dimension = self.dimension;
-        // Cannot fail: `new` has read the same bytes.
+        // This cannot fail: `new` has read the same bytes.
         (0..self.count).map_while(move |_| take_query(&mut rest, dimension).ok())
     }
 }
@@ -204,12 +204,12 @@ fn take_query<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<Query<'a>, F
     Ok(Query { k, effort, vector })
 }
 
-/// The first `dimension` numbers of a buffer that holds one vector.
+/// Reads a vector: the first `dimension` numbers of a buffer.
 pub(crate) fn vector(mut bytes: &[u8], dimension: usize) -> Result<&[f32], Failure> {
     floats(take(&mut bytes, dimension * size_of::<f32>())?)
 }
 
-/// The `rows` x `dimension` numbers at the begin of a buffer.
+/// Reads the `rows` x `dimension` numbers at the start of a buffer.
 pub(crate) fn matrix(mut bytes: &[u8], rows: i32, dimension: usize) -> Result<&[f32], Failure> {
     let rows = usize::try_from(rows).map_err(|_| {
         Failure::invalid(format!("A sample of {rows} rows; the number must be 0 or more."))
@@ -219,7 +219,8 @@ pub(crate) fn matrix(mut bytes: &[u8], rows: i32, dimension: usize) -> Result<&[
 
 /// Refuses NaN and infinity.
 fn check_finite(vector: &[f32]) -> Result<(), Failure> {
-    // Without an early exit the loop is vectorised; where it fails is asked only then.
+    // Without an early exit the compiler vectorises the loop; the position of a bad value is
+    // searched only after it fails.
     if vector.iter().fold(true, |finite, x| finite & x.is_finite()) {
         return Ok(());
     }
@@ -232,7 +233,7 @@ fn check_finite(vector: &[f32]) -> Result<(), Failure> {
     }
 }
 
-/// Writes answers, placements or partitions into a buffer from its begin.
+/// Writes answers, placements or partitions into a buffer, from its start.
 pub(crate) struct Writer<'a> {
     bytes: &'a mut [u8],
     written: usize,
@@ -252,7 +253,7 @@ impl<'a> Writer<'a> {
         self.written
     }
 
-    /// One answer: its rows, nearest first.
+    /// Writes one answer: its rows, nearest first.
     pub(crate) fn answer(&mut self, leaves: usize, neighbors: &[vstream_vector::Neighbor]) {
         self.put(&(neighbors.len() as i32).to_le_bytes());
         self.put(&i32::try_from(leaves).unwrap_or(i32::MAX).to_le_bytes());
@@ -264,14 +265,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One placement.
+    /// Writes one placement.
     pub(crate) fn placement(&mut self, code: u64, shard: u16) {
         self.put(&code.to_le_bytes());
         self.put(&i32::from(shard).to_le_bytes());
         self.put(&[0; 4]);
     }
 
-    /// One partition number.
+    /// Writes one partition number.
     pub(crate) fn partition(&mut self, partition: u32) {
         self.put(&partition.to_le_bytes());
     }

@@ -1,4 +1,5 @@
-//! One table of errors for both sides of the border, and the way of a panic into Java.
+//! The table of errors for both sides of the border, and the conversion of a panic into a Java
+//! exception.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,21 +15,21 @@ use vstream_settings::SettingsError;
 
 const EXCEPTION: &JNIStr = jni_str!("io/vstream/nativecore/EngineException");
 
-/// What went wrong, by remedy. The number is the wire code of `EngineException.Kind`.
+/// Kinds of failures, by remedy. The number is the wire code of `EngineException.Kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Kind {
-    /// The caller gave something that can never work.
+    /// The caller gave an argument that can never work.
     Invalid = 0,
-    /// Not possible now.
+    /// The call is not possible now.
     Unavailable = 1,
-    /// Stored bytes are not what was written.
+    /// Stored bytes differ from the bytes written.
     Corrupt = 2,
-    /// A valid request that this build does not answer.
+    /// The request is valid, but this build does not answer it.
     Unsupported = 3,
-    /// The file system said no.
+    /// The file system reported an error.
     Io = 4,
-    /// A defect.
+    /// The engine has a defect.
     Internal = 5,
     /// The handle was closed.
     Closed = 6,
@@ -46,33 +47,33 @@ impl Kind {
         Kind::Closed,
     ];
 
-    /// The kind of a wire code; an unknown one is a defect.
+    /// The kind of a wire code; `Internal` for an unknown code, which is a defect.
     pub(crate) fn of_code(code: i32) -> Kind {
         Kind::ALL.into_iter().find(|kind| *kind as i32 == code).unwrap_or(Kind::Internal)
     }
 }
 
-/// An error on its way to Java: what becomes an `EngineException`.
+/// An error on its way to Java, where it becomes an `EngineException`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Who can change it.
+    /// Kind, which says who can remedy the failure.
     pub(crate) kind: Kind,
     /// A full sentence that says what to change.
     pub(crate) message: String,
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// Makes a failure of this kind.
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Failure {
         Failure { kind, message: message.into() }
     }
 
-    /// The caller gave something that can never work.
+    /// Makes a failure of kind `Invalid`: the caller gave an argument that can never work.
     pub(crate) fn invalid(message: impl Into<String>) -> Failure {
         Failure::new(Kind::Invalid, message)
     }
 
-    /// The same failure, its message led by where it happened.
+    /// The same failure; its message begins with `place`.
     pub(crate) fn at(mut self, place: &str) -> Failure {
         self.message = format!("{place}: {}", self.message);
         self
@@ -128,7 +129,7 @@ impl From<jni::errors::Error> for Failure {
     }
 }
 
-/// Marks an object that panicked: what it holds may be half changed, so it answers no more.
+/// Marks an object that panicked. Its state may be half changed, so it refuses all later calls.
 #[derive(Debug, Default)]
 pub(crate) struct Poison(AtomicBool);
 
@@ -142,7 +143,7 @@ impl Poison {
                  restore from the last checkpoint.",
             ));
         }
-        // Unwind safety: whatever the panic left half done is never looked at again.
+        // Unwind safety: nobody looks at state that the panic left half done.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
             self.0.store(true, Ordering::Release);
             Err(Failure::of_panic(payload.as_ref()))
@@ -150,7 +151,7 @@ impl Poison {
     }
 }
 
-/// Throws `EngineException` for a failure or a panic and returns the default value, which Java
+/// Throws an `EngineException` for a failure or a panic, and returns the default value, which Java
 /// never sees.
 pub(crate) struct ThrowEngineException;
 
@@ -175,7 +176,8 @@ impl<T: Default> ErrorPolicy<T, Failure> for ThrowEngineException {
 }
 
 fn throw<T: Default>(env: &mut Env<'_>, failure: &Failure) -> jni::errors::Result<T> {
-    // A pending exception, an OutOfMemoryError for instance, says more than what followed from it.
+    // A pending exception, for instance an OutOfMemoryError, says more than the failure that
+    // followed from it.
     if !env.exception_check() {
         let message = env.new_string(&failure.message)?;
         let exception = env.new_object(

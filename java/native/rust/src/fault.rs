@@ -1,5 +1,5 @@
-//! Failures on demand. The Java class that declares these calls exists in the tests alone, so no
-//! product code can reach them; they are in every build so that the tests run what is shipped.
+//! Failures on demand. Only the tests have the Java class that declares these calls, so product
+//! code cannot reach them. Every build has them, so that the tests run the code that is shipped.
 
 use jni::objects::{JClass, JString};
 use jni::sys::{jint, jlong};
@@ -8,7 +8,7 @@ use jni::{jni_mangle, EnvUnowned};
 use crate::bridge::{call, ENGINES};
 use crate::failure::{Failure, Kind};
 
-/// Panics inside a call on an engine; with handle 0, inside a call on nothing.
+/// Panics inside a call on an engine; with handle 0, inside a call without an engine.
 #[jni_mangle("io.vstream.nativecore.NativeFaults")]
 pub extern "system" fn panic<'frame>(
     env: EnvUnowned<'frame>,

@@ -1,7 +1,7 @@
 //! Numbers that Java holds instead of pointers.
 //!
-//! A handle is `tag (8 bits) | generation (24 bits) | slot (32 bits)`. The slot finds the object,
-//! the generation tells whether it is still the one that the handle was made for, and the tag
+//! A handle is `tag (8 bits) | generation (24 bits) | slot (32 bits)`. The slot finds the object.
+//! The generation tells whether the slot still has the object that the handle was made for. The tag
 //! refuses the handle of another kind of object. Zero is never a handle.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Kind};
 
 const GENERATION_MAX: u32 = (1 << 24) - 1;
 
-/// The living objects of one kind.
+/// The live objects of one kind.
 pub(crate) struct Handles<T> {
     name: &'static str,
     tag: u8,
@@ -48,14 +48,14 @@ impl<T> Handles<T> {
         self.number(slot, entry.generation)
     }
 
-    /// The object of a handle; it lives at least as long as the answer is held.
+    /// The object of a handle; it lives at least as long as the returned `Arc`.
     pub(crate) fn get(&self, handle: i64) -> Result<Arc<T>, Failure> {
         let table = self.read();
         let slot = self.slot(&table, handle)?;
         table.slots[slot].object.clone().ok_or_else(|| self.closed())
     }
 
-    /// Forgets a handle. The object is freed when its last running call ends.
+    /// Removes a handle. The object is freed when its last running call ends.
     pub(crate) fn remove(&self, handle: i64) -> Result<Arc<T>, Failure> {
         let mut table = self.write();
         let slot = self.slot(&table, handle)?;

@@ -1,4 +1,4 @@
-//! What crosses the border when rows change partition.
+//! The bytes that cross the border when rows change partition.
 //!
 //! ```text
 //! moved range   i64 first code | i64 last code | u16 from | u16 to | i32 zero
@@ -6,7 +6,8 @@
 //! load of cells BUCKETS x ( f64 rows | f64 work )
 //! ```
 //!
-//! A *bucket* is the top twelve bits of a code: a cell, or a part of one where there are fewer cells.
+//! A *bucket* is the top twelve bits of a code: a cell, or a part of a cell where there are fewer
+//! cells.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -17,7 +18,7 @@ use vstream_settings::CollectionSettings;
 
 use crate::failure::{Failure, Kind, Poison};
 
-/// Buckets of the line: as many as there can be cells.
+/// Buckets of the line of routing codes: the largest number of cells.
 pub(crate) const BUCKETS: usize = vstream_route::CELLS_MAX;
 
 const BUCKET_SHIFT: u32 = 64 - BUCKETS.trailing_zeros();
@@ -34,7 +35,7 @@ pub(crate) fn code_of(bucket: usize) -> u64 {
     (bucket as u64) << BUCKET_SHIFT
 }
 
-/// Ranges as Java passes them around.
+/// Encodes moved ranges for Java, which only passes them on.
 pub(crate) fn write_ranges(moves: &[Move]) -> Vec<u8> {
     let mut out = Vec::with_capacity(moves.len() * RANGE_BYTES);
     for range in moves {
@@ -73,13 +74,13 @@ pub(crate) fn read_ranges(bytes: &[u8]) -> Result<Vec<MovedRange>, Failure> {
     Ok(ranges)
 }
 
-/// Rows and writes of each bucket, for Java.
+/// Encodes rows and writes of each bucket for Java.
 pub(crate) fn write_loads(rows: &[u32], writes: &[u32]) -> Vec<u8> {
     let words = rows.iter().zip(writes).flat_map(|(&rows, &writes)| [rows, writes]);
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Rows and work of each bucket, as the control task has added them up.
+/// Reads rows and work of each bucket, as the control task has added them up.
 pub(crate) fn read_cell_loads(bytes: &[u8]) -> Result<(Vec<f64>, Vec<f64>), Failure> {
     if bytes.len() < BUCKETS * CELL_LOAD_BYTES {
         return Err(Failure::invalid(format!(
@@ -112,7 +113,7 @@ impl Adopting {
         Ok(Adopting { poison: Poison::default(), adoption })
     }
 
-    /// Runs `work` on the rows that are left.
+    /// Runs `work` on the rows not adopted yet.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&mut Adoption) -> Result<T, Failure>,

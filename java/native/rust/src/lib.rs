@@ -1,12 +1,12 @@
 //! The native half of `io.vstream.nativecore`: engines and routers behind JNI.
 //!
-//! Tier 5, an edge without algorithms. A call crosses the border like this:
+//! Tier 5, an edge without algorithms. A call crosses the border in these steps:
 //!
-//! 1. [`bridge`] is the list of calls; each turns its arguments into plain Rust values.
+//! 1. [`bridge`] has one function per call; each turns its arguments into plain Rust values.
 //! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
-//! 3. [`handles`] turns a number into a living object, or refuses it.
-//! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine.
-//!    [`handover`] is what both need when rows change partition, [`state`] what a checkpoint gets.
+//! 3. [`handles`] turns a number into a live object, or refuses it.
+//! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine. Both use
+//!    [`handover`] when rows change partition; [`state`] has the files of a checkpoint.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;

@@ -1,8 +1,8 @@
-//! Direct buffers as slices: the unsafe code of this crate.
+//! Turns direct buffers into slices: the unsafe code of this crate.
 //!
-//! The JVM itself tells address and capacity, so Java cannot hand over memory that is not a live
-//! buffer, and the caller's reference keeps the buffer alive for the length of the call. What
-//! remains is a contract: no other thread writes a buffer while a call uses it.
+//! The JVM itself reports address and capacity, so Java cannot hand over memory that is not a live
+//! buffer. The caller's reference keeps the buffer alive for the length of the call. One condition
+//! remains a contract: no other thread writes a buffer while a call uses it.
 
 use std::slice;
 
@@ -43,7 +43,7 @@ impl Region {
     }
 }
 
-/// The bytes of a buffer that a call reads.
+/// Borrows the bytes of a buffer that a call reads.
 pub(crate) fn input<'buffer>(
     env: &Env<'_>,
     buffer: &'buffer JByteBuffer<'_>,
@@ -56,7 +56,7 @@ pub(crate) fn input<'buffer>(
     Ok(unsafe { slice::from_raw_parts(region.address, region.capacity) })
 }
 
-/// The bytes of a buffer that a call reads and of another that it writes.
+/// Borrows the bytes of a buffer that a call reads and of another that it writes.
 ///
 /// Errors: `Invalid` if they overlap.
 pub(crate) fn input_and_output<'buffer>(

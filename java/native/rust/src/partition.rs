@@ -1,4 +1,4 @@
-//! One engine as Java sees it: bytes in, bytes out, one writer, many readers.
+//! One engine behind the border: bytes in, bytes out, one writer, many readers.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::pool::Pool;
 use crate::sample::{self, Draw};
 use crate::state::SharedStateHandle;
 
-/// The rows of one moment, to be written beside the writer.
+/// A read snapshot to be written to files while the writer goes on.
 pub(crate) struct Pinned {
     poison: Poison,
     snapshot: PinnedSnapshot,
 }
 
 impl Pinned {
-    /// Writes the rows to `directory`, forced to the disk if `synced`.
+    /// Writes the rows to `directory`, and forces them to the disk if `synced`.
     pub(crate) fn write(&self, directory: &Path, synced: bool) -> Result<(), Failure> {
         let syncing = if synced { Syncing::Full } else { Syncing::Off };
         self.poison.guard(|| {
@@ -35,7 +35,7 @@ impl Pinned {
         })
     }
 
-    /// Writes the rows of moved ranges to `directory`; returns how many.
+    /// Writes the rows of moved ranges to `directory`; returns their number.
     pub(crate) fn write_moved(&self, directory: &Path, ranges: &[u8]) -> Result<u64, Failure> {
         self.poison.guard(|| {
             let ranges = read_ranges(ranges)?;
@@ -44,11 +44,11 @@ impl Pinned {
     }
 }
 
-/// Shards that a partition owns.
+/// The shards that a partition owns.
 pub(crate) struct Shards(RangeInclusive<u16>);
 
 impl Shards {
-    /// From the first to the last.
+    /// The shards from `first` to `last`, both included.
     pub(crate) fn new(first: i32, last: i32) -> Result<Shards, Failure> {
         let shard = |number: i32| {
             u16::try_from(number).map_err(|_| {
@@ -74,7 +74,7 @@ impl Shards {
     }
 }
 
-/// What makes a partition outlive its process is the checkpoint that has its files.
+/// No durability: a partition outlives its process through the checkpoint that has its files.
 fn scratch() -> Journaling {
     Journaling { durability: Durability::None, ..Journaling::default() }
 }
@@ -84,14 +84,14 @@ pub(crate) struct Partition {
     poison: Poison,
     settings: CollectionSettings,
     dimension: usize,
-    /// Those that it takes rows of; all if it is not said.
+    /// Shards whose rows it takes; all shards if `None`.
     shards: Option<Shards>,
     writer: Mutex<Writing>,
     reader: Reader,
     workspaces: Arc<Pool<Workspace>>,
 }
 
-/// The rows of one moment, for queries from any thread.
+/// A read snapshot, for queries from any thread.
 pub(crate) struct Snapshot {
     poison: Poison,
     dimension: usize,
@@ -100,7 +100,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Answers a batch of queries; returns the bytes written to `out`.
+    /// Answers a batch of queries; returns the number of bytes written to `out`.
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
@@ -110,18 +110,18 @@ impl Snapshot {
     }
 }
 
-/// What the one writer needs.
+/// State of the one writer.
 struct Writing {
     engine: Engine,
-    /// Deletes since rows of another partition have been awaited, while they are.
+    /// Deletes recorded while rows of another partition are awaited; `None` otherwise.
     awaiting: Option<Awaiting>,
     /// Rows that went to another partition and are not dropped yet.
     leaving: Option<Vec<(u64, u64)>>,
-    /// Upserts so far by bucket of the code, wrapping.
+    /// Upserts so far by bucket of the code; the counts wrap.
     writes: Vec<u32>,
 }
 
-/// What one search needs beside its answer.
+/// Buffers of one search, except its answer.
 #[derive(Default)]
 struct Workspace {
     scratch: Scratch,
@@ -129,12 +129,12 @@ struct Workspace {
 }
 
 impl Partition {
-    /// An empty engine for these settings.
+    /// Makes an empty engine with these settings.
     pub(crate) fn create(settings: &CollectionSettings) -> Result<Partition, Failure> {
         Ok(Partition::of(settings, Engine::create(settings.engine())?))
     }
 
-    /// An engine with the rows of the snapshot in `directory`.
+    /// Makes an engine with the rows of the snapshot in `directory`.
     pub(crate) fn restore(
         settings: &CollectionSettings,
         directory: &Path,
@@ -142,7 +142,8 @@ impl Partition {
         Ok(Partition::of(settings, Engine::restore(settings.engine(), directory)?))
     }
 
-    /// An empty engine that keeps the rows of some shards in `dir`, so that they can be shared.
+    /// Makes an empty engine that keeps the rows of some shards in `dir`, so that its state can be
+    /// shared.
     pub(crate) fn create_in(
         settings: &CollectionSettings,
         dir: &Path,
@@ -153,8 +154,8 @@ impl Partition {
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 
-    /// The engine of the shared state in `dir`, which has rows of these shards alone; it goes on
-    /// there, with these settings.
+    /// Opens the engine of the shared state in `dir`, which has only rows of these shards. It
+    /// continues there, with these settings.
     pub(crate) fn open(
         settings: &CollectionSettings,
         dir: &Path,
@@ -170,7 +171,7 @@ impl Partition {
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 
-    /// Adds the rows of some shards out of the shared state in `source`; returns how many.
+    /// Adds the rows of some shards from the shared state in `source`; returns their number.
     pub(crate) fn take(&self, source: &Path, shards: &Shards) -> Result<u64, Failure> {
         self.poison.guard(|| {
             Ok(self.writer()?.engine.take_shared(source, &|shard| shards.0.contains(&shard))?)
@@ -194,7 +195,7 @@ impl Partition {
         }
     }
 
-    /// Applies `count` records in order, after the whole batch has been read once and found good.
+    /// Checks the whole batch, then applies its `count` records in order.
     pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
@@ -214,7 +215,7 @@ impl Partition {
         })
     }
 
-    /// Answers a batch of queries; returns the bytes written to `out`.
+    /// Answers a batch of queries; returns the number of bytes written to `out`.
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
@@ -223,7 +224,7 @@ impl Partition {
         })
     }
 
-    /// The rows of now, for queries.
+    /// Pins the current rows for queries.
     pub(crate) fn read_snapshot(&self) -> Result<Snapshot, Failure> {
         self.poison.guard(|| {
             Ok(Snapshot {
@@ -235,19 +236,19 @@ impl Partition {
         })
     }
 
-    /// The live rows of this moment.
+    /// Pins the current live rows.
     pub(crate) fn pin(&self) -> Result<Pinned, Failure> {
         self.poison.guard(|| {
             Ok(Pinned { poison: Poison::default(), snapshot: self.writer()?.engine.pin() })
         })
     }
 
-    /// The state of this moment.
+    /// Shares the current state for a checkpoint.
     pub(crate) fn share(&self) -> Result<SharedStateHandle, Failure> {
         self.poison.guard(|| Ok(SharedStateHandle::new(self.writer()?.engine.share()?)))
     }
 
-    /// Counts as one JSON object.
+    /// The engine's counts as one JSON object.
     pub(crate) fn stats_json(&self) -> Result<String, Failure> {
         self.poison.guard(|| {
             let stats = self.writer()?.engine.stats();
@@ -277,7 +278,7 @@ impl Partition {
         })
     }
 
-    /// Has automatic searches reach what merged audits say that they must; returns that recall.
+    /// Sets the recall that automatic searches must reach, from merged audits; returns that recall.
     pub(crate) fn aim(&self, merged: &MergedAudits) -> Result<f64, Failure> {
         self.poison.guard(|| {
             if !merged.is_valid() {
@@ -289,7 +290,7 @@ impl Partition {
         })
     }
 
-    /// Rows and writes of every bucket. Cost: O(rows), without the writer's lock but for a moment.
+    /// Rows and writes of every bucket. Cost: O(rows); holds the writer's lock only for a moment.
     pub(crate) fn loads(&self) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| {
             let (pinned, writes) = {
@@ -305,8 +306,8 @@ impl Partition {
         })
     }
 
-    /// The drawn ones of the live rows, see [`sample`]. Cost: O(rows + drawn · dimension), without the
-    /// writer's lock but for a moment.
+    /// The live rows that `draw` takes, see [`sample`]. Cost: O(rows + drawn · dimension); holds
+    /// the writer's lock only for a moment.
     pub(crate) fn sample(&self, draw: &Draw) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| {
             let pinned = self.writer()?.engine.pin();
@@ -318,7 +319,8 @@ impl Partition {
         })
     }
 
-    /// Begins to remember deletes, as rows of another partition are awaited, or forgets them.
+    /// If `awaited`, begins to record deletes, because rows of another partition are awaited;
+    /// otherwise drops the record.
     pub(crate) fn await_rows(&self, awaited: bool) -> Result<(), Failure> {
         self.poison.guard(|| {
             let mut writer = self.writer()?;
@@ -330,7 +332,7 @@ impl Partition {
         })
     }
 
-    /// Takes in up to `rows_max` sealed rows; returns how many were looked at.
+    /// Takes in up to `rows_max` sealed rows; returns the number of rows examined.
     pub(crate) fn adopt(&self, adopting: &Adopting, rows_max: i32) -> Result<usize, Failure> {
         let rows_max = usize::try_from(rows_max).unwrap_or(0);
         self.poison.guard(|| {
@@ -343,11 +345,11 @@ impl Partition {
         })
     }
 
-    /// Drops up to `rows_max` rows of moved ranges; returns how many are left. The rows are those of
-    /// the first call; the last one forgets the ranges.
+    /// Drops up to `rows_max` rows of moved ranges; returns the number left. The first call fixes
+    /// the rows; the last one forgets the ranges.
     ///
-    /// Cost: the first call visits every row, without the writer's lock but for a moment, as nobody
-    /// writes rows of these ranges here any more; the others cost O(rows_max).
+    /// Cost: the first call visits every row and holds the writer's lock only for a moment, since
+    /// nobody writes rows of these ranges here any more. The other calls cost O(rows_max).
     pub(crate) fn release(&self, ranges: &[u8], rows_max: i32) -> Result<usize, Failure> {
         let rows_max = usize::try_from(rows_max).unwrap_or(0);
         self.poison.guard(|| {
@@ -357,7 +359,7 @@ impl Partition {
                 let pinned = writer.engine.pin();
                 drop(writer);
                 let found = pinned.leaving(&ranges)?;
-                // Frees what was replaced meanwhile, which nobody is to wait for.
+                // Frees rows replaced meanwhile, outside the lock, so that no writer waits for it.
                 drop(pinned);
                 writer = self.writer()?;
                 writer.leaving = Some(found);
@@ -376,13 +378,14 @@ impl Partition {
         })
     }
 
-    /// Runs `work` as every call on this engine runs; for the fault injection of the tests.
+    /// Runs `work` in the same way as every call on this engine; for the fault injection of the
+    /// tests.
     pub(crate) fn guard<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         self.poison.guard(work)
     }
 
-    /// The writing side. Only a panic poisons the lock, and `Poison` refuses the calls after it;
-    /// what is left is the call that waited for the lock while the other one panicked.
+    /// Locks the writing side. Only a panic poisons the lock, and `Poison` refuses the calls after
+    /// it. The error here is for a call that waited for the lock while the other call panicked.
     fn writer(&self) -> Result<MutexGuard<'_, Writing>, Failure> {
         self.writer.lock().map_err(|_| {
             Failure::new(Kind::Internal, "Another call on this engine has just met a defect.")

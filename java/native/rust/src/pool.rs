@@ -1,13 +1,14 @@
-//! Buffers that are lent to a call and come back, so that no query allocates.
+//! Buffers that a call borrows and returns, so that no query allocates.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Idle buffers; at most as many as calls ever ran at once.
+/// Idle buffers; at most as many as calls that ever ran at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pool<T>(Mutex<Vec<T>>);
 
 impl<T: Default> Pool<T> {
-    /// Runs `work` with a buffer of the pool. If it panics the buffer is dropped, not returned.
+    /// Runs `work` with a buffer of the pool. If `work` panics, the buffer is dropped, not
+    /// returned.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut buffer = self.idle().pop().unwrap_or_default();
         let result = work(&mut buffer);

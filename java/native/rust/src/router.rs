@@ -1,4 +1,4 @@
-//! One routing template as Java sees it.
+//! One routing template behind the border.
 
 use vstream_route::{
     EncoderSpec, LiveSample, Placement, Policy, Rebalance, RetrainSettings, Template,
@@ -11,10 +11,10 @@ use crate::handover::{code_of, read_cell_loads, write_ranges, BUCKETS};
 use crate::pool::Pool;
 use crate::sample;
 
-/// Most partitions of a collection: one shard each.
+/// Most partitions of a collection: one shard for each.
 const PARALLELISM_MAX: i32 = 128;
 
-/// One immutable template with the buffers that its calls reuse.
+/// One immutable template, with the buffers that its calls reuse.
 pub(crate) struct Router {
     poison: Poison,
     template: Template,
@@ -23,7 +23,7 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// The template before training.
+    /// The template before the first training.
     pub(crate) fn unplaced(settings: &CollectionSettings) -> Router {
         Router::of(Template::unplaced(&settings.route()))
     }
@@ -56,7 +56,7 @@ impl Router {
         }
     }
 
-    /// The template as bytes.
+    /// Encodes the template.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| Ok(self.template.to_bytes()))
     }
@@ -71,7 +71,7 @@ impl Router {
         self.template.is_placed()
     }
 
-    /// Writes where a record goes to `out`; returns how many placements that are.
+    /// Writes the placements of a record to `out`; returns their number.
     pub(crate) fn place(&self, id: i64, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             let vector = vector(bytes, self.template.dimension())?;
@@ -86,7 +86,7 @@ impl Router {
         })
     }
 
-    /// Writes the partitions that may hold an answer to `out`; returns how many that are.
+    /// Writes the partitions that may hold an answer to `out`; returns their number.
     pub(crate) fn fan_out(
         &self,
         bytes: &[u8],
@@ -116,7 +116,7 @@ impl Router {
         i32::from(self.template.shard_of(code as u64))
     }
 
-    /// Cells whose ranges can change hands.
+    /// Number of cells whose ranges can change hands.
     pub(crate) fn cells(&self) -> usize {
         self.template.cells()
     }
@@ -126,9 +126,9 @@ impl Router {
         self.poison.guard(|| Ok(write_ranges(&self.template.moves_since(&older.template))))
     }
 
-    /// The bytes of a better template for these loads, or none if there is none.
+    /// The bytes of a better template for these loads, `None` if there is no better one.
     ///
-    /// Rows and work weigh the same: one is memory, the other time.
+    /// Rows and work have the same weight: rows take memory, work takes time.
     pub(crate) fn rebalance(
         &self,
         loads: &[u8],
@@ -191,20 +191,20 @@ impl Router {
     }
 }
 
-/// What the control task has heard of the job.
+/// Messages about the job that the control task has received.
 pub(crate) struct Observed<'a> {
     /// Rows and work of all buckets.
     pub(crate) loads: &'a [u8],
     /// Sampled rows, see [`sample`].
     pub(crate) sample: &'a [u8],
-    /// Share of all rows that every partition's sample holds at the least.
+    /// Least share of all rows that the sample of every partition holds.
     pub(crate) share: f64,
 }
 
-/// What Java says about a plan.
+/// Limits that Java sets to a plan.
 pub(crate) struct Limits {
     pub(crate) parallelism: i32,
-    /// True for the policy of the paper.
+    /// True for the policy of the VStream paper.
     pub(crate) boundary: bool,
     pub(crate) trigger: f64,
     pub(crate) target: f64,

@@ -1,12 +1,12 @@
-//! Samples of live rows, from which templates are learned anew while the job runs.
+//! Samples of live rows, from which a running job retrains templates.
 //!
 //! ```text
 //! sampled row   i64 id | i64 code | dimension x f32
 //! ```
 //!
-//! Whether a row is in a sample is a function of its id alone, so that the samples of all partitions
-//! are one even sample, a row that is in two partitions for a moment is told by its id, and a sample
-//! that was drawn with a larger share can be thinned to a smaller one.
+//! The id of a row alone decides whether a sample has it. So the samples of all partitions form one
+//! even sample. A row that is in two partitions for a moment is recognised by its id. A sample
+//! drawn with a larger share can be thinned to a smaller one.
 
 use std::collections::HashSet;
 
@@ -17,12 +17,12 @@ use crate::failure::Failure;
 /// Bytes before the vector of a sampled row.
 const HEADER: usize = 16;
 
-/// Which rows are drawn.
+/// The rule that draws rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Draw {
     /// Share of all rows, 0 to 1.
     share: f64,
-    /// One of so many slices of these.
+    /// Slice of the drawn rows, below `slices`.
     slice: u64,
     slices: u64,
 }
@@ -45,7 +45,7 @@ impl Draw {
     /// True if the row is drawn.
     pub(crate) fn takes(&self, id: u64) -> bool {
         let hash = SplitMix(id).next();
-        // The upper bits say whether, the lower ones in which slice.
+        // The upper bits decide whether the row is drawn, the lower bits its slice.
         ((hash >> 11) as f64) * (0.5f64).powi(53) < self.share
             && (hash & 0xffff) % self.slices == self.slice
     }
@@ -58,8 +58,8 @@ pub(crate) fn push(id: u64, code: u64, vector: &[f32], out: &mut Vec<u8>) {
     vector.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
 }
 
-/// Vectors, back to back, and codes of the sampled rows in `bytes`: each row once, and those alone
-/// that a sample of `share` holds.
+/// Reads the vectors, back to back, and the codes of the sampled rows in `bytes`: each row once,
+/// and only rows that a sample of `share` holds.
 pub(crate) fn read(
     bytes: &[u8],
     dimension: usize,

@@ -1,4 +1,4 @@
-//! The state of one moment as Java sees it: files to upload, a manifest, and a pin on both.
+//! A shared state behind the border: files to upload, a manifest, and a pin on both.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ impl SharedStateHandle {
         SharedStateHandle { poison: Poison::default(), state }
     }
 
-    /// Waits until the files are whole; returns a line per file, its parts separated by tabs: name,
+    /// Waits until the files are complete; returns a line per file with tab-separated fields: name,
     /// key, length, path.
     pub(crate) fn files(&self) -> Result<String, Failure> {
         self.poison.guard(|| {

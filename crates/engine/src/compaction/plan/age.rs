@@ -1,34 +1,36 @@
-//! Which segments are merged where rows end oldest first, as under a time to live.
+//! Chooses segments to merge where rows end oldest first, as under a time to live.
 //!
-//! Segments are in the order in which their rows came. The clock is that order: no row carries a
-//! time, and none is needed. A *span* is an eighth of the rows that live. Under a time to live they
-//! came during it, so a span came in about an eighth of it, and ends in as long, whether the stream
-//! ran fast or slow, or is read again after a failure.
+//! Segments are in the order in which their rows came. This order is the clock: no row carries a
+//! time. A *span* is an eighth of the live rows. Under a time to live, the live rows came during
+//! it. So a span came in about an eighth of that time and ends in as long, whether the stream ran
+//! fast or slow, or is replayed after a failure.
 //!
-//! 1. Four to eight neighbours are merged if together they are at most a span, and three times as
-//!    many as the largest of them: so a row is written log3 of a span over memory times at most, not
-//!    of the collection, and a segment that is complete is not touched again until it is dropped.
-//! 2. In the oldest span, segments of which a quarter is gone *wait*: the rest will follow soon, and
-//!    to write it anew would be in vain. If rows stay in them after all, so that more than two spans
-//!    of rows that are gone wait too, they are merged.
-//! 3. Elsewhere a segment of which most rows are gone, because they were replaced or deleted early,
-//!    is written anew.
-//! 4. Beyond 64 segments the four neighbours with the fewest rows are merged, whatever they are.
+//! 1. Four to eight neighbours are merged if together they have at most a span of rows, and at
+//!    least three times as many as the largest of them. So a row is written at most log3(span /
+//!    memory) times, not log3(collection / memory) times. A segment of full size is not touched
+//!    again until it is dropped.
+//! 2. In the oldest span, segments with a quarter of their rows deleted *wait*: their other rows
+//!    will end soon, so a rewrite would be in vain. If rows stay after all, and more than two spans
+//!    of deleted rows wait, the oldest segments are merged.
+//! 3. Elsewhere a segment with more than half of its rows deleted is rewritten: its rows were
+//!    replaced or deleted early.
+//! 4. Above 64 segments, the four neighbours with the fewest rows are merged, whatever their sizes.
 
 use std::ops::Range;
 
 use super::{Size, ROWS_MIN, TOGETHER, TOGETHER_MAX};
 
-/// Spans of a collection: segments are at most so large, and so much of it waits for its end.
+/// Spans in a collection. One span is the most rows that a merge writes by size, and the part of
+/// the collection that may wait for its end.
 const SPANS: u64 = 8;
-/// Spans of rows that are gone and may wait for those beside them.
+/// Spans of deleted rows that may wait in the oldest segments.
 const WAITING_MAX: u64 = 2;
-/// A merged segment is so many times as large as any that it was made of.
+/// Least ratio of a merged segment's rows to those of its largest source.
 const GROWTH: u64 = 3;
-/// More are merged whatever it costs: each is looked at by every query.
+/// Segments above which a merge is due at any cost: every query looks at each segment.
 pub(super) const SEGMENTS_MAX: usize = 64;
 
-/// Positions of the segments to be merged; none if it does not pay.
+/// Positions of the segments to merge; none if a merge does not pay.
 ///
 /// * `sizes`: in the order in which the rows came.
 pub(super) fn oldest_first(sizes: &[Size]) -> Vec<usize> {
@@ -54,7 +56,7 @@ pub(super) fn oldest_first(sizes: &[Size]) -> Vec<usize> {
     Vec::new()
 }
 
-/// How many of the oldest segments have a span of living rows together at most.
+/// Number of oldest segments that together have at most a span of live rows.
 fn ending(sizes: &[Size], span: u64) -> usize {
     let mut live = 0;
     sizes
@@ -66,7 +68,7 @@ fn ending(sizes: &[Size], span: u64) -> usize {
         .count()
 }
 
-/// The smallest neighbours that are worth being merged, and as many of them as there are.
+/// The neighbours worth merging whose largest segment is smallest; among equals, the longest run.
 fn neighbours(sizes: &[Size], span: u64, waits: &dyn Fn(usize) -> bool) -> Vec<usize> {
     let mut best: Option<(u64, Range<usize>)> = None;
     for first in 0..sizes.len() {

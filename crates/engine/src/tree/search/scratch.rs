@@ -4,7 +4,7 @@ use vstream_index::stages::{Candidate, PlaceState, RotatedQueries};
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
 
-/// Places in memory: the memtable and the immutable memtable.
+/// Number of places in memory: the memtable and the immutable memtable.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
 /// Buffers of one searching thread.
@@ -19,12 +19,12 @@ pub(crate) struct TreeScratch {
     pub(super) order: Vec<usize>,
     pub(in crate::tree) best: BestEstimates,
     pub(super) merged: Vec<f32>,
-    /// Id and segment of rows that were among the nearest when their distance was taken.
+    /// Id and segment of rows that were among the nearest when their exact distance was taken.
     pub(super) origins: Vec<(u64, usize)>,
 }
 
 impl TreeScratch {
-    /// Begins a query over this many segments.
+    /// Clears the buffers for a query over this many segments.
     pub(super) fn begin(&mut self, segments: usize) {
         self.segments.resize_with(segments, PlaceState::default);
         self.memory.iter_mut().for_each(PlaceState::clear);
@@ -81,7 +81,7 @@ impl TreeScratch {
 #[derive(Default)]
 pub(in crate::tree) struct BestEstimates {
     keep: usize,
-    /// Off: a place learns nothing from the others.
+    /// If false, no place bounds another.
     is_shared: bool,
     estimates: Vec<f32>,
 }
@@ -101,13 +101,13 @@ impl BestEstimates {
         }
     }
 
-    /// Begins again with the candidates of all places.
+    /// Starts over with the candidates of all places.
     pub(super) fn replace<'a>(&mut self, tree: impl Iterator<Item = &'a [Candidate]>) {
         self.estimates.clear();
         tree.for_each(|found| self.add(found));
     }
 
-    /// Only estimates below this bound are among the `keep` least.
+    /// An estimate must be below this bound to be among the `keep` least.
     pub(super) fn bound(&self) -> f32 {
         if !self.is_shared || self.estimates.len() < self.keep {
             return f32::INFINITY;

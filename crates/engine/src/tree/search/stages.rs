@@ -1,4 +1,4 @@
-//! Each stage of a search, for all places that are pinned.
+//! Each stage of a search, for all pinned places.
 //!
 //! The generic functions at the end call one stage of one place, in memory or in a segment.
 
@@ -23,12 +23,13 @@ impl Pinned {
         memory + self.segments().map(|place| place.leaves()).sum::<usize>()
     }
 
-    /// Offers every visible row that is in no leaf; returns how many there were.
+    /// Offers every visible row that is in no leaf; returns their number.
     pub(in crate::tree) fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
         self.memory_places().map(|place| place.scan_loose(vector, out)).sum()
     }
 
-    /// Ranks the nearest leaves of each place, the `probes` nearest of all among them.
+    /// Ranks the nearest leaves of each place; the `probes` nearest leaves of all places are among
+    /// them.
     pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut TreeScratch) {
         scratch.begin(self.view.segments.len());
         let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
@@ -39,7 +40,8 @@ impl Pinned {
         for (place, state) in self.segments().zip(&mut *segments) {
             estimate(&place, (vector, probes), queries, state);
         }
-        // By centroids in bytes; by exact centroids the order may be another.
+        // These costs come from centroids rounded to bytes. Exact centroids may give another order,
+        // so more leaves than `probes` are ranked by exact distance.
         let near = probes.saturating_add(probes / 4 + 8);
         let bound = scratch.nth_segment_cost(near);
         let TreeScratch { segments, queries, .. } = scratch;
@@ -48,15 +50,16 @@ impl Pinned {
         }
     }
 
-    /// Scans the leaves that each place in memory visits, and keeps its `keep` best rows; returns how
-    /// many codes it looked at.
+    /// Scans the leaves that each place in memory visits, and keeps the `keep` best rows of each
+    /// place; returns the number of codes scanned.
     pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut TreeScratch) -> usize {
         let TreeScratch { memory, queries, best, .. } = scratch;
         let mut rows = 0;
         for (place, state) in self.memory_places().zip(memory) {
             keep_leaves(place, f32::INFINITY, state);
             while place.next_codes(&mut state.stage).is_some() {
-                // Without a bound: this comes first, and the immutable memtable is as cheap to scan.
+                // No bound: memory is scanned first, and the immutable memtable is as cheap to
+                // scan.
                 rows += scan(place, &[], (keep, f32::INFINITY), queries, state);
             }
             best.add(&state.candidates);
@@ -64,31 +67,33 @@ impl Pinned {
         rows
     }
 
-    /// Begins the scan of the leaves that segments visit, without the leaves that hold no row within
-    /// `radius`.
+    /// Begins the scan of the leaves that segments visit, and leaves out those that hold no row
+    /// within `radius`.
     pub(in crate::tree) fn keep_segment_leaves(&self, radius: f32, scratch: &mut TreeScratch) {
         for (place, state) in self.segments().zip(&mut scratch.segments) {
             keep_leaves(&place, radius, state);
         }
     }
 
-    /// Fills `scratch.order`: the segments, the hottest first.
+    /// Fills `scratch.order` with the segments, the hottest first.
     pub(super) fn order_segments(&self, scratch: &mut TreeScratch) {
         let TreeScratch { order, .. } = scratch;
         order.clear();
         order.extend(0..self.view.segments.len());
         if !self.residency.ablation.hot_cold {
-            // Read once each: they may change meanwhile. Bits of what is not negative are in order.
+            // Reads each heat once, since heats may change during the sort. The bits of
+            // non-negative floats sort as the floats do.
             let heat = |&at: &usize| Reverse(self.view.segments[at].heat.heat().to_bits());
             order.sort_by_cached_key(heat);
         }
     }
 
-    /// Scans the leaves that some segments kept, and keeps the rows that are among the `keep` best of
-    /// all places; returns how many codes it looked at.
+    /// Scans the leaves that some segments kept, and keeps the rows among the `keep` best of all
+    /// places; returns the number of codes scanned.
     ///
-    /// * `order`: segments, scanned in this order. A segment's rows bound those of the next.
-    /// * `blocks`: what reads the codes that are not in memory. One round of reads, or none.
+    /// * `order`: segments, scanned in this order. The rows of one segment bound those of the next.
+    /// * `blocks`: chooses the reader for codes that are not in memory. One round of reads, or
+    ///   none.
     pub(in crate::tree) fn scan_segments(
         &self,
         order: &[usize],
@@ -120,8 +125,9 @@ impl Pinned {
         }
     }
 
-    /// Offers the exact distances of the candidates of each place in memory; returns how many it
-    /// took. Calls `seen` with place, position and row of each that was among the nearest.
+    /// Offers the exact distances of the candidates of each place in memory; returns the number
+    /// taken. Calls `seen` with place, position and row of each candidate that was among the
+    /// nearest.
     pub(in crate::tree) fn refine_memory(
         &self,
         vector: &[f32],
@@ -142,8 +148,8 @@ impl Pinned {
         exact
     }
 
-    /// Offers the exact distances of all candidates of each segment: see [`Pinned::refine_memory`]. One
-    /// round of reads.
+    /// Offers the exact distances of all candidates of each segment: see [`Pinned::refine_memory`].
+    /// Cost: one round of reads.
     pub(in crate::tree) fn refine_segments(
         &self,
         vector: &[f32],
@@ -173,7 +179,7 @@ impl Pinned {
     }
 }
 
-/// Scans the next codes of a segment, given as its position and what was read of it.
+/// Scans the next codes of a segment, given by its position and the blocks read.
 fn scan_segment(
     view: &SegmentView<'_>,
     (at, read): (usize, &[Arc<Block>]),
@@ -187,7 +193,7 @@ fn scan_segment(
     if is_first {
         best.add(&state.candidates);
     } else {
-        // It has counted the candidates of earlier rounds already.
+        // `best` already holds the candidates of earlier rounds, so it is rebuilt.
         let mut best = std::mem::take(&mut scratch.best);
         best.replace(scratch.candidates());
         scratch.best = best;
@@ -232,7 +238,7 @@ fn scan<P: StagedSearch + ?Sized>(
     place.scan_codes(queries.get(*query), codes, Wanted { keep, below }, stage, candidates)
 }
 
-/// Cuts candidates, best first, to those with estimates up to `bound`.
+/// Cuts candidates, sorted best first, to those with estimates up to `bound`.
 pub(super) fn cut(candidates: &mut Vec<Candidate>, bound: f32) {
     candidates.truncate(candidates.partition_point(|row| row.estimate.total_cmp(&bound).is_le()));
 }

@@ -1,4 +1,4 @@
-//! The border's calls for routers.
+//! The calls of `Bridge.java` for routers.
 
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
 use jni::sys::{jboolean, jdouble, jint, jlong};
@@ -9,7 +9,7 @@ use crate::handles::Handles;
 use crate::memory::{input, input_and_output};
 use crate::router::{Limits, Observed, Router};
 
-/// The routers that Java holds.
+/// Routers that Java holds.
 static ROUTERS: Handles<Router> = Handles::new("router", 2);
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
