@@ -1,4 +1,7 @@
 //! `vstream`: runs stream jobs, shows them, looks into snapshots, moves and verifies them.
+//!
+//! A good first change: say "1 snapshot" instead of "1 snapshots" (`src/pushed.rs`; its test:
+//! `tests/it/pushed.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,9 @@
 //! [`Engine`] is the one writer. [`Reader`]s answer queries from any thread without a lock. A row
 //! is searchable when [`Engine::upsert`] returns. The engine refuses bad input before it changes
 //! anything.
+//!
+//! A good first change: show `Engine::builder` and `Engine::open` in the quickstart
+//! (`examples/quickstart.rs`).
 #![forbid(unsafe_code)]
 
 mod accept;

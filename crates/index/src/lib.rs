@@ -13,6 +13,9 @@
 //! loads the root, then the published sequence, then checks that the root is still the same. So all
 //! marks up to that sequence are on rows that the reader can reach, and it sees exactly the rows that
 //! lived at that sequence.
+//!
+//! A good first change: add a case to the contract of all kinds: delete an id, then insert it
+//! again (`src/contract.rs`).
 
 #![deny(unsafe_code)]
 

@@ -7,6 +7,9 @@
 //!
 //! Tier 1: arithmetic only, no files and no clock. Every SIMD kernel gives exactly the bits of the
 //! scalar one, so codes mean the same on every machine.
+//!
+//! A good first change: measure kernels at 384 and 1,536 dimensions, where text embeddings are
+//! (`benches/kernels.rs`).
 
 #![deny(unsafe_code)]
 

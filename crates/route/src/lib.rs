@@ -13,6 +13,9 @@
 //!
 //! The crate is pure arithmetic: it uses no files, no clock and no threads, and all randomness
 //! comes from the seed. `docs/design/route.md` explains the choices with measurements.
+//!
+//! A good first change: print a template as text: encoder, epoch, ranges (`src/template.rs`; its
+//! test: `src/tests/training.rs`).
 
 #![forbid(unsafe_code)]
 

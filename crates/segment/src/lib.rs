@@ -10,6 +10,8 @@
 //! 4. Rows of a segment never change; [`Tombstones`] hold the sequences at which rows were deleted.
 //!
 //! `format.rs` defines the bytes; docs/design/format.md describes them.
+//!
+//! A good first change: add f16 and bf16 to the golden segments (`tests/it/golden.rs`).
 #![forbid(unsafe_code)]
 
 mod arrange;

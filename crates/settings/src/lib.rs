@@ -8,6 +8,9 @@
 //! `JobSettings::reference` the list of all keys.
 //!
 //! Tier 4, an edge: the only crate that knows the settings of both `route` and `engine`.
+//!
+//! A good first change: suggest the nearest known key for one that is misspelt (`src/section.rs`;
+//! its test: `tests/it/refused.rs`).
 
 #![forbid(unsafe_code)]
 

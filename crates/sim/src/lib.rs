@@ -7,6 +7,9 @@
 //!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
 //! partitions; it is explored, not run.
+//!
+//! A good first change: plant one more defect, and see that the lab catches it
+//! (`crates/engine/src/defect.rs`; its test: `src/defects.rs`).
 #![forbid(unsafe_code)]
 
 pub mod answers;

@@ -5,6 +5,9 @@
 //! needs only the few primitives of [`Files`]. [`ReadAt`] reads ranges of a file, several at once.
 //! [`blocks`] binds the checksum of a block to the block's address. [`codec`] compresses vectors
 //! without loss. *Not useful for* interpreting the bytes.
+//!
+//! A good first change: ask every store what a read that ends exactly at the end gives
+//! (`tests/it/contract.rs`).
 #![forbid(unsafe_code)]
 
 pub mod blocks;

@@ -3,6 +3,9 @@
 //!
 //! Tier 0: this crate depends on no other crate of the workspace. It knows no file, no file format
 //! and no clock.
+//!
+//! A good first change: accept `innerproduct` as a name of the metric, as some libraries write it
+//! (`src/metric.rs`; its test: `src/metric/tests.rs`).
 
 #![deny(unsafe_code)]
 

@@ -106,7 +106,7 @@ pub(super) const TABLES: &[(&str, &str, &str)] = &[
     (
         "checkpoint",
         "`checkpoint`",
-        "When the job's state is saved, and where. Ablation this section there are no checkpoints: \
+        "When the job's state is saved, and where. Without this section there are no checkpoints: \
          [operations](operations.md#checkpoints).",
     ),
     ("state", "`state`", "The engines' working files."),
@@ -179,13 +179,13 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "collection",
         "memory",
         "Memory of each partition for its newest rows and for what it reads of older ones, which lie on \
-         the local disk. Ablation it all rows stay in memory.",
+         the local disk. Without it all rows stay in memory.",
     ),
     (
         "collection",
         "code-memory",
         "Memory of each partition for the codes of rows on the disk; those that are asked for most stay. \
-         Ablation it all codes are in memory.",
+         Without it all codes are in memory.",
     ),
     (
         "collection",
