@@ -26,8 +26,7 @@ fn effort_is_steered_to_the_target() {
         for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
             engine.upsert(&row(id as u64, vector)).expect("a good row");
         }
-        let recall = settled(&engine, &queries, 100);
-        assert!((target - 0.04..=target + 0.1).contains(&recall), "{recall} for target {target}");
+        comes_to(&engine, &queries, target - 0.04..=target + 0.1);
     }
 }
 
@@ -49,8 +48,20 @@ fn effort_follows_another_aim() {
     for aim in [0.75, 0.98, 0.8] {
         engine.aim(aim).expect("a recall target");
         engine.catch_up();
-        let recall = settled(&engine, &queries, 100);
-        assert!((aim - 0.04..=aim + 0.08).contains(&recall), "{recall} for {aim}");
+        comes_to(&engine, &queries, aim - 0.04..=aim + 0.08);
+    }
+}
+
+/// Asks until true recall is within `wanted`: the guard concludes some audits after it may, however
+/// long these take where other tests have the processor.
+fn comes_to(engine: &Engine, queries: &[f32], wanted: std::ops::RangeInclusive<f64>) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let recall = settled(engine, queries, 100);
+        if wanted.contains(&recall) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "recall {recall} instead of {wanted:?}");
     }
 }
 
