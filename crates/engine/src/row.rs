@@ -11,7 +11,7 @@ pub struct Row<'a> {
     pub code: u64,
     /// Shard; the engine does not interpret it.
     pub shard: u16,
-    /// `dimension` finite values that the element accepts ([`Element::accepts`]): not all zero
+    /// `dimension` finite values that the element accepts ([`crate::Element::accepts`]): not all zero
     /// under cosine; with a norm up to [`crate::NORM_MAX`] under the other metrics.
     pub vector: &'a [f32],
 }

@@ -103,7 +103,7 @@ pub trait Search: Send + Sync {
     /// Offers the nearest visible rows to `out`, which was reset to `probe.k`.
     ///
     /// Sees exactly the rows that lived at one moment between call and return. Allocates nothing
-    /// once `scratch` is warm, but for [`Effort::Thorough`].
+    /// once `scratch` is warm, but for [`crate::Effort::Thorough`].
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 
     /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
@@ -118,7 +118,7 @@ pub trait Search: Send + Sync {
     /// search. It returns its depth: how many rows, by estimate, got an exact distance. The next
     /// audit of as many neighbours does well to begin with that depth.
     ///
-    /// * `probe`: with [`Effort::Thorough`].
+    /// * `probe`: with [`crate::Effort::Thorough`].
     /// * `reach`: filled with one entry for each group of neighbours (`reach.rs`).
     fn audit(
         &self,

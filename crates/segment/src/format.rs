@@ -37,7 +37,7 @@ pub(crate) const ROWS_MAX: u64 = 1 << 31;
 /// Least rows of a leaf that a merge writes.
 const LEAF_ROWS: u64 = 96;
 
-/// Most rows of a segment of vectors of `dimension`: fewer than [`ROWS_MAX`], and so few that the
+/// Most rows of a segment of vectors of `dimension`: fewer than 2^31, and so few that the
 /// meta block, with a centroid per leaf, stays below 4 GiB.
 pub fn rows_max(dimension: usize) -> u64 {
     let leaf_bytes = dimension.next_multiple_of(64) as u64 + 16;
