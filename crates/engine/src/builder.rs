@@ -33,7 +33,7 @@ type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
 #[derive(Default)]
 pub struct EngineBuilder<'a> {
     location: Location,
-    syncing: Option<Syncing>,
+    is_scratch: bool,
     journaling: Journaling,
     collection: Option<u64>,
     adjust: Option<Adjust<'a>>,
@@ -65,7 +65,7 @@ impl<'a> EngineBuilder<'a> {
     /// Forces nothing to the disk: for a directory that is not used after its process ends. Rows
     /// that must outlive the process are copied out of [`Engine::share`].
     pub fn scratch(mut self) -> EngineBuilder<'a> {
-        self.syncing = Some(Syncing::Off);
+        self.is_scratch = true;
         self
     }
 
@@ -90,6 +90,14 @@ impl<'a> EngineBuilder<'a> {
         self
     }
 
+    fn syncing(&self) -> Syncing {
+        if self.is_scratch {
+            Syncing::Off
+        } else {
+            Syncing::Full
+        }
+    }
+
     /// Creates an empty engine. Every write goes to a log first, unless the engine keeps its rows
     /// in memory alone.
     ///
@@ -97,7 +105,7 @@ impl<'a> EngineBuilder<'a> {
     /// directory that holds a collection; `Unavailable` if the directory is open already; `Io`.
     pub fn create(self, settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
-        let syncing = self.syncing.unwrap_or(Syncing::Full);
+        let syncing = self.syncing();
         let directory = match self.location {
             Location::Memory => return in_memory(settings),
             Location::Directory(path) => Directory::create(&path, syncing)?,
@@ -121,7 +129,7 @@ impl<'a> EngineBuilder<'a> {
     /// already; `Corrupt` with file and offset if any byte differs from the byte that was written;
     /// `Io`.
     pub fn open(self) -> Result<Engine, Error> {
-        let syncing = self.syncing.unwrap_or(Syncing::Full);
+        let syncing = self.syncing();
         let directory = match self.location {
             Location::Memory => {
                 return Err(Error::invalid("there is nothing to open: name a directory"))
@@ -131,12 +139,11 @@ impl<'a> EngineBuilder<'a> {
         };
         let mut manifest = Manifest::read(&directory.store)?;
         manifest.make_log(&directory.store)?;
-        let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
-        let stored = fixed(&manifest.settings);
+        let stored = manifest.settings.row_form();
         if let Some(adjust) = self.adjust {
             adjust(&mut manifest.settings, &mut manifest.journaling);
         }
-        if fixed(&manifest.settings) != stored {
+        if manifest.settings.row_form() != stored {
             return Err(Error::invalid(
                 "dimension, metric and element of a collection cannot change: make another",
             ));

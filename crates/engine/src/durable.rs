@@ -98,8 +98,7 @@ impl Engine {
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
-        let fixed = |settings: &Settings| (settings.dimension, settings.metric, settings.element);
-        if fixed(&manifest.settings) != fixed(&self.settings) {
+        if manifest.settings.row_form() != self.settings.row_form() {
             return Err(Error::invalid(format!(
                 "{} has another dimension, metric or element than this collection",
                 source.display()

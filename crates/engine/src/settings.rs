@@ -167,6 +167,11 @@ impl Settings {
         }
     }
 
+    /// The settings that stored rows depend on: they cannot change once there are rows.
+    pub(crate) fn row_form(&self) -> (usize, Metric, Element) {
+        (self.dimension, self.metric, self.element)
+    }
+
     /// Checks every field. The error names the field and the values that it may have.
     pub fn validate(&self) -> Result<(), Error> {
         if !(1..=DIMENSION_MAX).contains(&self.dimension) {

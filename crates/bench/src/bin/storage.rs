@@ -417,16 +417,16 @@ fn settle(engine: &mut Engine, matrix: &Matrix) -> Result<(), vstream_engine::Er
 }
 
 fn print_memory(engine: &Engine, rows: f64) {
-    let places = engine.stats().tree;
+    let tree = engine.stats().tree;
     let per_row = |bytes: u64| bytes as f64 / rows;
     println!(
         "memory per row: directory {:.1} B, codes {:.1} B, ids {:.1} B, cache {:.1} B, not sealed \
          {:.1} B, together {:.1} B",
-        per_row(places.directory_bytes),
-        per_row(places.code_bytes),
-        per_row(places.id_bytes),
-        per_row(places.cache_bytes),
-        per_row(places.memtable_bytes),
+        per_row(tree.directory_bytes),
+        per_row(tree.code_bytes),
+        per_row(tree.id_bytes),
+        per_row(tree.cache_bytes),
+        per_row(tree.memtable_bytes),
         per_row(engine.stats().index.memory_bytes)
     );
 }

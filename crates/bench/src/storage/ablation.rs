@@ -131,14 +131,14 @@ fn line(
     let (probes, refine) = of.effort;
     let asking = Asking::Picked(probes, refine);
     let asked = tiers::ask(&engine, &stream.queries, truth, asking)?;
-    let places = engine.stats().tree;
+    let tree = engine.stats().tree;
     engine.close()?;
     Ok(AblationRow {
         without,
         stream: stream.name,
-        segments: places.segments,
-        disk_bytes: places.segment_bytes,
-        code_bytes: (places.code_bytes, places.code_bytes + places.code_bytes_away),
+        segments: tree.segments,
+        disk_bytes: tree.segment_bytes,
+        code_bytes: (tree.code_bytes, tree.code_bytes + tree.code_bytes_away),
         asked,
     })
 }

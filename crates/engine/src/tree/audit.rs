@@ -38,15 +38,15 @@ impl Tree {
         let pinned = self.pin();
         let view = &pinned.view;
         let memory = view.memory.leaves();
-        let live = || view.segments.iter();
-        let all = memory + live().map(|live| live.segment.leaves()).sum::<usize>();
+        let segments = || view.segments.iter();
+        let all = memory + segments().map(|live| live.segment.leaves()).sum::<usize>();
         let mut leaf = (pick % all.max(1) as u64) as usize;
         let pick = pick / all.max(1) as u64;
         if leaf < memory {
             return Ok(view.memory.sample(pick, out));
         }
         leaf -= memory;
-        for live in live() {
+        for live in segments() {
             let leaves = live.segment.leaves();
             if leaf < leaves {
                 return Ok(live.at(pinned.sequence).sample(leaf as u32, pick, out)?);

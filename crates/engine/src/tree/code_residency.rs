@@ -81,11 +81,11 @@ impl CodeResidency {
     /// Counts a query over the segments; every [`COOL_EVERY`]th query scores them.
     ///
     /// Cost: O(segments) once in [`COOL_EVERY`] queries.
-    pub(super) fn note_query(&self, live: &[Arc<LiveSegment>]) {
+    pub(super) fn note_query(&self, segments: &[Arc<LiveSegment>]) {
         let queries = self.queries.fetch_add(1, Ordering::Relaxed) + 1;
         if queries.is_multiple_of(COOL_EVERY) {
             if let Ok(mut cooled) = self.cooled.try_lock() {
-                self.cool(live, &mut cooled);
+                self.cool(segments, &mut cooled);
             }
         }
     }
@@ -96,21 +96,21 @@ impl CodeResidency {
     }
 
     /// Scores all segments by the counts since the last call.
-    fn cool(&self, live: &[Arc<LiveSegment>], cooled: &mut Cooled) {
+    fn cool(&self, segments: &[Arc<LiveSegment>], cooled: &mut Cooled) {
         let now = self.queries();
         let queries = now - cooled.at;
         cooled.at = now;
         let one = Sums { queries: cooled.queries, ..Sums::default() };
         let counted = Sums { queries: queries as f64, ..Sums::default() };
         cooled.queries = one.cooled(queries, counted).queries;
-        let sums: Vec<Sums> = live.iter().map(|of| of.heat.cool(queries)).collect();
-        let mut all = sums.iter().fold(Sums::default(), |all, of| all.cooled(0, *of));
+        let sums: Vec<Sums> = segments.iter().map(|live| live.heat.cool(queries)).collect();
+        let mut all = sums.iter().fold(Sums::default(), |all, one| all.cooled(0, *one));
         all.queries = cooled.queries;
-        let rows: u64 = live.iter().map(|of| of.segment.rows()).sum();
+        let rows: u64 = segments.iter().map(|live| live.segment.rows()).sum();
         let mut newer = rows;
-        for (of, sums) in live.iter().zip(&sums) {
-            newer -= of.segment.rows();
-            of.heat.score(&Scores::new(sums, &all, (newer, rows)));
+        for (live, sums) in segments.iter().zip(&sums) {
+            newer -= live.segment.rows();
+            live.heat.score(&Scores::new(sums, &all, (newer, rows)));
         }
     }
 
@@ -118,30 +118,30 @@ impl CodeResidency {
     /// `bytes_max` bytes or more; returns the bytes read.
     ///
     /// Errors: `Corrupt`, those of the store. The steps done before the error remain.
-    fn place(&self, live: &[Arc<LiveSegment>], bytes_max: u64) -> Result<u64, Error> {
+    fn place(&self, segments: &[Arc<LiveSegment>], bytes_max: u64) -> Result<u64, Error> {
         let Some(limit) = self.code_memory else { return Ok(0) };
         let mut cooled = self.cooled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cool(live, &mut cooled);
+        self.cool(segments, &mut cooled);
         let now = self.queries();
         let queries = now - cooled.visits_at;
         cooled.visits_at = now;
-        for of in live {
-            let parts = 0..of.segment.parts();
-            of.heat.cool_visits(queries, parts.map(|part| of.segment.take_visits(part)));
+        for live in segments {
+            let parts = 0..live.segment.parts();
+            live.heat.cool_visits(queries, parts.map(|part| live.segment.take_visits(part)));
         }
         let (mut parts, mut owners) = (Vec::new(), Vec::new());
-        for of in live {
-            let heat = f64::from(of.heat.heat());
-            for number in 0..of.segment.parts() {
-                let state = of.segment.part(number);
+        for live in segments {
+            let heat = f64::from(live.heat.heat());
+            for number in 0..live.segment.parts() {
+                let state = live.segment.part(number);
                 let temperature = if self.ablation.hot_cold {
                     -(parts.len() as f64)
                 } else {
-                    let visits = of.heat.visits(number);
+                    let visits = live.heat.visits(number);
                     (visits + heat) * (0.5 + heat) / state.bytes.max(1) as f64
                 };
                 parts.push(Part { temperature, bytes: state.bytes, is_held: state.is_held });
-                owners.push((of, number));
+                owners.push((live, number));
             }
         }
         let mut read = 0;
@@ -232,12 +232,12 @@ fn watch(tree: &Weak<Tree>) {
     loop {
         {
             let Some(tree) = tree.upgrade() else { return };
-            let live = tree.live_segments();
-            let segments = live.iter().map(|live| live.number);
-            let now = (tree.residency.queries() / COOL_EVERY, segments.collect::<Vec<_>>());
+            let segments = tree.live_segments();
+            let numbers: Vec<u64> = segments.iter().map(|live| live.number).collect();
+            let now = (tree.residency.queries() / COOL_EVERY, numbers);
             if seen.as_ref() != Some(&now) {
                 // An unreadable segment is no error here: the queries that search it report it.
-                let read = tree.residency.place(&live, STEP_BYTES).unwrap_or(0);
+                let read = tree.residency.place(&segments, STEP_BYTES).unwrap_or(0);
                 seen = (read == 0).then_some(now);
             }
         }

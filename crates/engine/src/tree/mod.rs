@@ -234,8 +234,8 @@ impl Tree {
     pub(crate) fn leaves(&self) -> usize {
         let view = self.view.load();
         let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
-        let live: usize = view.segments.iter().map(|live| live.segment.leaves()).sum();
-        view.memory.leaves() + immutable + live
+        let segments: usize = view.segments.iter().map(|live| live.segment.leaves()).sum();
+        view.memory.leaves() + immutable + segments
     }
 
     /// Writes so far, and what indexes count besides. The difference of two calls says how much

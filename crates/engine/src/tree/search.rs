@@ -176,16 +176,16 @@ impl Pinned {
     /// Updates the heat of segments: which ones the query visited, and which ones its answers are
     /// from.
     fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
-        let live = &self.view.segments;
-        self.residency.note_query(live);
-        let visited = live.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
+        let segments = &self.view.segments;
+        self.residency.note_query(segments);
+        let visited = segments.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
         visited.for_each(|(live, _)| live.heat.note_query());
         origins.sort_unstable();
         let mut rows: Vec<Neighbor> = out.rows().to_vec();
         rows.sort_unstable_by(Neighbor::order);
         for (rank, row) in rows.iter().enumerate() {
             if let Ok(at) = origins.binary_search_by_key(&row.id, |&(id, _)| id) {
-                live[origins[at].1].heat.note_hits(1, nearness(rank, rows.len()));
+                segments[origins[at].1].heat.note_hits(1, nearness(rank, rows.len()));
             }
         }
     }

@@ -102,9 +102,9 @@ impl BestEstimates {
     }
 
     /// Starts over with the candidates of all places.
-    pub(super) fn replace<'a>(&mut self, tree: impl Iterator<Item = &'a [Candidate]>) {
+    pub(super) fn replace<'a>(&mut self, places: impl Iterator<Item = &'a [Candidate]>) {
         self.estimates.clear();
-        tree.for_each(|found| self.add(found));
+        places.for_each(|found| self.add(found));
     }
 
     /// An estimate must be below this bound to be among the `keep` least.

@@ -13,13 +13,13 @@ fn found(estimates: &[f32]) -> Vec<Candidate> {
 fn a_row_that_is_shown_in_two_rounds_counts_once() {
     let mut best = BestEstimates::default();
     best.reset(4, true);
-    let mut tree = [found(&[5.0]), found(&[1.0, 2.0])];
-    tree.iter().for_each(|found| best.add(found));
+    let mut places = [found(&[5.0]), found(&[1.0, 2.0])];
+    places.iter().for_each(|found| best.add(found));
     assert_eq!(best.bound(), f32::INFINITY, "three of four");
-    tree[1] = found(&[1.0, 2.0, 3.0]);
-    best.replace(tree.iter().map(Vec::as_slice));
+    places[1] = found(&[1.0, 2.0, 3.0]);
+    best.replace(places.iter().map(Vec::as_slice));
     assert_eq!(best.bound(), 5.0, "the worst of 1, 2, 3, 5");
-    tree[1] = found(&[0.5, 1.0, 2.0, 3.0]);
-    best.replace(tree.iter().map(Vec::as_slice));
+    places[1] = found(&[0.5, 1.0, 2.0, 3.0]);
+    best.replace(places.iter().map(Vec::as_slice));
     assert_eq!(best.bound(), 3.0, "the worst of 0.5, 1, 2, 3");
 }
