@@ -38,8 +38,14 @@ fn settings(element: Element, index: IndexKind) -> Settings {
 fn write(engine: &mut Engine, ids: std::ops::Range<u64>) {
     for id in ids {
         let vector = [id as f32, 1.0, 2.0];
-        let row =
-            Row { id, version: id + 1, code: id << 3, shard: (id % 3) as u16, vector: &vector };
+        let row = Row {
+            id,
+            version: id + 1,
+            code: id << 3,
+            shard: (id % 3) as u16,
+            vector: &vector,
+            fields: Default::default(),
+        };
         engine.upsert(&row).expect("accepted");
     }
 }

@@ -30,10 +30,10 @@ fn ask(bytes: &[u8], codes: Codes) -> Result<(), Error> {
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     let query = vec![1.0; segment.dimension()];
     for effort in [Effort::Exact, Effort::Approximate { probes: 9, refine: 200 }] {
-        let probe = Probe { vector: &query, k: 5, effort };
+        let probe = Probe { vector: &query, k: 5, effort, filter: None };
         let _ = view.search(&probe, &mut scratch, &mut top);
     }
-    let _ = view.search_radius(&query, 1e5, &mut Vec::new());
+    let _ = view.search_radius(&query, 1e5, None, &mut Vec::new());
     let _ = segment.report(&mut |_| {});
     segment.find(60).map(|_| ())
 }

@@ -17,7 +17,14 @@ fn main() -> Result<(), Error> {
 
     // 2. A row is found as soon as `upsert` returns. A larger version replaces a smaller one; code
     //    and shard matter only where a collection has several partitions.
-    let row = |id, version, vector| Row { id, version, code: 0, shard: 0, vector };
+    let row = |id, version, vector| Row {
+        id,
+        version,
+        code: 0,
+        shard: 0,
+        vector,
+        fields: Default::default(),
+    };
     for (id, _, vector) in &COLOURS {
         engine.upsert(&row(*id, 1, vector))?;
     }
@@ -26,7 +33,7 @@ fn main() -> Result<(), Error> {
     let reader = engine.reader();
     let mut scratch = Scratch::new();
     let mut neighbours = Vec::new();
-    let query = Query { vector: &[0.9, 0.2, 0.0], k: 2, effort: Effort::Auto };
+    let query = Query { vector: &[0.9, 0.2, 0.0], k: 2, effort: Effort::Auto, filter: None };
     reader.search(&query, &mut scratch, &mut neighbours)?;
     for found in &neighbours {
         let name = COLOURS.iter().find(|(id, ..)| *id == found.id).map_or("?", |(_, name, _)| name);

@@ -9,7 +9,6 @@ use crate::engine::{Engine, RowsOf};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
 use crate::recovery::{recover, Change, Replay};
-use crate::row::Row;
 use crate::settings::{IndexKind, Settings};
 use crate::tree::SegmentEntry;
 use crate::version::{Directory, Manifest};
@@ -140,10 +139,7 @@ impl Engine {
 impl Replay for Engine {
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error> {
         match change {
-            Change::Upsert(key, vector) => {
-                let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
-                self.restore_row(&Row { id, version, code, shard, vector })
-            }
+            Change::Upsert(row) => self.restore_row(row),
             Change::Delete { id, version } => self.delete(*id, *version).map(|_| ()),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use vstream_index::{Applied, IndexStats, RowKey, VectorBuffer, VectorRef};
+use vstream_index::{Applied, IndexRow, IndexStats, RowKey, VectorBuffer, VectorRef};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{Element, Metric};
 
@@ -127,6 +127,7 @@ impl Engine {
     fn put(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.make_room()?;
         let vector = stored(&mut self.narrowed, row.vector);
+        let stored = IndexRow { key: key(row), vector, fields: row.fields };
         let mut writer = self.tree.writer();
         let applied = if let Some(journal) = &mut self.journal {
             let found = writer.find(row.id);
@@ -134,10 +135,10 @@ impl Engine {
             if before.is_some_and(|before| before > row.version) {
                 return Ok(Applied::Stale);
             }
-            journal.upsert(&key(row), vector, before)?;
-            writer.upsert_over(key(row), vector, found)
+            journal.upsert(&stored, before)?;
+            writer.upsert_over(stored, found)
         } else {
-            writer.upsert(key(row), vector)
+            writer.upsert(stored)
         };
         drop(writer);
         self.step();

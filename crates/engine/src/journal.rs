@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::IndexRow;
 
 use crate::checkpoint::{Checkpoints, Rows, SharedState};
 use crate::compaction::{Compactor, MergeBegun};
@@ -139,15 +139,10 @@ impl Journal {
     }
 
     /// Logs an upsert that will replace the row of version `before`, if there is one.
-    pub(crate) fn upsert(
-        &mut self,
-        key: &RowKey,
-        vector: VectorRef<'_>,
-        before: Option<u64>,
-    ) -> Result<(), Error> {
+    pub(crate) fn upsert(&mut self, row: &IndexRow<'_>, before: Option<u64>) -> Result<(), Error> {
         self.make_room()?;
-        self.state.upsert(key.id, before, key.version);
-        self.group.push_upsert(key, vector, self.state);
+        self.state.upsert(row.key.id, before, row.key.version);
+        self.group.push_upsert(row, self.state);
         Ok(())
     }
 

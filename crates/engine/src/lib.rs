@@ -52,6 +52,10 @@ pub use row::Row;
 pub use settings::{Ablation, DeleteOrder, IndexKind, Settings, DIMENSION_MAX, K_MAX};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;
+pub use vstream_attribute::{
+    Attribute, AttributeKind, Attributes, AttributesBuilder, Fields, Filter, Grouping, IdKind,
+    Refused, RefusedKind, Schema, Value, ValueRef,
+};
 pub use vstream_index::{Applied, SearchStats};
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};

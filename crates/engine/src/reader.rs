@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
@@ -51,6 +52,8 @@ pub struct Query<'a> {
     pub k: usize,
     /// How much to scan.
     pub effort: Effort,
+    /// Rows that may be in the answer; `None` for all.
+    pub filter: Option<&'a Filter>,
 }
 
 /// Reusable buffers of one querying thread.
@@ -161,7 +164,7 @@ impl Reader {
             Effort::Unaudited => self.guard.effort(&self.tree, query.k),
         };
         top.reset(query.k);
-        let stats = search(&Probe { vector, k: query.k, effort }, tree, top)?;
+        let stats = search(&Probe { vector, k: query.k, effort, filter: query.filter }, tree, top)?;
         top.drain_sorted(out);
         Ok(stats)
     }
@@ -177,6 +180,7 @@ impl Reader {
         &self,
         vector: &[f32],
         radius: f32,
+        filter: Option<&Filter>,
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
@@ -191,7 +195,7 @@ impl Reader {
             vector
         };
         out.clear();
-        let stats = self.tree.search_radius(vector, radius, out)?;
+        let stats = self.tree.search_radius(vector, radius, filter, out)?;
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }

@@ -1,5 +1,7 @@
 //! The row that a caller upserts.
 
+use vstream_attribute::Fields;
+
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
@@ -14,4 +16,6 @@ pub struct Row<'a> {
     /// `dimension` finite values that the element accepts ([`crate::Element::accepts`]): not all zero
     /// under cosine; with a norm up to [`crate::NORM_MAX`] under the other metrics.
     pub vector: &'a [f32],
+    /// String id, attributes and payload, as the collection's schema has them.
+    pub fields: Fields<'a>,
 }

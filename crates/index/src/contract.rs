@@ -185,7 +185,7 @@ pub fn ask(
     effort: Effort,
 ) -> Vec<Neighbor> {
     let mut top = TopK::new(k);
-    reader.search(&Probe { vector: query, k, effort }, scratch, &mut top);
+    reader.search(&Probe { vector: query, k, effort, filter: None }, scratch, &mut top);
     let mut out = Vec::new();
     top.drain_sorted(&mut out);
     out
@@ -234,7 +234,7 @@ fn streams_like_the_oracle(contract: &Contract, settings: IndexSettings) {
             // From nobody to everybody: the radius of the truth's ends, and one beyond all.
             for radius in [truth[0].distance, truth[truth.len() - 1].distance, 1e6] {
                 let mut near = Vec::new();
-                reader.search_radius(query, radius, &mut near);
+                reader.search_radius(query, radius, None, &mut near);
                 near.sort_by(Neighbor::order);
                 assert_eq!(
                     near,
@@ -252,7 +252,7 @@ fn streams_like_the_oracle(contract: &Contract, settings: IndexSettings) {
         contract.name
     );
     let mut ids = Vec::new();
-    reader.for_each_row(&mut |key, _| ids.push(key.id));
+    reader.for_each_row(&mut |row| ids.push(row.key.id));
     ids.sort_unstable();
     assert_eq!(ids, oracle.ids(), "{}: rows shown by for_each_row", contract.name);
     assert_eq!(index.stats().live, oracle.len() as u64);
@@ -318,7 +318,8 @@ fn audits_are_nearly_exact(contract: &Contract, element: Element) {
         let truth = ask(&*reader, &mut scratch, query, 10, Effort::Exact);
         let effort = Effort::Approximate { probes: 20, refine: 100 };
         let (mut top, mut reach) = (TopK::new(10), Vec::new());
-        let probe = Probe { vector: query, k: 10, effort: Effort::Thorough { depth: 0 } };
+        let probe =
+            Probe { vector: query, k: 10, effort: Effort::Thorough { depth: 0 }, filter: None };
         reader.audit(&probe, &mut scratch, &mut top, &mut reach);
         assert_eq!(reach.len(), 10);
         same += truth.iter().filter(|row| reach.iter().any(|hit| hit.id == row.id)).count();

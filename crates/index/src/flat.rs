@@ -4,8 +4,10 @@
 //! 2. When more rows are dead than alive, the writer copies the living rows to new chunks.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
@@ -13,9 +15,9 @@ use crate::id_map::IdMap;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::Published;
 use crate::reach::{note, Reach};
-use crate::rows::{distance, RowChunk, RowKey, RowWriter, Sequence, VectorRef, Visible, NEVER};
+use crate::rows::{distance, IndexRow, RowChunk, RowKey, RowWriter, Sequence, Visible, NEVER};
 use crate::scratch::Scratch;
-use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted};
+use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch, Wanted};
 use crate::traits::{
     Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search,
 };
@@ -55,14 +57,14 @@ impl Flat {
         Flat { shared, chunks, open, ids: IdMap::default(), sequence, dead: 0, rewrites: 0 }
     }
 
-    fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) {
+    fn push(&mut self, row: IndexRow<'_>, inserted: Sequence) {
         if self.open.is_full() {
             let settings = &self.shared.settings;
             self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
             self.chunks.push(self.open.chunk().clone());
         }
-        let lane = self.open.push(key, vector, inserted);
-        self.ids.insert(key.id, ((self.chunks.len() - 1) as u32, lane as u32));
+        let lane = self.open.push(row, inserted);
+        self.ids.insert(row.key.id, ((self.chunks.len() - 1) as u32, lane as u32));
     }
 
     fn mark(&mut self, address: (u32, u32), sequence: Sequence) {
@@ -79,7 +81,8 @@ impl Flat {
             self.chunks.push(self.open.chunk().clone());
             for chunk in &old {
                 for lane in (0..chunk.len()).filter(|&lane| chunk.is_alive(lane)) {
-                    self.push(chunk.key(lane), chunk.vector(lane), chunk.inserted(lane));
+                    let row = IndexRow::plain(chunk.key(lane), chunk.vector(lane));
+                    self.push(row, chunk.inserted(lane));
                 }
             }
             self.dead = 0;
@@ -94,12 +97,8 @@ impl Flat {
 }
 
 impl Insert for Flat {
-    fn upsert_over(
-        &mut self,
-        key: RowKey,
-        vector: VectorRef<'_>,
-        on_superseded: &mut dyn FnMut(u64),
-    ) -> Applied {
+    fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied {
+        let key = row.key;
         let chunks_before = self.chunks.len();
         let old = self.ids.get(key.id);
         if let Some(address) = old {
@@ -112,7 +111,7 @@ impl Insert for Flat {
         if let Some(address) = old {
             self.mark(address, self.sequence);
         }
-        self.push(key, vector, self.sequence);
+        self.push(row, self.sequence);
         self.publish(chunks_before);
         old.map_or(Applied::Inserted, |_| Applied::Replaced)
     }
@@ -176,8 +175,14 @@ impl Search for Shared {
         search(&chunks, self.settings, probe.vector, pin, out)
     }
 
-    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
-        let Ok(stats) = self.pinned(None).search_radius(vector, radius, out);
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        filter: Option<&Filter>,
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats {
+        let Ok(stats) = self.pinned(None).search_radius(vector, radius, filter, out);
         stats
     }
 
@@ -236,7 +241,7 @@ impl Pinned {
 }
 
 impl PinnedRows for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
         self.chunks.iter().for_each(|chunk| chunk.for_each_row(self.visible(), visit));
     }
 }
@@ -252,18 +257,33 @@ impl ExactSearch for Pinned {
         None
     }
 
-    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+    fn scan_loose(&self, vector: &[f32], _: Option<&Filter>, out: &mut TopK) -> usize {
         search(&self.chunks, self.settings, vector, self.pin, out).rows
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Infallible> {
+    fn exact(
+        &self,
+        vector: &[f32],
+        _: Option<&Filter>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Infallible> {
         Ok(search(&self.chunks, self.settings, vector, self.pin, out))
+    }
+
+    fn for_each_match(
+        &self,
+        _: Option<&Filter>,
+        visit: &mut dyn FnMut(RowKey),
+    ) -> Result<(), Infallible> {
+        self.for_each_row(&mut |row| visit(row.key));
+        Ok(())
     }
 
     fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
+        _: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Infallible> {
         let mut stats = SearchStats::default();
@@ -281,11 +301,15 @@ impl StagedSearch for Pinned {
     type Address = Infallible;
     type Block = Infallible;
 
+    fn select(&self, _: Option<&Filter>, _: &mut Scratch) -> Result<u64, Infallible> {
+        Ok(self.chunks.iter().map(|chunk| chunk.len() as u64).sum())
+    }
+
     fn estimate_leaves(&self, _: &RotatedQuery, _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
 
     fn rank_leaves(&self, _: &RotatedQuery, _: f32, _: &mut Scratch, _: &mut Vec<f32>) {}
 
-    fn keep_leaves(&self, _: usize, _: f32, _: &mut Scratch) -> usize {
+    fn keep_leaves(&self, _: Range<usize>, _: f32, _: &mut Scratch) -> usize {
         0
     }
 
@@ -300,8 +324,8 @@ impl StagedSearch for Pinned {
         _: Wanted,
         _: &mut Scratch,
         _: &mut Vec<Candidate>,
-    ) -> usize {
-        0
+    ) -> Scanned {
+        Scanned::default()
     }
 
     fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {

@@ -22,6 +22,8 @@ pub enum Effort {
     Exact,
 }
 
+use vstream_attribute::Filter;
+
 /// A query to an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a> {
@@ -31,6 +33,8 @@ pub struct Probe<'a> {
     pub k: usize,
     /// Work that the search may do.
     pub effort: Effort,
+    /// Rows that may be in the answer; `None` for all.
+    pub filter: Option<&'a Filter>,
 }
 
 /// Work that a search did.

@@ -5,6 +5,7 @@ mod vector;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use vstream_attribute::Fields;
 use vstream_vector::{kernels, Element};
 
 use self::vector::Vectors;
@@ -39,6 +40,24 @@ pub struct RowKey {
 pub(crate) struct Visible {
     pub(crate) inserted: Sequence,
     pub(crate) deleted: Sequence,
+}
+
+/// A row: what identifies it, its vector, and what it carries beside.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexRow<'a> {
+    /// Id, version and routing.
+    pub key: RowKey,
+    /// The vector in the element type of the collection.
+    pub vector: VectorRef<'a>,
+    /// String id, attributes and payload.
+    pub fields: Fields<'a>,
+}
+
+impl<'a> IndexRow<'a> {
+    /// A row that carries nothing beside its vector.
+    pub fn plain(key: RowKey, vector: VectorRef<'a>) -> IndexRow<'a> {
+        IndexRow { key, vector, fields: Fields::NONE }
+    }
 }
 
 struct RowMeta {
@@ -104,7 +123,8 @@ impl RowWriter {
     }
 
     /// Appends a row that lives from `inserted` on; returns its lane.
-    pub(crate) fn push(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) -> usize {
+    pub(crate) fn push(&mut self, row: IndexRow<'_>, inserted: Sequence) -> usize {
+        let IndexRow { key, vector, .. } = row;
         let lane = self.len;
         let meta = &self.chunk.metas[lane];
         // Relaxed is enough: the push of the vector below publishes the lane with Release.
@@ -187,13 +207,9 @@ impl RowChunk {
     }
 
     /// Calls `visit` with every visible row.
-    pub(crate) fn for_each_row(
-        &self,
-        visible: Visible,
-        visit: &mut dyn FnMut(RowKey, VectorRef<'_>),
-    ) {
+    pub(crate) fn for_each_row(&self, visible: Visible, visit: &mut dyn FnMut(IndexRow<'_>)) {
         for lane in (0..self.len()).filter(|&lane| self.is_visible(lane, visible)) {
-            visit(self.key(lane), self.vector(lane));
+            visit(IndexRow::plain(self.key(lane), self.vector(lane)));
         }
     }
 

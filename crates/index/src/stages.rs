@@ -11,18 +11,24 @@
 //! searches several places as one (the engine) calls each stage for all places before the next
 //! stage, and cuts the lists of all places by one bound in between.
 //!
+//! A query with a filter sets it first ([`StagedSearch::select`]).
+//!
 //! Stages never read files. A place names the addresses that the next stage needs, and the caller
 //! reads them, for all places in one round of reads.
 
 mod candidates;
 mod query;
 
+use std::ops::Range;
+
+use vstream_attribute::Filter;
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
 pub use self::candidates::{sort_candidates, BestCandidates, Candidate};
 pub use self::query::{form_of, LeafCost, RotatedQueries, RotatedQuery};
 use crate::probe::{Effort, Probe, SearchStats};
+use crate::rows::RowKey;
 
 /// The rows that one place shows at one moment, searched exactly.
 pub trait ExactSearch {
@@ -35,18 +41,31 @@ pub trait ExactSearch {
     /// The rotation of vectors before they are coded; `None` if no row of the place is coded.
     fn rotation(&self) -> Option<&Rotation>;
 
-    /// Offers every visible row that is in no leaf; returns how many there were.
-    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize;
+    /// Offers every visible row that is in no leaf and matches; returns how many it looked at.
+    fn scan_loose(&self, vector: &[f32], filter: Option<&Filter>, out: &mut TopK) -> usize;
 
-    /// Offers every visible row.
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Self::Error>;
+    /// Offers every visible row that matches.
+    fn exact(
+        &self,
+        vector: &[f32],
+        filter: Option<&Filter>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Self::Error>;
 
-    /// Adds every visible row at a distance of at most `radius` to `out`: see
+    /// Calls `visit` with the key of every visible row that matches, in any order.
+    fn for_each_match(
+        &self,
+        filter: Option<&Filter>,
+        visit: &mut dyn FnMut(RowKey),
+    ) -> Result<(), Self::Error>;
+
+    /// Adds every visible row that matches, at a distance of at most `radius`, to `out`: see
     /// [`crate::Search::search_radius`].
     fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Self::Error>;
 }
@@ -61,6 +80,10 @@ pub trait StagedSearch: ExactSearch {
     type Address;
     /// The bytes of an address.
     type Block;
+
+    /// Sets the filter of a query, before its other stages: `None` for all rows. Later scans of this
+    /// state pass over rows that do not match. Returns an upper bound on the rows that match.
+    fn select(&self, filter: Option<&Filter>, state: &mut Self::State) -> Result<u64, Self::Error>;
 
     /// Begins a query: estimates the costs of at least the `probes` nearest leaves and adds them to
     /// `costs`, in any order.
@@ -82,16 +105,16 @@ pub trait StagedSearch: ExactSearch {
         costs: &mut Vec<f32>,
     );
 
-    /// Begins a scan of the first `leaves` ranked leaves. Drops the leaves of which the triangle
+    /// Begins a scan of these ranked leaves. Passes over those that hold no match, and drops the leaves of which the triangle
     /// inequality proves that they hold no row within `radius`, a distance of the metric, and all
     /// leaves after the first. Returns how many are left.
-    fn keep_leaves(&self, leaves: usize, radius: f32, state: &mut Self::State) -> usize;
+    fn keep_leaves(&self, leaves: Range<usize>, radius: f32, state: &mut Self::State) -> usize;
 
     /// The codes that the next call of [`StagedSearch::scan_codes`] needs and memory lacks; `None` if
     /// all leaves were scanned.
     fn next_codes(&self, state: &mut Self::State) -> Option<Vec<Self::Address>>;
 
-    /// Scans the next codes; returns how many it looked at. Then `candidates` are the best visible
+    /// Scans the next codes; returns what it looked at. Then `candidates` are the best visible
     /// rows so far, best first.
     ///
     /// * `codes`: the blocks at the addresses of [`StagedSearch::next_codes`].
@@ -104,7 +127,7 @@ pub trait StagedSearch: ExactSearch {
         wanted: Wanted,
         state: &mut Self::State,
         candidates: &mut Vec<Candidate>,
-    ) -> usize;
+    ) -> Scanned;
 
     /// The rows that [`StagedSearch::refine`] needs of `candidates` and memory lacks, each address
     /// once.
@@ -123,6 +146,17 @@ pub trait StagedSearch: ExactSearch {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Result<usize, Self::Error>;
+}
+
+/// What a scan of codes looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Codes.
+    pub rows: usize,
+    /// Rows that match the filter; all rows without one.
+    pub matches: usize,
+    /// Leaves with a row that matches.
+    pub leaves: usize,
 }
 
 /// Which candidates a scan keeps.
@@ -203,21 +237,22 @@ pub fn search_place<P: StagedSearch>(
     let (Effort::Approximate { mut probes, refine }, Some(rotation)) =
         (probe.effort, place.rotation())
     else {
-        return place.exact(probe.vector, out);
+        return place.exact(probe.vector, probe.filter, out);
     };
     query.rotate(rotation, probe.vector);
-    let rows = place.scan_loose(probe.vector, out);
+    place.select(probe.filter, &mut state.stage)?;
+    let rows = place.scan_loose(probe.vector, probe.filter, out);
     let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
     let wanted = Wanted { keep: refine.max(probe.k), below: f32::INFINITY };
     loop {
         rank_nearest(place, query, probes, state);
-        state.leaves = place.keep_leaves(probes.max(1), f32::INFINITY, &mut state.stage);
+        state.leaves = place.keep_leaves(0..probes.max(1), f32::INFINITY, &mut state.stage);
         stats.leaves += state.leaves;
         let PlaceState { stage, candidates, leaves, .. } = &mut *state;
         candidates.clear();
         while let Some(addresses) = place.next_codes(stage) {
             let codes = read(&addresses)?;
-            stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates);
+            stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates).rows;
         }
         candidates.truncate(wanted.keep);
         if rows + candidates.len() >= probe.k || *leaves >= place.leaves() {

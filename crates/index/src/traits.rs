@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_vector::{Element, Metric, Neighbor, TopK};
 
 use crate::probe::{Probe, SearchStats};
 use crate::reach::Reach;
-use crate::rows::{RowKey, VectorRef};
+use crate::rows::{IndexRow, RowKey, VectorRef};
 use crate::scratch::Scratch;
 use crate::stages::StagedSearch;
 
@@ -62,7 +63,7 @@ pub trait Insert: Send {
     ///
     /// `vector` has the index's dimension and element type: the caller has checked it.
     fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
-        self.upsert_over(key, vector, &mut |_| {})
+        self.upsert_over(IndexRow::plain(key, vector), &mut |_| {})
     }
 
     /// Does an [`Insert::upsert`] of a row that also supersedes a row in another place.
@@ -70,12 +71,7 @@ pub trait Insert: Send {
     /// * `on_superseded`: called with the sequence of the write before any reader sees the new row,
     ///   so that the caller can delete the other row as of that sequence. Not called if the result is
     ///   [`Applied::Stale`].
-    fn upsert_over(
-        &mut self,
-        key: RowKey,
-        vector: VectorRef<'_>,
-        on_superseded: &mut dyn FnMut(u64),
-    ) -> Applied;
+    fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied;
 
     /// Takes the next sequence for the delete of a row in another place, calls `on_superseded` with
     /// it, and publishes it.
@@ -106,11 +102,17 @@ pub trait Search: Send + Sync {
     /// once `scratch` is warm, but for [`crate::Effort::Thorough`].
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 
-    /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
+    /// Adds every visible row that matches, at a distance of at most `radius` to `out`, in no order.
     ///
     /// Exact: a search passes over a leaf only if the triangle inequality proves that none of its
     /// rows is near enough. Under inner product it proves nothing, and the search reads every row.
-    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats;
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        filter: Option<&Filter>,
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats;
 
     /// Searches through every code, and notes how far a search must go to find the same rows.
     ///
@@ -143,7 +145,7 @@ pub trait Search: Send + Sync {
     fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot>;
 
     /// Calls `visit` with every row that lives at one moment, neighbours in the tree together.
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
         self.pin().for_each_row(visit);
     }
 
@@ -157,11 +159,11 @@ pub trait Search: Send + Sync {
 /// The rows that lived at one moment.
 pub trait PinnedRows: Send + Sync {
     /// Calls `visit` with each row, neighbours in the tree together. May be called repeatedly.
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>));
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>));
 
     /// Calls `visit` with each row and the number of its leaf, or `None` for a row in no leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
-    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
-        self.for_each_row(&mut |key, vector| visit(None, key, vector));
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>)) {
+        self.for_each_row(&mut |row| visit(None, row));
     }
 }
 

@@ -58,7 +58,7 @@ fn halve(vectors: &[f32], dimension: usize, seed: u64, rows: &mut [u32]) {
 
 #[cfg(test)]
 mod tests {
-    use vstream_index::{RowKey, VectorRef};
+    use vstream_index::{IndexRow, RowKey, VectorRef};
     use vstream_vector::{Element, SplitMix};
 
     use super::{arrange, LeafRows, BLOCK_ROWS};
@@ -67,7 +67,7 @@ mod tests {
         let mut rows = LeafRows::new(Element::F32, 2);
         for id in 0..count {
             let key = RowKey { id, version: 1, code: 0, shard: 0 };
-            rows.push(key, VectorRef::F32(&vector(id)));
+            rows.push(IndexRow::plain(key, VectorRef::F32(&vector(id))));
         }
         rows
     }

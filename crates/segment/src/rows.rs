@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_store::codec::{CodecError, Decoder, Encoder, Policy, Shape};
 use vstream_vector::{Bf16, Element, F16};
 
@@ -105,9 +105,9 @@ impl LeafRows {
     }
 
     /// Adds a row. Panics if it is of another element type or dimension.
-    pub fn push(&mut self, key: RowKey, vector: VectorRef<'_>) {
-        self.keys.push(key);
-        self.numbers.push(vector);
+    pub fn push(&mut self, row: IndexRow<'_>) {
+        self.keys.push(row.key);
+        self.numbers.push(row.vector);
         assert_eq!(
             self.numbers.len(),
             self.keys.len() * self.dimension,
@@ -129,6 +129,11 @@ impl LeafRows {
     pub fn clear(&mut self) {
         self.keys.clear();
         self.numbers.clear();
+    }
+
+    /// An added row.
+    pub fn row(&self, row: usize) -> IndexRow<'_> {
+        IndexRow::plain(self.keys[row], self.vector(row))
     }
 
     /// The key of an added row.

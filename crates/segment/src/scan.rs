@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vstream_index::{distance, RowKey, SearchStats, VectorRef};
+use vstream_index::{distance, IndexRow, RowKey, SearchStats, VectorRef};
 use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
 use vstream_vector::{Metric, Neighbor, SplitMix, TopK};
 
@@ -272,8 +272,10 @@ impl SegmentView<'_> {
     }
 
     /// Calls `visit` with every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
-    pub fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
-        self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| visit(key(), vector))
+    pub fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
+        self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| {
+            visit(IndexRow::plain(key(), vector));
+        })
     }
 
     fn for_each_visible(

@@ -5,13 +5,15 @@
 //! 3. Read the blocks of the best candidates together, each block once.
 //! 4. Decode the candidates' rows and take their exact distances.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_index::stages::{
     search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found, PlaceState,
-    RotatedQuery, StagedSearch, Wanted,
+    RotatedQuery, Scanned, StagedSearch, Wanted,
 };
-use vstream_index::{distance, Probe, SearchStats};
+use vstream_index::{distance, Probe, RowKey, SearchStats};
 use vstream_quantize::rabitq::{Rotation, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
@@ -120,18 +122,32 @@ impl ExactSearch for SegmentView<'_> {
     }
 
     /// Every row of a segment is in a leaf.
-    fn scan_loose(&self, _: &[f32], _: &mut TopK) -> usize {
+    fn scan_loose(&self, _: &[f32], _: Option<&Filter>, _: &mut TopK) -> usize {
         0
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    fn exact(
+        &self,
+        vector: &[f32],
+        _: Option<&Filter>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Error> {
         self.search_exactly(vector, out)
+    }
+
+    fn for_each_match(
+        &self,
+        _: Option<&Filter>,
+        visit: &mut dyn FnMut(RowKey),
+    ) -> Result<(), Error> {
+        self.for_each_row(&mut |row| visit(row.key))
     }
 
     fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
+        _: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
         self.rows_within(vector, radius, out)
@@ -142,6 +158,10 @@ impl StagedSearch for SegmentView<'_> {
     type State = SegmentSearchState;
     type Address = BlockHandle;
     type Block = Arc<Block>;
+
+    fn select(&self, _: Option<&Filter>, _: &mut SegmentSearchState) -> Result<u64, Error> {
+        Ok(self.segment.rows())
+    }
 
     fn estimate_leaves(
         &self,
@@ -163,8 +183,13 @@ impl StagedSearch for SegmentView<'_> {
         self.rank(query, bound, state, costs);
     }
 
-    fn keep_leaves(&self, leaves: usize, radius: f32, state: &mut SegmentSearchState) -> usize {
-        self.keep(leaves, radius, state)
+    fn keep_leaves(
+        &self,
+        leaves: Range<usize>,
+        radius: f32,
+        state: &mut SegmentSearchState,
+    ) -> usize {
+        self.keep(leaves.end, radius, state)
     }
 
     /// Reads in the order of the file. Codes in memory are held until they are scanned.
@@ -200,12 +225,12 @@ impl StagedSearch for SegmentView<'_> {
         wanted: Wanted,
         state: &mut SegmentSearchState,
         candidates: &mut Vec<Candidate>,
-    ) -> usize {
+    ) -> Scanned {
         let segment = self.segment;
         let block_bytes = segment.header.posting_block_bytes();
         let SegmentSearchState { ranked, next, .. } = state;
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
-        let mut scanned = 0;
+        let mut scanned = Scanned::default();
         for (rank, source) in next.drain(..) {
             let codes: &[u8] = match &source {
                 Source::Held(held) => held.bytes(),
@@ -213,7 +238,9 @@ impl StagedSearch for SegmentView<'_> {
             };
             let leaf = ranked[rank as usize];
             let entry = &segment.leaves[leaf.leaf as usize];
-            scanned += entry.rows as usize;
+            scanned.rows += entry.rows as usize;
+            scanned.matches += entry.rows as usize;
+            scanned.leaves += 1;
             let blocks = (entry.rows as usize).div_ceil(BLOCK);
             for (block, codes) in codes.chunks_exact(block_bytes).take(blocks).enumerate() {
                 let from = ScannedBlock { rank, base: leaf.base, entry, block: block as u32 };

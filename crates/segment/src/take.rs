@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::IndexRow;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{Decoder, BLOCK_ROWS};
 use vstream_store::Cache;
@@ -12,8 +12,8 @@ use crate::read::Segment;
 use crate::rows::Numbers;
 use vstream_store::Error;
 
-/// Receives the number, the key and the vector of a row.
-pub type Visit<'a> = dyn FnMut(u32, RowKey, VectorRef<'_>) + 'a;
+/// Receives the number of a row and the row.
+pub type Visit<'a> = dyn FnMut(u32, IndexRow<'_>) + 'a;
 
 impl Segment {
     /// Writes the centroid of a leaf of a cluster segment, rotated, to `out`.
@@ -34,7 +34,7 @@ impl Segment {
         self.for_each_decoded(std::iter::once(leaf as u32), &mut |visited, numbers| {
             for row in 0..visited.rows {
                 let number = visited.first_row + row as u32;
-                visit(number, visited.block.key(row), numbers.row(row, dimension));
+                visit(number, IndexRow::plain(visited.block.key(row), numbers.row(row, dimension)));
             }
         })
     }
@@ -76,7 +76,7 @@ impl Segment {
                 .map_err(|what| corrupt(&what))?;
             for &(_, row) in group {
                 let at = (row - first_row) as usize;
-                visit(row, block.key(at), numbers.row(at, self.dimension()));
+                visit(row, IndexRow::plain(block.key(at), numbers.row(at, self.dimension())));
             }
         }
         Ok(())

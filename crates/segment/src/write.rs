@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use vstream_index::stages::form_of;
-use vstream_index::{PinnedRows, RowKey};
+use vstream_index::PinnedRows;
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
@@ -200,7 +200,7 @@ impl SegmentWriter {
         }
         let mut arranged = LeafRows::new(rows.numbers.element(), rows.dimension);
         for at in arrange(rows, self.header.seed) {
-            arranged.push(rows.key(at as usize), rows.vector(at as usize));
+            arranged.push(rows.row(at as usize));
         }
         self.leaf(&arranged)
     }
@@ -340,14 +340,14 @@ pub fn write_pinned(
     rows: &dyn PinnedRows,
 ) -> Result<SegmentSummary, Error> {
     let mut writer = SegmentWriter::create(store, name, settings)?;
-    let Loose { by_leaf: mut loose, keys, rows: loose_rows } = Loose::of(settings, rows);
+    let Loose { by_leaf: mut loose, rows: loose_rows } = Loose::of(settings, rows);
     let add = |leaf: &mut LeafRows, rows: Vec<usize>| {
-        rows.into_iter().for_each(|row| leaf.push(keys[row], loose_rows.vector(row)));
+        rows.into_iter().for_each(|row| leaf.push(loose_rows.row(row)));
     };
     let mut leaf = LeafRows::new(settings.element, settings.dimension);
     let mut current = None;
     let mut failed = None;
-    rows.for_each_leaf_row(&mut |at, key, vector| {
+    rows.for_each_leaf_row(&mut |at, row| {
         let Some(at) = at else { return };
         if failed.is_some() {
             return;
@@ -358,7 +358,7 @@ pub fn write_pinned(
             leaf.clear();
             current = Some(at);
         }
-        leaf.push(key, vector);
+        leaf.push(row);
     });
     if let Some(error) = failed {
         return Err(error);
@@ -376,7 +376,6 @@ pub fn write_pinned(
 /// Rows without a leaf, and the leaf that each goes to; `None` if there is no leaf at all.
 struct Loose {
     by_leaf: BTreeMap<Option<u32>, Vec<usize>>,
-    keys: Vec<RowKey>,
     rows: LeafRows,
 }
 
@@ -386,10 +385,10 @@ impl Loose {
         let mut rows = LeafRows::new(settings.element, dimension);
         let mut sums: BTreeMap<u32, (f32, Vec<f32>)> = BTreeMap::new();
         let mut vector = vec![0.0f32; dimension];
-        pinned.for_each_leaf_row(&mut |leaf, key, row| match leaf {
-            None => rows.push(key, row),
+        pinned.for_each_leaf_row(&mut |leaf, row| match leaf {
+            None => rows.push(row),
             Some(leaf) => {
-                row.read(&mut vector);
+                row.vector.read(&mut vector);
                 let (n, sum) = sums.entry(leaf).or_insert_with(|| (0.0, vec![0.0; dimension]));
                 *n += 1.0;
                 sum.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
@@ -409,6 +408,6 @@ impl Loose {
                 .map(|(_, leaf)| leaf);
             by_leaf.entry(nearest).or_default().push(row);
         }
-        Loose { by_leaf, keys: rows.keys.clone(), rows }
+        Loose { by_leaf, rows }
     }
 }

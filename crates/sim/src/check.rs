@@ -300,7 +300,14 @@ mod tests {
                 .journaling(journaling)
                 .create(settings(SEED));
             let mut engine = engine.expect("an engine");
-            let row = Row { id, version: 1, code, shard, vector: script.stored(1) };
+            let row = Row {
+                id,
+                version: 1,
+                code,
+                shard,
+                vector: script.stored(1),
+                fields: Default::default(),
+            };
             engine.upsert(&row).expect("a write");
             let found = unlike(&engine, &script, 1).expect("rows").map(|found| found.breach);
             assert_eq!(found, (!is_right).then_some(Breach::Ghost), "code {code}, shard {shard}");

@@ -179,7 +179,16 @@ impl Script {
             Write::Upsert(id) => {
                 let (code, shard) = placed(id);
                 let vector = &self.given[range_of(lsn)];
-                engine.upsert(&Row { id, version: lsn, code, shard, vector }).map(|_| ())
+                engine
+                    .upsert(&Row {
+                        id,
+                        version: lsn,
+                        code,
+                        shard,
+                        vector,
+                        fields: Default::default(),
+                    })
+                    .map(|_| ())
             }
             Write::Delete(id) => engine.delete(id, u64::MAX).map(|_| ()),
         }

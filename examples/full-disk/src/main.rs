@@ -62,8 +62,14 @@ fn fill(engine: &mut Engine, from: u64) -> Result<(u64, vstream_engine::Error), 
     while committed < ROWS_MAX {
         for id in committed..committed + BATCH {
             let vector = vector(id);
-            let row =
-                Row { id, version: 1, code: id, shard: (id % SHARDS) as u16, vector: &vector };
+            let row = Row {
+                id,
+                version: 1,
+                code: id,
+                shard: (id % SHARDS) as u16,
+                vector: &vector,
+                fields: Default::default(),
+            };
             engine.upsert(&row)?;
         }
         match engine.commit() {
@@ -104,7 +110,7 @@ fn count(engine: &Engine) -> Result<u64, Box<dyn Error>> {
 fn find(engine: &Engine, id: u64) -> Result<(), Box<dyn Error>> {
     let mut found = Vec::new();
     let vector = vector(id);
-    let query = Query { vector: &vector, k: 1, effort: Effort::Exact };
+    let query = Query { vector: &vector, k: 1, effort: Effort::Exact, filter: None };
     engine.reader().search(&query, &mut Scratch::new(), &mut found)?;
     match found[..] {
         [first] if first.distance == 0.0 => Ok(()),

@@ -56,7 +56,7 @@ impl Answers {
     ) -> Result<(), Failure> {
         let mut tools = TOOLS.take().unwrap_or_default();
         let Tools { scratch, found } = &mut *tools;
-        let searched = reader.search_radius(vector, radius, scratch, found);
+        let searched = reader.search_radius(vector, radius, None, scratch, found);
         if searched.is_ok() {
             self.take(found);
         }

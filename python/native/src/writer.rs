@@ -33,7 +33,7 @@ impl Writer {
         self.check_open()?;
         loop {
             let version = self.version.saturating_add(1);
-            let row = Row { id, version, code: 0, shard: 0, vector };
+            let row = Row { id, version, code: 0, shard: 0, vector, fields: Default::default() };
             let applied = self.engine.upsert(&row)?;
             self.version = version;
             match applied {

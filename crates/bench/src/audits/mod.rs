@@ -159,7 +159,14 @@ impl<'a> Stream<'a> {
     fn insert(&mut self) -> Result<(), RunbookError> {
         let (row, tag) = (self.next_row, self.next_row as u64);
         let vector = self.ground.base.row(row);
-        let record = Row { id: tag, version: 1, code: 0, shard: (tag % SHARDS) as u16, vector };
+        let record = Row {
+            id: tag,
+            version: 1,
+            code: 0,
+            shard: (tag % SHARDS) as u16,
+            vector,
+            fields: Default::default(),
+        };
         self.engine.upsert(&record).map_err(RunbookError::engine(0))?;
         self.live.apply(&Step::Insert(row..row + 1));
         self.tags.push(row);
@@ -184,7 +191,7 @@ impl<'a> Stream<'a> {
     }
 
     fn ask(&mut self, row: usize, effort: Effort) -> Result<Vec<Neighbor>, RunbookError> {
-        let query = Query { vector: self.queries.row(row), k: K, effort };
+        let query = Query { vector: self.queries.row(row), k: K, effort, filter: None };
         let mut out = Vec::with_capacity(K);
         self.engine
             .reader()

@@ -181,7 +181,7 @@ impl Asker<'_> {
             if is_over() {
                 break;
             }
-            let query = Query { vector: self.queries.row(self.next), k: K, effort };
+            let query = Query { vector: self.queries.row(self.next), k: K, effort, filter: None };
             self.next = (self.next + 1) % self.queries.rows();
             let started = Instant::now();
             self.reader
@@ -219,7 +219,14 @@ fn write_rest(engine: &mut Engine, base: &Matrix) -> Result<Writes, RunbookError
 
 fn upsert(engine: &mut Engine, base: &Matrix, row: usize) -> Result<(), RunbookError> {
     let (id, vector) = (row as u64, base.row(row));
-    let row = Row { id, version: 1, code: 0, shard: (id % SHARDS) as u16, vector };
+    let row = Row {
+        id,
+        version: 1,
+        code: 0,
+        shard: (id % SHARDS) as u16,
+        vector,
+        fields: Default::default(),
+    };
     engine.upsert(&row).map(|_| ()).map_err(RunbookError::engine(0))
 }
 
@@ -239,7 +246,7 @@ fn recall(reader: &Reader, queries: &Matrix, probes: usize) -> Result<f64, Runbo
     let (mut found, mut wanted) = (0, 0);
     for row in 0..queries.rows().min(TUNED_WITH) {
         let ask = |effort, out: &mut Vec<Neighbor>, scratch: &mut Scratch| {
-            let query = Query { vector: queries.row(row), k: K, effort };
+            let query = Query { vector: queries.row(row), k: K, effort, filter: None };
             reader.search(&query, scratch, out).map_err(RunbookError::engine(0))
         };
         ask(Effort::Exact, &mut truth, &mut scratch)?;

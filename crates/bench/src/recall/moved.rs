@@ -47,7 +47,14 @@ pub fn moved(dimension: usize, metric: Metric) -> Result<MovedRow, RunbookError>
     let mut engine =
         Engine::create(Settings::new(dimension, metric, Element::F32)).map_err(&failed)?;
     let put = |engine: &mut Engine, id: usize, version: u64, vector: &[f32]| {
-        let record = Record { id: id as u64, version, code: 0, shard: 0, vector };
+        let record = Record {
+            id: id as u64,
+            version,
+            code: 0,
+            shard: 0,
+            vector,
+            fields: Default::default(),
+        };
         engine.upsert(&record).map(drop).map_err(&failed)
     };
     for (id, row) in rows.iter().enumerate() {
@@ -69,7 +76,7 @@ pub fn moved(dimension: usize, metric: Metric) -> Result<MovedRow, RunbookError>
         put(&mut engine, 0, version, &rows[0])?;
         let mut answer = Vec::new();
         let mut ask = |k: usize| -> Result<Vec<u64>, RunbookError> {
-            let query = Query { vector: &rows[0], k, effort: Effort::Auto };
+            let query = Query { vector: &rows[0], k, effort: Effort::Auto, filter: None };
             reader.search(&query, &mut scratch, &mut answer).map_err(&failed)?;
             Ok(answer.iter().map(|row| row.id).collect())
         };

@@ -174,7 +174,14 @@ impl<'a> Stage<'a> {
 
     fn put(&mut self, row: usize) -> Result<(), RunbookError> {
         let (id, vector) = (row as u64, self.data.base.row(row));
-        let record = Record { id, version: 1, code: 0, shard: (id % SHARDS) as u16, vector };
+        let record = Record {
+            id,
+            version: 1,
+            code: 0,
+            shard: (id % SHARDS) as u16,
+            vector,
+            fields: Default::default(),
+        };
         self.engine.upsert(&record).map_err(RunbookError::engine(0))?;
         self.live.apply(&Step::Insert(row..row + 1));
         Ok(())
@@ -203,7 +210,8 @@ impl<'a> Stage<'a> {
     fn ask(&mut self, rows: std::ops::Range<usize>, effort: Effort) -> Result<Asked, RunbookError> {
         let mut asked = Asked::default();
         for row in rows {
-            let query = Query { vector: self.data.queries.row(row), k: self.case.k, effort };
+            let query =
+                Query { vector: self.data.queries.row(row), k: self.case.k, effort, filter: None };
             let mut answer = Vec::with_capacity(self.case.k);
             let begin = thread_cpu_seconds();
             let found = self.reader.search(&query, &mut self.scratch, &mut answer);

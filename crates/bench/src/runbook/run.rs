@@ -325,7 +325,8 @@ fn ask(
     let mut rows = 0;
     let answer = |vector: &&[f32]| -> Result<_, vstream_engine::Error> {
         let mut out = Vec::with_capacity(K);
-        let stats = reader.search(&Query { vector, k: K, effort }, &mut scratch, &mut out)?;
+        let stats =
+            reader.search(&Query { vector, k: K, effort, filter: None }, &mut scratch, &mut out)?;
         rows += stats.rows;
         Ok::<_, vstream_engine::Error>(out)
     };
@@ -359,6 +360,13 @@ fn upsert(
     vector: &[f32],
     version: u64,
 ) -> Result<(), vstream_engine::Error> {
-    let row = Row { id: tag, version, code: 0, shard: (tag % SHARDS) as u16, vector };
+    let row = Row {
+        id: tag,
+        version,
+        code: 0,
+        shard: (tag % SHARDS) as u16,
+        vector,
+        fields: Default::default(),
+    };
     engine.upsert(&row).map(|_| ())
 }

@@ -133,7 +133,8 @@ impl<'a> Searcher<'a> {
 
     fn ask(&mut self, query: usize) -> Result<Vec<u64>, Error> {
         let mut top = TopK::new(K);
-        let probe = Probe { vector: self.queries.row(query), k: K, effort: self.effort };
+        let probe =
+            Probe { vector: self.queries.row(query), k: K, effort: self.effort, filter: None };
         self.segment.at(&self.deletes, 0).search(&probe, &mut self.scratch, &mut top)?;
         Ok(top.rows().iter().map(|row| row.id).collect())
     }

@@ -147,7 +147,7 @@ pub fn search(
             }
             let mut top = TopK::new(K);
             let begin = Instant::now();
-            let probe = Probe { vector: queries.row(query), k: K, effort };
+            let probe = Probe { vector: queries.row(query), k: K, effort, filter: None };
             view.search(&probe, &mut scratch, &mut top)?;
             if query >= half {
                 times.push(begin.elapsed().as_secs_f64() * 1e3);

@@ -32,6 +32,8 @@ pub fn leaf_order(matrix: &Matrix) -> Matrix {
         index.upsert(key, VectorRef::F32(matrix.row(row)));
     }
     let mut order = Vec::with_capacity(matrix.rows());
-    index.reader().for_each_row(&mut |key, _| order.push(key.id as u32));
+    index
+        .reader()
+        .for_each_row(&mut |vstream_index::IndexRow { key, .. }| order.push(key.id as u32));
     matrix.picked(&order)
 }

@@ -66,7 +66,14 @@ fn ingest_noting(
     for id in 0..matrix.rows() {
         half.store(2 * id >= matrix.rows(), Ordering::Relaxed);
         let vector = matrix.row(id);
-        engine.upsert(&Row { id: id as u64, version: 1, code: 0, shard: 0, vector })?;
+        engine.upsert(&Row {
+            id: id as u64,
+            version: 1,
+            code: 0,
+            shard: 0,
+            vector,
+            fields: Default::default(),
+        })?;
         if id % COMMITTED == COMMITTED - 1 || id + 1 == matrix.rows() {
             engine.commit()?;
             let now = Instant::now();
@@ -146,7 +153,7 @@ pub fn ask(
             (before, cpu) = (engine.stats().tree, process_cpu_seconds());
         }
         let begun = Instant::now();
-        let query = Query { vector: queries.row(at), k: K, effort };
+        let query = Query { vector: queries.row(at), k: K, effort, filter: None };
         reader.search(&query, &mut scratch, &mut out)?;
         if at >= first {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
@@ -220,7 +227,7 @@ fn ask_paused(
         std::thread::sleep(BETWEEN);
         if begun.load(Ordering::Relaxed) {
             let now = Instant::now();
-            let query = Query { vector: queries.row(at), k: K, effort };
+            let query = Query { vector: queries.row(at), k: K, effort, filter: None };
             reader.search(&query, &mut scratch, &mut out)?;
             times.push(now.elapsed().as_secs_f64() * 1e3);
         }

@@ -16,7 +16,14 @@ pub fn stage_with_collection() -> Stage {
         .expect("creates");
     let write = |engine: &mut Engine, ids: std::ops::Range<u64>| {
         for id in ids {
-            let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+            let row = Row {
+                id,
+                version: 1,
+                code: id,
+                shard: 0,
+                vector: &[id as f32, 1.0],
+                fields: Default::default(),
+            };
             engine.upsert(&row).expect("accepted");
         }
     };
@@ -65,7 +72,14 @@ fn a_job_snapshot_keeps_its_partitions() {
     for partition in 0..2u64 {
         let settings = Settings::new(2, Metric::L2, Element::F32);
         let mut engine = Engine::create(settings).expect("creates");
-        let row = Row { id: partition, version: 1, code: 0, shard: 0, vector: &[1.0, 2.0] };
+        let row = Row {
+            id: partition,
+            version: 1,
+            code: 0,
+            shard: 0,
+            vector: &[1.0, 2.0],
+            fields: Default::default(),
+        };
         engine.upsert(&row).expect("accepted");
         engine.snapshot(&stage.path(&format!("snapshot/partition-{partition}"))).expect("writes");
     }

@@ -13,7 +13,14 @@ fn stage_with_snapshot() -> Stage {
             Engine::create(Settings::new(4, Metric::L2, Element::F32)).expect("creates");
         let mut write = |id: u64, version: u64, first: f32| {
             let vector = [first, 1.0, 2.0, 3.0];
-            let row = Row { id, version, code: id, shard: (id % 7) as u16, vector: &vector };
+            let row = Row {
+                id,
+                version,
+                code: id,
+                shard: (id % 7) as u16,
+                vector: &vector,
+                fields: Default::default(),
+            };
             engine.upsert(&row).expect("accepted");
         };
         for id in partition * 100..(partition + 1) * 100 {
@@ -147,12 +154,28 @@ fn inspect_names_the_files_of_a_collection() {
         .create(settings)
         .expect("creates");
     for id in 0..50 {
-        let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+        let row = Row {
+            id,
+            version: 1,
+            code: id,
+            shard: 0,
+            vector: &[id as f32, 1.0],
+            fields: Default::default(),
+        };
         engine.upsert(&row).expect("accepted");
     }
     engine.checkpoint().expect("a segment");
     engine.delete(7, 1).expect("a delete");
-    engine.upsert(&Row { id: 60, version: 1, code: 0, shard: 0, vector: &[1.0, 1.0] }).expect("ok");
+    engine
+        .upsert(&Row {
+            id: 60,
+            version: 1,
+            code: 0,
+            shard: 0,
+            vector: &[1.0, 1.0],
+            fields: Default::default(),
+        })
+        .expect("ok");
     engine.checkpoint().expect("another");
     engine.close().expect("closes");
     let said = stage.run(&["inspect", "kept"]);
@@ -185,7 +208,14 @@ fn verify_finds_a_flipped_bit() {
         .create(settings)
         .expect("creates");
     for id in 0..50 {
-        let row = Row { id, version: 1, code: id, shard: 0, vector: &[id as f32, 1.0] };
+        let row = Row {
+            id,
+            version: 1,
+            code: id,
+            shard: 0,
+            vector: &[id as f32, 1.0],
+            fields: Default::default(),
+        };
         engine.upsert(&row).expect("accepted");
     }
     engine.close().expect("closes");

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::IndexRow;
 use vstream_store::blocks::BlockReader;
 use vstream_store::{Cache, Store};
 use vstream_vector::{kernels, KMeans, KMeansSettings};
@@ -168,8 +168,8 @@ impl Gathered {
         Gathered { rows, from: Vec::new() }
     }
 
-    fn push(&mut self, from: (usize, u32), key: RowKey, vector: VectorRef<'_>) {
-        self.rows.push(key, vector);
+    fn push(&mut self, from: (usize, u32), row: IndexRow<'_>) {
+        self.rows.push(row);
         self.from.push(from);
     }
 
@@ -211,8 +211,8 @@ impl Merge<'_> {
                 let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
                 let gathered = &mut self.gathered;
                 let segment = &self.sources[source].segment;
-                segment.for_each_of(&rows, &readers[source], &mut |row, key, vector| {
-                    gathered.push((source, row), key, vector);
+                segment.for_each_of(&rows, &readers[source], &mut |at, row| {
+                    gathered.push((source, at), row);
                 })?;
             }
             if self.gathered.rows.len() >= LEAF_ROWS_MIN {
@@ -260,21 +260,24 @@ impl Merge<'_> {
                 self.check_stop()?;
                 live.segment.leaf_centroid(leaf, &mut centroid);
                 let near = nearest(&centroids, padded, &centroid);
-                live.segment.for_each_in_leaf(leaf, &mut |row, _, stored| {
-                    if self.is_kept(source, row) {
-                        if row % ROWS_PER_WAY == 0 {
-                            yield_to_queries();
+                live.segment.for_each_in_leaf(
+                    leaf,
+                    &mut |row, IndexRow { vector: stored, .. }| {
+                        if self.is_kept(source, row) {
+                            if row % ROWS_PER_WAY == 0 {
+                                yield_to_queries();
+                            }
+                            stored.read(&mut vector);
+                            targets.rotate(&vector, &mut rotated);
+                            let gap = |&target: &usize| {
+                                let centroid = &centroids[target * padded..][..padded];
+                                kernels::l2_squared(&rotated, centroid)
+                            };
+                            let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
+                            coming[*target.expect("a target")].push((source, row));
                         }
-                        stored.read(&mut vector);
-                        targets.rotate(&vector, &mut rotated);
-                        let gap = |&target: &usize| {
-                            let centroid = &centroids[target * padded..][..padded];
-                            kernels::l2_squared(&rotated, centroid)
-                        };
-                        let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
-                        coming[*target.expect("a target")].push((source, row));
-                    }
-                })?;
+                    },
+                )?;
             }
         }
         coming.iter_mut().for_each(|rows| rows.sort_unstable());
@@ -288,9 +291,9 @@ impl Merge<'_> {
     fn gather_leaf(&mut self, source: usize, leaf: usize) -> Result<(), Error> {
         let Merge { sources, gathered, since, .. } = self;
         let live = &sources[source];
-        live.segment.for_each_in_leaf(leaf, &mut |row, key, vector| {
-            if live.tombstones.is_visible(row, *since) {
-                gathered.push((source, row), key, vector);
+        live.segment.for_each_in_leaf(leaf, &mut |at, row| {
+            if live.tombstones.is_visible(at, *since) {
+                gathered.push((source, at), row);
             }
         })?;
         Ok(())
@@ -309,14 +312,14 @@ impl Merge<'_> {
             }
             leaf.clear();
             let rows = &self.gathered.rows;
-            part.iter().for_each(|&at| leaf.push(rows.key(at as usize), rows.vector(at as usize)));
+            part.iter().for_each(|&at| leaf.push(rows.row(at as usize)));
             let order = match self.settings.kind {
                 SegmentKind::Flat => (0..part.len() as u32).collect(),
                 SegmentKind::Cluster => arrange(&leaf, self.settings.seed),
             };
             leaf.clear();
             for at in order.into_iter().map(|at| part[at as usize]) {
-                leaf.push(rows.key(at as usize), rows.vector(at as usize));
+                leaf.push(rows.row(at as usize));
                 let (source, row) = self.gathered.from[at as usize];
                 self.moved[source][row as usize] = self.written;
                 self.written += 1;

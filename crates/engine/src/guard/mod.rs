@@ -416,7 +416,8 @@ impl Guard {
         let wanted = k.max(AUDIT_K_MIN) + spare;
         let known = &self.depth[class_of(k)];
         let depth = known.load(Ordering::Relaxed);
-        let probe = Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth } };
+        let probe =
+            Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth }, filter: None };
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
@@ -433,8 +434,12 @@ impl Guard {
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
         if let Some(effort) = self.reached(class_of(k_made), &at) {
-            let probe =
-                Probe { vector: &query, k: k_made + spare, effort: self.effort(search, k_made) };
+            let probe = Probe {
+                vector: &query,
+                k: k_made + spare,
+                effort: self.effort(search, k_made),
+                filter: None,
+            };
             tools.top.reset(k_made + spare);
             let begin = cpu_seconds();
             search.search(&probe, &mut tools.scratch, &mut tools.top)?;

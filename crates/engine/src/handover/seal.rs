@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::{IndexRow, RowKey};
 use vstream_store::Syncing;
 
 use super::{range_of, MovedRange};
@@ -17,10 +17,11 @@ struct Moved<'a> {
 }
 
 impl RowSource for Moved<'_> {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
-        self.rows.for_each_row(&mut |key, vector| {
-            if let Some(range) = range_of(self.ranges, &key) {
-                visit(RowKey { shard: range.to, ..key }, vector);
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
+        self.rows.for_each_row(&mut |row| {
+            if let Some(range) = range_of(self.ranges, &row.key) {
+                let key = RowKey { shard: range.to, ..row.key };
+                visit(IndexRow { key, ..row });
             }
         })
     }
@@ -46,7 +47,7 @@ impl PinnedSnapshot {
     /// Errors: `Corrupt`, `Io`, if a segment cannot be read.
     pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         let mut leaving = Vec::new();
-        self.rows.for_each_row(&mut |key, _| {
+        self.rows.for_each_row(&mut |IndexRow { key, .. }| {
             if range_of(ranges, &key).is_some() {
                 leaving.push((key.id, key.version));
             }

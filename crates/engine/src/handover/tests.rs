@@ -49,8 +49,15 @@ fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
         for id in 0..3000u64 {
             let vector = vector(&mut random);
             let shard = if id % 5 == 0 { 2 } else { 1 };
-            old.upsert(&Row { id, version: id + 1, code: id, shard, vector: &vector })
-                .expect("a good row");
+            old.upsert(&Row {
+                id,
+                version: id + 1,
+                code: id,
+                shard,
+                vector: &vector,
+                fields: Default::default(),
+            })
+            .expect("a good row");
         }
         let before = rows(&old);
         let dir = tempfile::tempdir().expect("a folder");
@@ -72,7 +79,7 @@ fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
             assert_eq!(now.2, shard);
         }
         let query = vector(&mut random);
-        let query = Query { vector: &query, k: 5, effort: Effort::Exact };
+        let query = Query { vector: &query, k: 5, effort: Effort::Exact, filter: None };
         let mut found = Vec::new();
         new.reader().search(&query, &mut Scratch::default(), &mut found).expect("a good query");
         assert_eq!(found.len(), 5);
@@ -83,7 +90,14 @@ fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
 fn what_is_newer_wins_over_what_is_adopted() {
     let (mut old, mut new) = (engine(Metric::L2), engine(Metric::L2));
     let far = [9.0; DIMENSION];
-    let row = |id, version, code, shard| Row { id, version, code, shard, vector: &far };
+    let row = |id, version, code, shard| Row {
+        id,
+        version,
+        code,
+        shard,
+        vector: &far,
+        fields: Default::default(),
+    };
     for id in 1..=5 {
         old.upsert(&row(id, 10, 1500, 1)).expect("a good row");
     }
@@ -113,7 +127,14 @@ fn within_one_engine_rows_only_change_their_shard() {
     let mut engine = engine(Metric::L2);
     for id in 0..100u64 {
         let vector = [id as f32; DIMENSION];
-        let row = Row { id, version: 3, code: 950 + id, shard: 1, vector: &vector };
+        let row = Row {
+            id,
+            version: 3,
+            code: 950 + id,
+            shard: 1,
+            vector: &vector,
+            fields: Default::default(),
+        };
         engine.upsert(&row).expect("a good row");
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -129,7 +150,14 @@ fn within_one_engine_rows_only_change_their_shard() {
 fn a_damaged_or_foreign_file_is_refused_before_any_row() {
     let mut old = engine(Metric::L2);
     let vector = [1.0; DIMENSION];
-    let row = Row { id: 1, version: 1, code: 1500, shard: 1, vector: &vector };
+    let row = Row {
+        id: 1,
+        version: 1,
+        code: 1500,
+        shard: 1,
+        vector: &vector,
+        fields: Default::default(),
+    };
     old.upsert(&row).expect("a good row");
     let dir = tempfile::tempdir().expect("a folder");
     let files = dir.path().join("sealed");

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use vstream_attribute::Fields;
 use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
@@ -14,6 +15,7 @@ use vstream_vector::cursor::ByteReader;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, COLLECTION};
+use crate::row::Row;
 use crate::snapshot::{self, read_vector, stored_element};
 use crate::tree::SegmentEntry;
 use crate::version::Manifest;
@@ -24,8 +26,8 @@ use crate::wal::{
 
 /// A logged change.
 pub(crate) enum Change<'a> {
-    /// Key, and the stored vector widened to `f32`.
-    Upsert(RowKey, &'a [f32]),
+    /// A row in its stored form.
+    Upsert(Row<'a>),
     Delete {
         id: u64,
         version: u64,
@@ -128,8 +130,7 @@ fn recover_base(
         return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
     }
     snapshot::read(store, &prefix, &manifest.settings, &mut |row| {
-        let key = RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard };
-        rows.apply(&Change::Upsert(key, row.vector))
+        rows.apply(&Change::Upsert(*row))
     })?;
     Ok(base.state)
 }
@@ -280,7 +281,9 @@ impl LogReplay<'_> {
                 Record::Upsert { key, vector } => {
                     let before = self.rows.version_of(key.id);
                     read_vector(element, vector, &mut self.vector);
-                    let change = Change::Upsert(key, &self.vector);
+                    let RowKey { id, version, code, shard } = key;
+                    let (vector, fields) = (&self.vector, Fields::NONE);
+                    let change = Change::Upsert(Row { id, version, code, shard, vector, fields });
                     self.rows.apply(&change).map_err(|error| error.to_string())?;
                     self.state.upsert(key.id, before, key.version);
                 }

@@ -144,7 +144,7 @@ struct Versions(HashMap<u64, u64>);
 impl Replay for Versions {
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error> {
         match change {
-            Change::Upsert(key, _) => self.0.insert(key.id, key.version),
+            Change::Upsert(row) => self.0.insert(row.id, row.version),
             Change::Delete { id, .. } => self.0.remove(id),
         };
         Ok(())

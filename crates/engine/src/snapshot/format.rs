@@ -17,7 +17,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_attribute::Fields;
+use vstream_index::IndexRow;
 use vstream_store::Store;
 use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{with_number, Element, Metric, Number, Widen};
@@ -74,7 +75,8 @@ impl RowFileWriter {
         Ok(RowFileWriter { out: RecordWriter::create(store, name, &header)?, shard })
     }
 
-    pub(crate) fn push(&mut self, key: &RowKey, vector: VectorRef<'_>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, row: &IndexRow<'_>) -> Result<(), Error> {
+        let IndexRow { key, vector, .. } = row;
         self.out.push(|record| {
             for word in [key.id, key.version, key.code] {
                 record.extend_from_slice(&word.to_le_bytes());
@@ -193,7 +195,14 @@ impl RowDecoder {
         let mut key = || -> Result<_, Truncated> { Ok((input.u64()?, input.u64()?, input.u64()?)) };
         let (id, version, code) = key().map_err(|at| Error::truncated(&self.path, at))?;
         read_vector(self.element, input.rest(), &mut self.vector);
-        Ok(Some(Row { id, version, code, shard: self.shard, vector: &self.vector }))
+        Ok(Some(Row {
+            id,
+            version,
+            code,
+            shard: self.shard,
+            vector: &self.vector,
+            fields: Fields::NONE,
+        }))
     }
 }
 

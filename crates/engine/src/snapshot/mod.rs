@@ -10,7 +10,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::io::Read;
 use std::path::Path;
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::IndexRow;
 use vstream_store::{FileStore, Store, Syncing};
 
 use crate::error::Error;
@@ -68,11 +68,11 @@ impl SnapshotSummary {
 /// A source of rows for a snapshot.
 pub(crate) trait RowSource {
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error>;
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error>;
 }
 
 impl RowSource for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) -> Result<(), Error> {
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
         Pinned::for_each_row(self, visit)
     }
 }
@@ -126,7 +126,7 @@ impl PinnedSnapshot {
     ///
     /// Errors: the same as [`PinnedSnapshot::for_each_row`].
     pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) -> Result<(), Error> {
-        self.rows.for_each_row(&mut |key, _| visit(key.code))
+        self.rows.for_each_row(&mut |row| visit(row.key.code))
     }
 
     /// Calls `visit` with every row in its stored form: under cosine the vector is a direction.
@@ -146,13 +146,13 @@ impl PinnedSnapshot {
         visit: &mut dyn FnMut(&Row<'_>),
     ) -> Result<(), Error> {
         let mut values = vec![0.0; self.settings.dimension];
-        self.rows.for_each_row(&mut |key, vector| {
+        self.rows.for_each_row(&mut |IndexRow { key, vector, fields }| {
             if !chosen(key.id) {
                 return;
             }
             vector.read(&mut values);
             let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
-            visit(&Row { id, version, code, shard, vector: &values });
+            visit(&Row { id, version, code, shard, vector: &values, fields });
         })
     }
 }
@@ -166,7 +166,8 @@ fn write(
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
     let mut digest = 0u128;
-    rows.for_each_row(&mut |key, vector| {
+    rows.for_each_row(&mut |row| {
+        let key = row.key;
         if failed.is_some() {
             return;
         }
@@ -178,7 +179,7 @@ fn write(
                     place.insert(RowFileWriter::create(store, &name, settings, key.shard)?)
                 }
             };
-            file.push(&key, vector)
+            file.push(&row)
         })();
         digest = digest.wrapping_add(vstream_segment::row_digest(key.id, key.version));
         failed = written.err();

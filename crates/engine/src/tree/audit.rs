@@ -87,7 +87,7 @@ impl Pinned {
         let mut stats = SearchStats::default();
         let is_flat = |kind| kind == SegmentKind::Flat;
         let found = if self.view.segments.iter().any(|live| is_flat(live.segment.kind())) {
-            self.exact(probe.vector, out)?;
+            self.exact(probe.vector, probe.filter, out)?;
             Found::default()
         } else {
             self.every_code(probe, depth, scratch, out, &mut stats)?
@@ -118,7 +118,7 @@ impl Pinned {
         let mut depth = depth_from(depth, probe.k);
         loop {
             out.reset(probe.k);
-            let loose = self.scan_loose(probe.vector, out);
+            let loose = self.scan_loose(probe.vector, probe.filter, out);
             scratch.best.reset(depth, true);
             scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
             scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);

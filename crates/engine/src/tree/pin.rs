@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vstream_index::{IndexSnapshot, RowKey, VectorRef};
+use vstream_index::{IndexRow, IndexSnapshot};
 use vstream_segment::SegmentView;
 
 use super::{CodeResidency, Tree, View};
@@ -59,10 +59,7 @@ impl Pinned {
     }
 
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
-    pub(crate) fn for_each_row(
-        &self,
-        visit: &mut dyn FnMut(RowKey, VectorRef<'_>),
-    ) -> Result<(), Error> {
+    pub(crate) fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
         self.memory_places().for_each(|place| place.for_each_row(visit));
         self.segments().try_for_each(|segment| segment.for_each_row(visit))?;
         Ok(())

@@ -17,6 +17,7 @@
 mod scratch;
 mod stages;
 
+use vstream_attribute::Filter;
 use vstream_index::stages::{ExactSearch, Refine};
 use vstream_index::{Effort, Probe, Reach, SearchStats};
 use vstream_segment::SegmentKind;
@@ -53,16 +54,17 @@ impl Tree {
         &self,
         vector: &[f32],
         radius: f32,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
         let pinned = self.pin();
         let mut stats = SearchStats::default();
         for place in pinned.memory_places() {
-            let Ok(searched) = place.search_radius(vector, radius, out);
+            let Ok(searched) = place.search_radius(vector, radius, filter, out);
             add(&mut stats, searched);
         }
         for segment in pinned.segments() {
-            add(&mut stats, segment.search_radius(vector, radius, out)?);
+            add(&mut stats, segment.search_radius(vector, radius, filter, out)?);
         }
         Ok(stats)
     }
@@ -98,10 +100,10 @@ impl Pinned {
             return Ok(self.memory.search(probe, &mut scratch.memory[0].stage, out));
         }
         if self.view.segments.iter().any(|live| live.segment.kind() == SegmentKind::Flat) {
-            return self.exact(probe.vector, out);
+            return self.exact(probe.vector, probe.filter, out);
         }
         let (mut probes, refine) = match probe.effort {
-            Effort::Exact => return self.exact(probe.vector, out),
+            Effort::Exact => return self.exact(probe.vector, probe.filter, out),
             Effort::Thorough { depth } => return self.thorough(probe, depth, scratch, out),
             Effort::Approximate { probes, refine } => (probes, refine.max(probe.k)),
         };
@@ -126,7 +128,7 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<Visited, Error> {
-        let loose = self.scan_loose(probe.vector, out);
+        let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
         self.rank(probe.vector, probes, scratch);
         let bound = scratch.nth_cost(probes);
@@ -161,14 +163,19 @@ impl Pinned {
         Ok(Visited { stats, is_all })
     }
 
-    pub(super) fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Error> {
+    pub(super) fn exact(
+        &self,
+        vector: &[f32],
+        filter: Option<&Filter>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Error> {
         let mut stats = SearchStats::default();
         for place in self.memory_places() {
-            let Ok(searched) = place.exact(vector, out);
+            let Ok(searched) = place.exact(vector, filter, out);
             add(&mut stats, searched);
         }
         for segment in self.segments() {
-            add(&mut stats, segment.exact(vector, out)?);
+            add(&mut stats, segment.exact(vector, filter, out)?);
         }
         Ok(stats)
     }

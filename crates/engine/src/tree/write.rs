@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use vstream_index::{Applied, IndexStats, Insert, RowKey, Search, VectorRef};
+use vstream_index::{Applied, IndexRow, IndexStats, Insert, Search};
 use vstream_store::Store;
 
 use super::{make_index, LiveSegment, Tree, View};
@@ -224,22 +224,18 @@ impl Writer<'_> {
     }
 
     /// Adds a row, or replaces the row of the same id unless that one is newer.
-    pub(crate) fn upsert(&mut self, key: RowKey, vector: VectorRef<'_>) -> Applied {
+    pub(crate) fn upsert(&mut self, row: IndexRow<'_>) -> Applied {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         if immutable.is_none() && segments.is_empty() {
-            return memory.upsert(key, vector);
+            return memory.upsert_over(row, &mut |_| {});
         }
-        let before = self.writing.find(key.id);
-        self.upsert_over(key, vector, before)
+        let before = self.writing.find(row.key.id);
+        self.upsert_over(row, before)
     }
 
     /// Like [`Writer::upsert`], with `before` the present result of [`Writer::find`] for the id.
-    pub(crate) fn upsert_over(
-        &mut self,
-        key: RowKey,
-        vector: VectorRef<'_>,
-        before: Option<Found>,
-    ) -> Applied {
+    pub(crate) fn upsert_over(&mut self, row: IndexRow<'_>, before: Option<Found>) -> Applied {
+        let key = row.key;
         if before.is_some_and(|before| before.version > key.version) {
             return Applied::Stale;
         }
@@ -248,7 +244,7 @@ impl Writer<'_> {
         let place = before.map_or(Place::Memtable, |before| before.place);
         let on_superseded =
             &mut |sequence| tombstone_at(immutable, segments, key.id, place, sequence);
-        let applied = memory.upsert_over(key, vector, on_superseded);
+        let applied = memory.upsert_over(row, on_superseded);
         match applied {
             Applied::Inserted if before.is_some() => Applied::Replaced,
             applied => applied,

@@ -14,7 +14,7 @@
 //!          upsert: u64 code | the vector as it is stored
 //! ```
 
-use vstream_index::{RowKey, VectorRef};
+use vstream_index::{IndexRow, RowKey};
 use vstream_store::blocks::{self, BlockAddress};
 use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
@@ -106,7 +106,8 @@ impl Group {
         self.after.lsn
     }
 
-    pub(crate) fn push_upsert(&mut self, key: &RowKey, vector: VectorRef<'_>, after: State) {
+    pub(crate) fn push_upsert(&mut self, row: &IndexRow<'_>, after: State) {
+        let IndexRow { key, vector, .. } = row;
         self.push_head(UPSERT, key.shard, key.id, key.version, after);
         self.bytes.extend_from_slice(&key.code.to_le_bytes());
         vector.put(&mut self.bytes);

@@ -75,7 +75,7 @@ fn bad_queries_are_refused() {
     let reader = l2.reader();
     let mut out = Vec::new();
     let mut refuse = |vector: &[f32], k: usize, words: &str| {
-        let query = Query { vector, k, effort: Effort::Auto };
+        let query = Query { vector, k, effort: Effort::Auto, filter: None };
         refused(reader.search(&query, &mut Scratch::new(), &mut out), words);
     };
     refuse(&[1.0], 1, "1 dimensions, the collection 2");
@@ -83,7 +83,7 @@ fn bad_queries_are_refused() {
     refuse(&[1.0, 0.0], 0, "k is 0: choose a value from 1 to 1000");
     refuse(&[1.0, 0.0], 1001, "k is 1001");
     let mut within = |vector: &[f32], radius: f32, words: &str| {
-        refused(reader.search_radius(vector, radius, &mut Scratch::new(), &mut out), words);
+        refused(reader.search_radius(vector, radius, None, &mut Scratch::new(), &mut out), words);
     };
     within(&[1.0, f32::NAN], 1.0, "NaN at position 1");
     within(&[1.0, 0.0], f32::NAN, "radius is not a number");

@@ -20,7 +20,7 @@ fn vector(random: &mut SplitMix, element: Element, dimension: usize) -> Vec<f32>
 }
 
 fn put(engine: &mut Engine, id: u64, version: u64, vector: &[f32]) {
-    let row = Row { id, version, code: 0, shard: 0, vector };
+    let row = Row { id, version, code: 0, shard: 0, vector, fields: Default::default() };
     engine.upsert(&row).expect("a good row");
 }
 
@@ -157,7 +157,7 @@ fn a_moment_is_not_crowded_by_what_came_after_it() {
     }
     let (mut out, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
     for (effort, then) in efforts.into_iter().zip(answers) {
-        let asked = vstream_engine::Query { vector: &query, k: 10, effort };
+        let asked = vstream_engine::Query { vector: &query, k: 10, effort, filter: None };
         moment.search(&asked, &mut scratch, &mut out).expect("an answer");
         let found = out.iter().filter(|row| then.contains(row)).count();
         assert!(found >= 9, "{effort:?}: {found} of 10 of the rows of then");

@@ -23,7 +23,10 @@ fn norm(vector: &[f32]) -> f64 {
 
 fn within(engine: &Engine, query: &[f32], radius: f32) -> Vec<(u64, f32)> {
     let (mut scratch, mut out) = Default::default();
-    engine.reader().search_radius(query, radius, &mut scratch, &mut out).expect("a valid query");
+    engine
+        .reader()
+        .search_radius(query, radius, None, &mut scratch, &mut out)
+        .expect("a valid query");
     out.iter().map(|n| (n.id, n.distance)).collect()
 }
 
@@ -46,11 +49,12 @@ fn a_norm_that_arithmetic_cannot_hold_is_refused_before_anything_changes() {
             assert_eq!(engine.stats().index, before);
             let found = exact(&engine, &most, 1);
             assert!(found[0].1.is_finite(), "{found:?}");
-            let query = vstream_engine::Query { vector: &more, k: 1, effort: Effort::Auto };
+            let query =
+                vstream_engine::Query { vector: &more, k: 1, effort: Effort::Auto, filter: None };
             let (mut scratch, mut out) = Default::default();
             let asked = engine.reader().search(&query, &mut scratch, &mut out);
             assert_eq!(asked.expect_err("a query above the limit").kind(), ErrorKind::Invalid);
-            let asked = engine.reader().search_radius(&more, 1.0, &mut scratch, &mut out);
+            let asked = engine.reader().search_radius(&more, 1.0, None, &mut scratch, &mut out);
             assert_eq!(asked.expect_err("a query above the limit").kind(), ErrorKind::Invalid);
         }
         let mut cosine = engine(Settings::new(DIMENSION, Metric::Cosine, element));

@@ -17,12 +17,19 @@ mod unaudited;
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Row, Scratch, Settings};
 
 pub(crate) fn row(id: u64, vector: &[f32]) -> Row<'_> {
-    Row { id, version: 1, code: id << 32, shard: (id % 128) as u16, vector }
+    Row {
+        id,
+        version: 1,
+        code: id << 32,
+        shard: (id % 128) as u16,
+        vector,
+        fields: Default::default(),
+    }
 }
 
 pub(crate) fn ask(reader: &Reader, vector: &[f32], k: usize, effort: Effort) -> Vec<Neighbor> {
     let mut out = Vec::new();
-    let query = Query { vector, k, effort };
+    let query = Query { vector, k, effort, filter: None };
     reader.search(&query, &mut Scratch::new(), &mut out).expect("a valid query");
     out
 }

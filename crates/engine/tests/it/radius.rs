@@ -16,7 +16,9 @@ const ROWS: usize = 4_000;
 
 fn within(reader: &Reader, vector: &[f32], radius: f32) -> Vec<Neighbor> {
     let mut out = Vec::new();
-    reader.search_radius(vector, radius, &mut Scratch::new(), &mut out).expect("a valid query");
+    reader
+        .search_radius(vector, radius, None, &mut Scratch::new(), &mut out)
+        .expect("a valid query");
     out
 }
 

@@ -61,7 +61,8 @@ impl Shape {
         for step in 0..ROWS + ROWS / 10 {
             let id = (if step < ROWS { step } else { source.chance.below(ROWS) }) as u64;
             let (version, vector) = (step as u64 + 1, source.row());
-            let row = Row { id, version, code: 0, shard: 0, vector: &vector };
+            let row =
+                Row { id, version, code: 0, shard: 0, vector: &vector, fields: Default::default() };
             engine.upsert(&row).expect("written");
             live.insert(id, vector);
         }
@@ -97,7 +98,7 @@ impl Shape {
 
     fn ask(&self, scratch: &mut Scratch, query: &[f32], k: usize, effort: Effort) -> Vec<u64> {
         let mut found = Vec::new();
-        let query = Query { vector: query, k, effort };
+        let query = Query { vector: query, k, effort, filter: None };
         self.engine.reader().search(&query, scratch, &mut found).expect("answered");
         found.iter().map(|row| row.id).collect()
     }

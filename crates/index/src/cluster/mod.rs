@@ -38,7 +38,7 @@ use self::tree::{Root, Tree};
 use crate::append::Pen;
 use crate::id_map::IdMap;
 use crate::publish::Published;
-use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
+use crate::rows::{IndexRow, RowWriter, Sequence};
 use crate::stages::form_of;
 use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
 
@@ -237,12 +237,8 @@ impl Cluster {
 }
 
 impl Insert for Cluster {
-    fn upsert_over(
-        &mut self,
-        key: RowKey,
-        vector: VectorRef<'_>,
-        on_superseded: &mut dyn FnMut(u64),
-    ) -> Applied {
+    fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied {
+        let key = row.key;
         let old = self.address_of(key.id);
         if old.is_some_and(|address| self.version_at(address) > key.version) {
             return Applied::Stale;
@@ -252,7 +248,7 @@ impl Insert for Cluster {
         if let Some(address) = old {
             self.kill(address, self.sequence);
         }
-        let lane = self.tail.push(key, vector, self.sequence);
+        let lane = self.tail.push(row, self.sequence);
         self.ids.insert(key.id, (TAIL, lane as u32));
         if self.tail.is_full() {
             self.place_tail();

@@ -1,8 +1,10 @@
 //! The rows of one moment: shown, searched alone, or searched in stages with other places.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
@@ -12,10 +14,10 @@ use super::view::View;
 use super::Shared;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::{Guard, Rooted};
-use crate::rows::{RowKey, Sequence, VectorRef};
+use crate::rows::{IndexRow, RowKey, Sequence};
 use crate::scratch::Scratch;
 use crate::stages::{
-    sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, StagedSearch, Wanted,
+    sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch, Wanted,
 };
 use crate::traits::{IndexSnapshot, PinnedRows};
 
@@ -40,19 +42,19 @@ impl Pinned {
 }
 
 impl PinnedRows for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
-        self.for_each_leaf_row(&mut |_, key, vector| visit(key, vector));
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
+        self.for_each_leaf_row(&mut |_, row| visit(row));
     }
 
-    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, RowKey, VectorRef<'_>)) {
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>)) {
         for (leaf, number) in self.root.tree.leaves().zip(0..) {
             for chunk in leaf.chunks() {
-                let show = &mut |key, row: VectorRef<'_>| visit(Some(number), key, row);
+                let show = &mut |row: IndexRow<'_>| visit(Some(number), row);
                 chunk.rows.for_each_row(self.view().placed(), show);
             }
         }
         let tail = self.view().tail();
-        self.root.tail.for_each_row(tail, &mut |key, row| visit(None, key, row));
+        self.root.tail.for_each_row(tail, &mut |row| visit(None, row));
     }
 }
 
@@ -67,18 +69,33 @@ impl ExactSearch for Pinned {
         Some(&self.shared.rotation)
     }
 
-    fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
+    fn scan_loose(&self, vector: &[f32], _: Option<&Filter>, out: &mut TopK) -> usize {
         self.view().scan_tail(vector, out)
     }
 
-    fn exact(&self, vector: &[f32], out: &mut TopK) -> Result<SearchStats, Infallible> {
+    fn exact(
+        &self,
+        vector: &[f32],
+        _: Option<&Filter>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Infallible> {
         Ok(self.view().exact(vector, out))
+    }
+
+    fn for_each_match(
+        &self,
+        _: Option<&Filter>,
+        visit: &mut dyn FnMut(RowKey),
+    ) -> Result<(), Infallible> {
+        self.for_each_row(&mut |row| visit(row.key));
+        Ok(())
     }
 
     fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
+        _: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Infallible> {
         Ok(self.view().search_radius(vector, radius, out))
@@ -89,6 +106,10 @@ impl StagedSearch for Pinned {
     type State = Scratch;
     type Address = Infallible;
     type Block = Infallible;
+
+    fn select(&self, _: Option<&Filter>, _: &mut Scratch) -> Result<u64, Infallible> {
+        Ok(u64::MAX)
+    }
 
     fn estimate_leaves(
         &self,
@@ -116,10 +137,10 @@ impl StagedSearch for Pinned {
     }
 
     /// Keeps leaves whatever their distance: codes in memory cost less than the proof.
-    fn keep_leaves(&self, leaves: usize, _: f32, scratch: &mut Scratch) -> usize {
+    fn keep_leaves(&self, leaves: Range<usize>, _: f32, scratch: &mut Scratch) -> usize {
         let ClusterState { ranked, is_scanned, .. } = scratch.buffers();
         *is_scanned = false;
-        ranked.truncate(leaves);
+        ranked.truncate(leaves.end);
         ranked.len()
     }
 
@@ -135,7 +156,7 @@ impl StagedSearch for Pinned {
         wanted: Wanted,
         scratch: &mut Scratch,
         candidates: &mut Vec<Candidate>,
-    ) -> usize {
+    ) -> Scanned {
         let state: &mut ClusterState = scratch.buffers();
         let (view, mut stats) = (self.view(), SearchStats::default());
         // Some of the best may have come after the moment.
@@ -149,7 +170,7 @@ impl StagedSearch for Pinned {
             keep = keep.saturating_mul(2);
         }
         sort_candidates(candidates);
-        stats.rows
+        Scanned { rows: stats.rows, matches: stats.rows, leaves: stats.leaves }
     }
 
     fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {

@@ -10,7 +10,7 @@ use vstream_vector::kernels;
 use super::leaf::{fine_bytes, CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
-use crate::rows::{RowKey, RowWriter, Sequence, VectorRef};
+use crate::rows::{IndexRow, RowWriter, Sequence};
 
 /// Routing a row compares the leaves of so many nodes.
 const ROUTED_NODES: usize = 8;
@@ -30,8 +30,7 @@ pub(super) struct Buffers {
 
 /// A row that is appended to a leaf.
 pub(super) struct Incoming<'a> {
-    pub(super) key: RowKey,
-    pub(super) vector: VectorRef<'a>,
+    pub(super) row: IndexRow<'a>,
     pub(super) inserted: Sequence,
     pub(super) code: Code<'a>,
 }
@@ -76,8 +75,7 @@ impl Cluster {
             let rows = group.iter().map(|&(_, i)| {
                 let lane = lanes[i as usize];
                 Incoming {
-                    key: tail.key(lane),
-                    vector: tail.vector(lane),
+                    row: IndexRow::plain(tail.key(lane), tail.vector(lane)),
                     // The batch's sequence hides this copy from readers of every earlier root: they
                     // see the row in the tail.
                     inserted: placed,
@@ -170,7 +168,7 @@ impl Cluster {
             let open = state.open.as_mut().expect("just opened");
             let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
             let centroid = &state.leaf.centroid;
-            let lane = open.push(row.key, row.vector, row.inserted);
+            let lane = open.push(row.row, row.inserted);
             match row.code {
                 Code::Rotated(rotated) => {
                     state.leaf.widen(kernels::l2_squared(rotated, centroid).sqrt());
@@ -191,7 +189,7 @@ impl Cluster {
                 }
             }
             let position = super::leaf::position(chunk, lane);
-            ids.insert(row.key.id, (leaf, position));
+            ids.insert(row.row.key.id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");

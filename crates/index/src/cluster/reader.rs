@@ -1,5 +1,6 @@
 //! Queries from any thread. Each pins the rows of one moment and searches them (`view.rs`).
 
+use vstream_attribute::Filter;
 use vstream_vector::{Neighbor, TopK};
 
 use super::pinned::Pinned;
@@ -23,7 +24,13 @@ impl Search for ClusterReader {
         self.now(|view| view.search(probe, scratch.buffers(), out))
     }
 
-    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        _: Option<&Filter>,
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats {
         self.now(|view| view.search_radius(vector, radius, out))
     }
 

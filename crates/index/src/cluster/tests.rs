@@ -123,7 +123,7 @@ impl Stream {
         }
         assert_eq!(alive, self.oracle.len(), "a row lives twice");
         let mut seen = Vec::new();
-        index.reader().for_each_row(&mut |key, _| seen.push(key.id));
+        index.reader().for_each_row(&mut |row| seen.push(row.key.id));
         seen.sort_unstable();
         assert!(seen.iter().eq(self.oracle.keys()), "a reader misses a row or sees one twice");
     }

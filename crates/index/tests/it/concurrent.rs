@@ -114,6 +114,6 @@ fn check_moment(answer: &[vstream_vector::Neighbor], before: u64, after: u64) {
 
 fn count_rows(reader: &dyn Search) {
     let mut rows = 0;
-    reader.for_each_row(&mut |_, _| rows += 1);
+    reader.for_each_row(&mut |_| rows += 1);
     assert_eq!(rows, IDS);
 }

@@ -35,7 +35,7 @@ fn a_row_of_the_tail_is_seen_once_when_it_is_placed_after_maintenance() {
     assert!(merges(&index) > before, "the deletes must run maintenance");
     let reader = index.reader();
     let mut seen = Vec::new();
-    reader.for_each_row(&mut |key, _| {
+    reader.for_each_row(&mut |vstream_index::IndexRow { key, .. }| {
         if seen.is_empty() {
             (2000..2008).for_each(|id| upsert(&mut index, id));
         }

@@ -48,7 +48,7 @@ fn run(mix: Mix, sizes: ClusterSettings) {
         }
     }
     let mut ids = Vec::new();
-    reader.for_each_row(&mut |key, _| ids.push(key.id));
+    reader.for_each_row(&mut |row| ids.push(row.key.id));
     ids.sort_unstable();
     assert_eq!(ids, oracle.ids());
 }

@@ -4,11 +4,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use vstream_attribute::Filter;
 use vstream_index::contract::{check, Contract};
 use vstream_index::stages::ExactSearch;
 use vstream_index::{
-    Applied, Cluster, ClusterSettings, Effort, Flat, IndexSettings, IndexSnapshot, IndexStats,
-    Insert, PinnedRows, Probe, Reach, RowKey, Scratch, Search, SearchStats, VectorRef,
+    Applied, Cluster, ClusterSettings, Effort, Flat, IndexRow, IndexSettings, IndexSnapshot,
+    IndexStats, Insert, PinnedRows, Probe, Reach, Scratch, Search, SearchStats,
 };
 use vstream_segment::{
     write_pinned, Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, SegmentSettings,
@@ -110,17 +111,12 @@ impl Sealed {
 }
 
 impl Insert for Shared {
-    fn upsert_over(
-        &mut self,
-        key: RowKey,
-        vector: VectorRef<'_>,
-        on_superseded: &mut dyn FnMut(u64),
-    ) -> Applied {
+    fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied {
         let mut sealed = self.lock();
-        let applied = sealed.index.upsert_over(key, vector, on_superseded);
+        let applied = sealed.index.upsert_over(row, on_superseded);
         if applied != Applied::Stale && sealed.segment.is_some() {
-            sealed.kill(key.id, key.version);
-            sealed.head.upsert(key, vector);
+            sealed.kill(row.key.id, row.key.version);
+            sealed.head.upsert_over(row, &mut |_| {});
             if sealed.head.stats().live >= HEAD_ROWS {
                 sealed.segment = None;
             }
@@ -169,11 +165,20 @@ impl Search for Shared {
         segment.at(deletes, *sequence).search(probe, scratch, out).unwrap()
     }
 
-    fn search_radius(&self, vector: &[f32], radius: f32, out: &mut Vec<Neighbor>) -> SearchStats {
+    fn search_radius(
+        &self,
+        vector: &[f32],
+        radius: f32,
+        filter: Option<&Filter>,
+        out: &mut Vec<Neighbor>,
+    ) -> SearchStats {
         let mut sealed = self.lock();
         let segment = sealed.segment();
-        sealed.head.reader().search_radius(vector, radius, out);
-        segment.at(&sealed.deletes, sealed.sequence).search_radius(vector, radius, out).unwrap()
+        sealed.head.reader().search_radius(vector, radius, filter, out);
+        segment
+            .at(&sealed.deletes, sealed.sequence)
+            .search_radius(vector, radius, filter, out)
+            .unwrap()
     }
 
     /// A segment alone has no audits: those of an engine go over all its places.
@@ -220,7 +225,7 @@ struct Pinned {
 }
 
 impl PinnedRows for Pinned {
-    fn for_each_row(&self, visit: &mut dyn FnMut(RowKey, VectorRef<'_>)) {
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
         self.head.for_each_row(visit);
         self.segment.at(&self.deletes, self.pin).for_each_row(visit).unwrap();
     }

@@ -85,7 +85,7 @@ fn a_query_reports_damage() {
     let deletes = Tombstones::none(130);
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     for effort in [Effort::Exact, Effort::Approximate { probes: 3, refine: 130 }] {
-        let probe = Probe { vector: &row(1), k: 5, effort };
+        let probe = Probe { vector: &row(1), k: 5, effort, filter: None };
         let error = segment.at(&deletes, 0).search(&probe, &mut scratch, &mut top).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains("at byte 72"), "{error}");
@@ -154,9 +154,9 @@ fn ask_all(bytes: &[u8]) -> Result<(), Error> {
     let (mut top, mut scratch) = (TopK::new(5), SegmentScratch::new());
     let query = vec![1.0; segment.dimension()];
     for effort in [Effort::Exact, Effort::Approximate { probes: 9, refine: 200 }] {
-        view.search(&Probe { vector: &query, k: 5, effort }, &mut scratch, &mut top)?;
+        view.search(&Probe { vector: &query, k: 5, effort, filter: None }, &mut scratch, &mut top)?;
     }
-    view.search_radius(&query, 1e5, &mut Vec::new())?;
+    view.search_radius(&query, 1e5, None, &mut Vec::new())?;
     segment.report(&mut |_| {})?;
     segment.find(60)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Segments that were committed with version 1 of the format: still read, still written the same.
 
-use vstream_index::VectorRef;
+use vstream_index::{IndexRow, VectorRef};
 use vstream_segment::{SegmentKind, SegmentSettings, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
@@ -69,7 +69,7 @@ fn golden_segments_are_read() {
         let deletes = Tombstones::none(60);
         segment
             .at(&deletes, 0)
-            .for_each_row(&mut |held, vector| {
+            .for_each_row(&mut |IndexRow { key: held, vector, .. }| {
                 assert_eq!(held, key(held.id));
                 let mut back = vec![0.0; 20];
                 vector.read(&mut back);

@@ -7,7 +7,7 @@ mod moments;
 
 use std::sync::Arc;
 
-use vstream_index::{RowKey, VectorBuffer};
+use vstream_index::{IndexRow, RowKey, VectorBuffer};
 use vstream_segment::{
     Codes, LeafRows, OpenOptions, Segment, SegmentKind, SegmentSettings, SegmentSummary,
     SegmentWriter,
@@ -65,7 +65,8 @@ fn write(
     for ids in leaves {
         leaf.clear();
         for id in ids.clone() {
-            leaf.push(key(id), VectorBuffer::new(settings.element).narrow(&row(id)));
+            let mut vector = VectorBuffer::new(settings.element);
+            leaf.push(IndexRow::plain(key(id), vector.narrow(&row(id))));
         }
         writer.leaf(&leaf).unwrap();
     }

@@ -1,7 +1,7 @@
 //! What a reader sees of a segment at its moment, and what reading it costs.
 
 use vstream_index::stages::ExactSearch;
-use vstream_index::{Effort, Probe, VectorRef};
+use vstream_index::{Effort, IndexRow, Probe, VectorRef};
 use vstream_segment::{SegmentKind, SegmentScratch, SegmentWriter, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::ErrorKind;
@@ -17,7 +17,7 @@ fn row(id: u64) -> Vec<f32> {
 
 fn nearest(view: vstream_segment::SegmentView<'_>, query: &[f32], effort: Effort) -> Vec<u64> {
     let mut top = TopK::new(3);
-    let probe = Probe { vector: query, k: 3, effort };
+    let probe = Probe { vector: query, k: 3, effort, filter: None };
     view.search(&probe, &mut SegmentScratch::new(), &mut top).unwrap();
     let mut out = Vec::new();
     top.drain_sorted(&mut out);
@@ -45,7 +45,7 @@ fn a_reader_sees_the_deletes_up_to_its_pin() {
     let mut seen = Vec::new();
     segment
         .at(&deletes, 9)
-        .for_each_row(&mut |key, vector| {
+        .for_each_row(&mut |IndexRow { key, vector, .. }| {
             assert_eq!(key, super::key(key.id));
             assert_eq!(vector, VectorRef::F32(&row(key.id)));
             seen.push(key.id);
@@ -99,13 +99,13 @@ fn bad_rows_are_refused_and_leave_no_file() {
     let settings = settings(16, SegmentKind::Flat, Tier::Hot);
     let mut writer = SegmentWriter::create(&store, "a.seg", settings).unwrap();
     let mut leaf = vstream_segment::LeafRows::new(Element::U8, 16);
-    leaf.push(key(1), VectorRef::U8(&[0; 16]));
+    leaf.push(IndexRow::plain(key(1), VectorRef::U8(&[0; 16])));
     assert_eq!(writer.leaf(&leaf).unwrap_err().kind(), ErrorKind::Invalid);
     drop(writer);
     let mut writer = SegmentWriter::create(&store, "b.seg", settings).unwrap();
     let mut leaf = vstream_segment::LeafRows::new(Element::F32, 16);
-    leaf.push(key(1), VectorRef::F32(&[0.0; 16]));
-    leaf.push(key(1), VectorRef::F32(&[1.0; 16]));
+    leaf.push(IndexRow::plain(key(1), VectorRef::F32(&[0.0; 16])));
+    leaf.push(IndexRow::plain(key(1), VectorRef::F32(&[1.0; 16])));
     writer.leaf(&leaf).unwrap();
     let error = writer.finish().unwrap_err();
     assert!(error.to_string().contains("id 1 came twice"), "{error}");
@@ -129,7 +129,7 @@ fn huge_numbers_are_kept() {
     let view = segment.at(&deletes, 0);
     assert_eq!(nearest(view, &row(50), Effort::Exact)[0], 50);
     let mut near = Vec::new();
-    view.search_radius(&row(50), 0.0, &mut near).unwrap();
+    view.search_radius(&row(50), 0.0, None, &mut near).unwrap();
     assert!(near.iter().any(|row| row.id == 50));
     nearest(view, &huge(0), Effort::Approximate { probes: 2, refine: 90 });
 }

@@ -62,7 +62,7 @@ fn answers(segment: &Segment) -> Vec<Vec<(u64, f32)>> {
         let mut top = TopK::new(10);
         let vector = vector(ROWS + query);
         let effort = Effort::Approximate { probes: 8, refine: 50 };
-        let probe = Probe { vector: &vector, k: 10, effort };
+        let probe = Probe { vector: &vector, k: 10, effort, filter: None };
         segment.at(&deletes, 0).search(&probe, &mut scratch, &mut top).expect("an answer");
         top.rows().iter().map(|row| (row.id, row.distance)).collect()
     };

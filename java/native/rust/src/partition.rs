@@ -399,7 +399,14 @@ impl Writing {
         match vector {
             Some(vector) => {
                 // `Partition::write` has checked every vector of the batch.
-                self.engine.upsert_checked(&Row { id, version, code, shard, vector })?;
+                self.engine.upsert_checked(&Row {
+                    id,
+                    version,
+                    code,
+                    shard,
+                    vector,
+                    fields: Default::default(),
+                })?;
                 let writes = &mut self.writes[bucket(code)];
                 *writes = writes.wrapping_add(1);
             }
@@ -426,7 +433,12 @@ fn answer(
     let mut writer = Writer::new(out, queries.answer_bytes())?;
     workspaces.with(|workspace| {
         for query in queries.iter() {
-            let query = Query { vector: query.vector, k: query.k, effort: effort(query.effort) };
+            let query = Query {
+                vector: query.vector,
+                k: query.k,
+                effort: effort(query.effort),
+                filter: None,
+            };
             let stats = search(&query, workspace)?;
             writer.answer(stats.leaves, &workspace.found);
         }

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_index::stages::{
     Candidate, ExactSearch, Found, PlaceState, Refine, RotatedQueries, StagedSearch, Wanted,
 };
@@ -24,8 +25,13 @@ impl Pinned {
     }
 
     /// Offers every visible row that is in no leaf; returns their number.
-    pub(in crate::tree) fn scan_loose(&self, vector: &[f32], out: &mut TopK) -> usize {
-        self.memory_places().map(|place| place.scan_loose(vector, out)).sum()
+    pub(in crate::tree) fn scan_loose(
+        &self,
+        vector: &[f32],
+        filter: Option<&Filter>,
+        out: &mut TopK,
+    ) -> usize {
+        self.memory_places().map(|place| place.scan_loose(vector, filter, out)).sum()
     }
 
     /// Ranks the nearest leaves of each place; the `probes` nearest leaves of all places are among
@@ -223,7 +229,7 @@ fn rank<P: StagedSearch + ?Sized>(
 }
 
 fn keep_leaves<P: StagedSearch + ?Sized>(place: &P, radius: f32, state: &mut PlaceState<P::State>) {
-    state.leaves = place.keep_leaves(state.leaves, radius, &mut state.stage);
+    state.leaves = place.keep_leaves(0..state.leaves, radius, &mut state.stage);
     state.candidates.clear();
 }
 
@@ -235,7 +241,8 @@ fn scan<P: StagedSearch + ?Sized>(
     state: &mut PlaceState<P::State>,
 ) -> usize {
     let PlaceState { stage, candidates, query, .. } = state;
-    place.scan_codes(queries.get(*query), codes, Wanted { keep, below }, stage, candidates)
+    let wanted = Wanted { keep, below };
+    place.scan_codes(queries.get(*query), codes, wanted, stage, candidates).rows
 }
 
 /// Cuts candidates, sorted best first, to those with estimates up to `bound`.

@@ -28,7 +28,8 @@ fn memory_stays_within_its_limit() {
     for (id, vector) in (0..).zip(vectors.chunks_exact(DIMENSION)) {
         // Half of them replace a row of a segment, most of them one of what is being flushed.
         let id = if id % 2 == 0 { id } else { id / 2 };
-        let row = Row { id, version: 1 + id, code: 0, shard: 0, vector };
+        let row =
+            Row { id, version: 1 + id, code: 0, shard: 0, vector, fields: Default::default() };
         engine.upsert(&row).expect("a good row");
         if id % 16 == 0 {
             let tree = engine.stats().tree;

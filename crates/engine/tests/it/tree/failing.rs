@@ -128,7 +128,7 @@ fn a_disk_that_cannot_be_read_is_a_typed_error_until_it_can() {
     }
     let reader = engine.reader();
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
-    let query = |effort| Query { vector: &[7.0; super::DIMENSION], k: 10, effort };
+    let query = |effort| Query { vector: &[7.0; super::DIMENSION], k: 10, effort, filter: None };
     let efforts = [Effort::Auto, Effort::probes(500), Effort::Exact];
     disk.reads.store(true, Ordering::Relaxed);
     for effort in efforts {
@@ -156,7 +156,8 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
     let mut id = 0;
     let refused = loop {
         let vector = vector_of(id);
-        let row = Row { id, version: 1, code: 0, shard: 0, vector: &vector };
+        let row =
+            Row { id, version: 1, code: 0, shard: 0, vector: &vector, fields: Default::default() };
         match engine.upsert(&row) {
             Ok(_) => id += 1,
             Err(error) => break error,
@@ -172,7 +173,8 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
     disk.segments.store(false, Ordering::Relaxed);
     // Whoever writes again when there is room on the disk is heard, without a checkpoint of theirs.
     let vector = vector_of(id);
-    let row = Row { id, version: 1, code: 0, shard: 0, vector: &vector };
+    let row =
+        Row { id, version: 1, code: 0, shard: 0, vector: &vector, fields: Default::default() };
     let begun = Instant::now();
     while let Err(error) = engine.upsert(&row) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -194,11 +196,21 @@ fn too_few_rows_are_never_an_answer_while_memory_is_frozen() {
     let mut id = 0;
     loop {
         let vector = vector_of(id);
-        if engine.upsert(&Row { id, version: 1, code: 0, shard: 0, vector: &vector }).is_err() {
+        if engine
+            .upsert(&Row {
+                id,
+                version: 1,
+                code: 0,
+                shard: 0,
+                vector: &vector,
+                fields: Default::default(),
+            })
+            .is_err()
+        {
             break;
         }
         id += 1;
-        let query = Query { vector: &vector, k: 300, effort: Effort::probes(1) };
+        let query = Query { vector: &vector, k: 300, effort: Effort::probes(1), filter: None };
         reader.search(&query, &mut scratch, &mut out).expect("an answer");
         assert_eq!(out.len() as u64, id.min(300), "{:?}", engine.stats());
         if id % 100 == 0 {
@@ -344,13 +356,13 @@ fn a_damaged_block_is_a_typed_error_and_the_engine_goes_on() {
     let reader = engine.reader();
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     for effort in [Effort::Auto, Effort::probes(1_000), Effort::Exact] {
-        let query = Query { vector: &vector_of(3), k: 10, effort };
+        let query = Query { vector: &vector_of(3), k: 10, effort, filter: None };
         let error = reader.search(&query, &mut scratch, &mut out).expect_err("damage");
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains("segment-0000000001"), "{error}");
     }
     let error =
-        reader.search_radius(&vector_of(3), 1e9, &mut scratch, &mut out).expect_err("damage");
+        reader.search_radius(&vector_of(3), 1e9, None, &mut scratch, &mut out).expect_err("damage");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(
         engine.pin().for_each_row(&mut |_| {}).expect_err("damage").kind(),

@@ -63,7 +63,8 @@ pub(crate) fn truth(model: &Model, query: &[f32], k: usize) -> Vec<Neighbor> {
 }
 
 pub(crate) fn put(engine: &mut Engine, id: u64, version: u64, vector: &[f32]) {
-    let row = Row { id, version, code: id, shard: (id % 128) as u16, vector };
+    let row =
+        Row { id, version, code: id, shard: (id % 128) as u16, vector, fields: Default::default() };
     engine.upsert(&row).expect("a good row");
 }
 

@@ -41,7 +41,14 @@ impl Run {
             return;
         }
         let vector = vector_of(self.random.next());
-        let row = Row { id, version, code: id, shard: (id % 128) as u16, vector: &vector };
+        let row = Row {
+            id,
+            version,
+            code: id,
+            shard: (id % 128) as u16,
+            vector: &vector,
+            fields: Default::default(),
+        };
         let mut applied = self.engine.upsert(&row);
         // Threads that get no time to flush are told of by an error that changes nothing.
         while self.background && applied.as_ref().is_err_and(|e| e.kind() == Unavailable) {
@@ -68,7 +75,7 @@ impl Run {
         let radius = expected.last().map_or(1.0, |row| row.distance);
         let (mut near, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
         reader
-            .search_radius(&query, radius, &mut scratch, &mut near)
+            .search_radius(&query, radius, None, &mut scratch, &mut near)
             .expect("rows that can be read");
         let within = truth(&self.model, &query, usize::MAX);
         let within: Vec<_> = within.into_iter().filter(|row| row.distance <= radius).collect();

@@ -37,7 +37,7 @@ impl Held {
         let cell = random.below(CELLS);
         let query = vector_of(random.next(), cell);
         let mut found = Vec::new();
-        let asked = Query { vector: &query, k: K, effort: Effort::Exact };
+        let asked = Query { vector: &query, k: K, effort: Effort::Exact, filter: None };
         self.moment.search(&asked, &mut Scratch::new(), &mut found).expect("an answer");
         let mut truth: Vec<(f32, u64, u64)> = Vec::new();
         for (id, row) in self.model.iter().enumerate() {
@@ -86,7 +86,14 @@ fn a_held_moment_shows_what_lived_then() {
             }
             let (cell, seed) = (random.below(CELLS), random.next());
             let vector = &vector_of(seed, cell);
-            let row = Row { id: id as u64, version, code: cell as u64, shard: cell as u16, vector };
+            let row = Row {
+                id: id as u64,
+                version,
+                code: cell as u64,
+                shard: cell as u16,
+                vector,
+                fields: Default::default(),
+            };
             engine.upsert(&row).expect("a good row");
             model[id] = Some((version, cell, seed));
         }

@@ -242,7 +242,14 @@ fn a_row_is_taken_where_its_last_write_put_it() {
                 model.remove(&id);
             } else {
                 let (shard, vector) = (random.below(128) as u16, vector_of(version));
-                let row = Row { id, version, code: id, shard, vector: &vector };
+                let row = Row {
+                    id,
+                    version,
+                    code: id,
+                    shard,
+                    vector: &vector,
+                    fields: Default::default(),
+                };
                 live.upsert(&row).expect("an upsert");
                 model.insert(id, (shard, (version, vector)));
             }
@@ -328,7 +335,16 @@ fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
     let mut write = |engine: &mut Engine, id: usize, version: u64| {
         let vector: Vec<f32> = (0..DIMENSION).map(|_| random.normal()).collect();
         let (shard, id) = ((id % 128) as u16, id as u64);
-        engine.upsert(&Row { id, version, code: id, shard, vector: &vector }).expect("a row");
+        engine
+            .upsert(&Row {
+                id,
+                version,
+                code: id,
+                shard,
+                vector: &vector,
+                fields: Default::default(),
+            })
+            .expect("a row");
         random.below(ROWS)
     };
     let mut next = 0;
