@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vstream_engine::{
     AttributeKind, Attributes, AttributesBuilder, Fields, Refused, Schema, ValueRef,
+    PAYLOAD_BYTES_MAX,
 };
 
 use crate::failure::Failure;
@@ -164,6 +165,18 @@ impl FieldColumns {
         let is_missing = |column: &&Column| column.values.get(column.kind, row).is_none();
         let at = |column: &Column| schema.column(&column.name);
         self.columns.iter().filter(is_missing).filter_map(at).collect()
+    }
+
+    /// Errors: `Invalid` if a payload is too large.
+    pub(crate) fn check_payloads(&self) -> Result<(), Failure> {
+        let is_large = |payload: &&Vec<u8>| payload.len() > PAYLOAD_BYTES_MAX;
+        match self.payloads.iter().flatten().flatten().find(is_large) {
+            None => Ok(()),
+            Some(payload) => Err(Failure::invalid(format!(
+                "a payload has {} bytes: the limit is {PAYLOAD_BYTES_MAX}",
+                payload.len()
+            ))),
+        }
     }
 
     /// The payload of a row.
