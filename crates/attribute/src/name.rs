@@ -45,7 +45,7 @@ impl NameHash {
         (u128::from(half(0)) << 64 | u128::from(half(1))).to_be_bytes()
     }
 
-    /// The hash of a string id. Cost: about 1 ns per byte, no allocation. Errors: `BadId` if the
+    /// The hash of a string id. Cost: one pass, no allocation. Errors: `BadId` if the
     /// text has not 1 to [`STRING_ID_BYTES_MAX`] bytes.
     pub fn hash(&self, name: &str) -> Result<HashedName, Refused> {
         if name.is_empty() || name.len() > STRING_ID_BYTES_MAX {
