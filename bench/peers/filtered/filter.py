@@ -41,8 +41,10 @@ class Condition:
         values = column.values
         if self.test == "any":
             assert column.starts is not None, self.name
-            wanted = [at for at, word in enumerate(column.words) if word in self.value]
-            counts = np.concatenate([[0], np.cumsum(np.isin(values, wanted))])
+            is_wanted = np.array([word in self.value for word in column.words], dtype=np.bool_)
+            # Sums up to each entry: a run that has one of these ends higher than it begins.
+            counts = np.zeros(len(values) + 1, dtype=np.int32)
+            np.cumsum(is_wanted[values], out=counts[1:])
             found: Masks = np.diff(counts[column.starts]) > 0
             return found
         if self.test == "is":
@@ -51,14 +53,13 @@ class Condition:
                 # -2 is no row's.
                 wanted = column.words.index(self.value) if self.value in column.words else -2
             return np.equal(values, wanted)
+        # No comparison holds for NaN, and a missing whole number is less than any.
         if self.test == "least":
-            compared = values >= self.value
-        elif self.test == "most":
-            compared = values <= self.value
-        else:
-            low, high = self.value
-            compared = (values >= low) & (values < high)
-        return column.has_value() & compared
+            return np.greater_equal(values, self.value)
+        if self.test == "most":
+            return column.has_value() & (values <= self.value)
+        low, high = self.value
+        return np.greater_equal(values, low) & (values < high)
 
 
 Filter = tuple[Condition, ...]

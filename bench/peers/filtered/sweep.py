@@ -178,7 +178,7 @@ def judged(answers: list[IdArray], truth: Truth, asked: Asked) -> dict[str, Any]
 
     Recall is the share of the `k` nearest matching rows, or of all where fewer match. `wrong`
     counts returned rows that do not match, which no recall makes up for; `short` the answers with
-    fewer rows than there are.
+    fewer right rows than there are.
     """
     each, wrong, short = [], 0, 0
     for at, answer in enumerate(answers):
@@ -186,7 +186,7 @@ def judged(answers: list[IdArray], truth: Truth, asked: Asked) -> dict[str, Any]
         right = ids[hold_for(truth.filters[at], asked.rows, ids)]
         wrong += len(ids) - len(right)
         wanted = min(asked.k, int(truth.matches[at]))
-        short += len(ids) < wanted
+        short += len(right) < wanted
         query = asked.queries[truth.queries[at]]
         found = hits(asked.distances, query, right, float(truth.kth[at]))
         each.append(min(found, wanted) / wanted)
