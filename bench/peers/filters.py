@@ -13,7 +13,7 @@ from typing import Any
 
 from environments import FAILURES, python_of
 from filtered import report, truth
-from filtered.adapters import NAMES, chosen
+from filtered.adapters import NAMES, chosen, package
 from harness import process
 from run import SETS
 
@@ -70,7 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=300, help="per class of filters")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--target", type=float, default=0.95, help="recall to compare at")
-    parser.add_argument("--seconds", type=float, default=20, help="longest sweep of a class")
+    parser.add_argument("--seconds", type=float, default=30, help="longest sweep of a class")
     parser.add_argument("--box", type=float, default=2_400, help="seconds per index in all")
     parser.add_argument("--keep", action="store_true", help="keep earlier rows of other indexes")
     parser.add_argument("--out", type=Path, default=HERE / "results")
@@ -106,10 +106,10 @@ def _earlier(path: Path) -> dict[str, dict[str, Any]]:
 
 def _measure(peer: str, options: argparse.Namespace, kept: Path, out: Path) -> dict[str, Any]:
     """Run one index in its own process; whatever goes wrong is its row."""
-    reason = json.loads(FAILURES.read_text()).get(peer) if FAILURES.exists() else None
+    reason = json.loads(FAILURES.read_text()).get(package(peer)) if FAILURES.exists() else None
     if reason:
         return {"peer": peer, "error": reason}
-    if not python_of(peer).exists():
+    if not python_of(package(peer)).exists():
         return {"peer": peer, "error": "its environment was not made: run install.py"}
     log = out / f"{peer}.log"
     with tempfile.TemporaryDirectory() as beside:
@@ -129,7 +129,7 @@ def _measure(peer: str, options: argparse.Namespace, kept: Path, out: Path) -> d
         }
         task.write_text(json.dumps(told))
         command = [str(HERE / "filters_child.py"), str(task), str(result)]
-        code = process.run(command, peer, log, options.box, *_THREADS)
+        code = process.run(command, package(peer), log, options.box, *_THREADS)
         if code == 0:
             found: dict[str, Any] = json.loads(result.read_text())
             return found

@@ -12,7 +12,7 @@ from typing import Any
 
 from adapters import PEERS
 from filtered import columns, truth
-from filtered.adapters import load
+from filtered.adapters import load, package
 from filtered.adapters.index import Setup
 from filtered.sweep import Asked, sweep
 from harness.data import Distances, read_fbin
@@ -50,7 +50,7 @@ def main() -> None:
     classes = [_swept(index, one, asked) for one in truths]
     figures: dict[str, Any] = {
         "peer": task["peer"],
-        "version": _version(task["peer"]),
+        "version": _version(package(task["peer"])),
         "parameters": index.parameters,
         "prepares-masks": index.prepares_masks,
         "build-s": built.wall,

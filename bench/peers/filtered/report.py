@@ -116,17 +116,22 @@ def _speeds(rows: list[Row], target: float) -> list[str]:
         found = {name: at_target(every, target) for name, every in points.items()}
         cells = [_speed(found[row["peer"]]) for row in rows]
         cells += [_speed(at_target(points[row["peer"]], target, "search-qps")) for row in masks]
-        speeds = {row["peer"]: found[row["peer"]].value or 0.0 for row in others}
-        best = max(speeds, key=lambda name: speeds[name], default=None)
-        if best is not None and speeds[best] == 0.0:
-            best = None
-        cells.append(best or _NONE)
+        best = max(
+            (row["peer"] for row in others), key=lambda name: found[name].value or 0.0, default=None
+        )
+        cells.append(best if best and found[best].value else _NONE)
         if has_ours:
-            ours = found[_OURS].value
-            is_known = ours is not None and best is not None
-            cells.append(f"{ours / speeds[best]:.2f} x" if is_known else _NONE)
+            cells.append(_times(found[_OURS], found[best]) if best else _NONE)
         lines.append(_line([one["class"], *cells]))
     return lines
+
+
+def _times(ours: AtTarget, best: AtTarget) -> str:
+    """Say how much faster ours is; `~` where both speeds are bounds."""
+    if ours.value is None or best.value is None:
+        return _NONE
+    bounds = {(False, True): "≤ ", (True, False): "≥ ", (True, True): "~ "}
+    return f"{bounds.get((ours.is_least, best.is_least), '')}{ours.value / best.value:.2f} x"
 
 
 def _cpu(rows: list[Row], target: float) -> list[str]:

@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from filtered.adapters.index import FilteredIndex, Setup
 
 # Those that run by default, in the order of the tables; `exact` is a control and a baseline.
-NAMES = ("vstream", "hnswlib", "faiss_ivf", "qdrant_edge", "lancedb", "exact")
+NAMES = (
+    *("vstream", "hnswlib", "faiss_ivf", "qdrant_edge", "qdrant_edge_links", "lancedb"),
+    "exact",
+)
+# The peer whose package and environment another one uses.
+_SHARED = {"qdrant_edge_links": "qdrant_edge"}
 
 
 def chosen(words: str) -> list[str]:
@@ -26,6 +31,11 @@ def chosen(words: str) -> list[str]:
             f"{', '.join(['all', *NAMES])}."
         )
     return list(dict.fromkeys(names)) or list(NAMES)
+
+
+def package(name: str) -> str:
+    """Return the name under which `adapters.PEERS` has the package of an index."""
+    return _SHARED.get(name, name)
 
 
 def load(name: str, setup: Setup) -> FilteredIndex:

@@ -33,7 +33,8 @@ class Adapter(FilteredIndex):
         self._dimension, self._kinds = setup.dimension, setup.kinds
         lists = 4 * math.isqrt(setup.rows)
         self._lists = lists
-        self.efforts = (("", doubling(1, lists)),)
+        # Fewer lists cost it as much as these.
+        self.efforts = (("", doubling(min(16, lists), lists)),)
         self.parameters = (
             f"IVF_FLAT, {lists} lists, BITMAP, LABEL_LIST and BTREE on attributes, prefilter"
         )

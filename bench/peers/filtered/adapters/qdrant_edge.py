@@ -25,19 +25,25 @@ _SCHEMA = {
 
 
 class Adapter(FilteredIndex):
-    """HNSW with m 16, ef at construction 200, and links for each indexed attribute."""
+    """HNSW with m 16, ef at construction 200, and links for values that many rows have."""
+
+    # Where fewer bytes of vectors match, they are scanned; no value with fewer gets links.
+    scanned_below_kb = 10_000
 
     # Its second mode goes on from rows that do not match to their neighbours.
     efforts = (("", doubling(10, 2_560)), ("acorn", doubling(10, 2_560)))
-    parameters = (
-        "m=16 ef_construct=200, full_scan_threshold 10,000 kB (its default), every attribute "
-        "indexed before the rows came, optimize() after the build"
-    )
 
     def __init__(self, setup: Setup) -> None:
         is_l2 = setup.metric == "l2"
         graph = qdrant.HnswIndexConfig(
-            m=16, ef_construct=200, full_scan_threshold=10_000, max_indexing_threads=1
+            m=16,
+            ef_construct=200,
+            full_scan_threshold=self.scanned_below_kb,
+            max_indexing_threads=1,
+        )
+        self.parameters = (
+            f"m=16 ef_construct=200, full_scan_threshold {self.scanned_below_kb:,} kB, every "
+            "attribute indexed before the rows came, optimize() after the build"
         )
         vectors = qdrant.EdgeVectorParams(
             size=setup.dimension,
