@@ -67,9 +67,12 @@ def main() -> None:
     if _is_made(folder, digest):
         print(f"{folder} has its attributes already.", file=sys.stderr)
         return
+    is_words = (folder / "base.words.txt").exists()
+    name = json.loads((folder / "meta.json").read_text()).get("name", "")
+    if not is_words and not name.startswith("text"):
+        sys.exit(f"{folder} has neither words nor texts: attributes are of glove100 and text384.")
     work = folder.parent.resolve() / "text.work"
     known = wordnet.unpack(work)
-    is_words = (folder / "base.words.txt").exists()
     real = _of_words(folder, known, work) if is_words else _of_synsets(folder, known)
     parts = {part: Attributes({**real[part], **_random(folder, part)}) for part in PARTS}
     share = {name: round(float(one.has_value().mean()), 4) for name, one in real["base"].items()}

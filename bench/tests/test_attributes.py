@@ -82,7 +82,7 @@ def made(folder, rows, queries, **files):
         head = np.array([count, 64], dtype="<u4").tobytes()
         values = chance.normal(size=(count, 64)).astype("<f4")
         (folder / f"{part}.fbin").write_bytes(head + values.tobytes())
-    meta = {"base-rows": rows, "query-rows": queries}
+    meta = {"name": folder.name, "base-rows": rows, "query-rows": queries}
     (folder / "meta.json").write_text(json.dumps(meta))
     for name, text in files.items():
         (folder / f"{name}.words.txt").write_text(text)
@@ -145,6 +145,9 @@ def test_texts_get_the_attributes_of_their_synsets_in_the_order_of_the_rows(
     assert every[hotdog] == ["noun.animal", "noun.food"]
 
 
-def test_a_folder_without_a_data_set_is_refused(tmp_path, monkeypatch):
+def test_a_folder_without_words_texts_or_any_data_set_is_refused(tmp_path, monkeypatch):
+    made(tmp_path / "sift128", 4, 3)
+    with pytest.raises(SystemExit, match="neither words nor texts"):
+        command(tmp_path / "sift128", monkeypatch)
     with pytest.raises(SystemExit, match="There is no data set"):
         command(tmp_path, monkeypatch)
