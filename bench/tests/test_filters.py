@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import plots
 from filtered import cases, columns, report, sweep, truth
-from filtered.adapters import exact
+from filtered.adapters import exact, load
 from filtered.adapters.index import Setup, doubling
 from filtered.columns import MISSING, Attributes, Column, keyword, keywords, whole
 from filtered.filter import Condition, as_json, from_json, hold_for, matches
@@ -248,6 +249,72 @@ def test_efforts_climb_until_the_target_and_close_in_on_it(data, tmp_path):
     late = sweep.sweep(index, found, sweep.Asked(rows, distances, queries, K, 0.85, 0.0))
     assert [p["effort"] for p in late["points"]] == [1]
     assert not late["is-whole"]
+
+
+class Collection:
+    """What the adapter of VStream relies on, done by brute force."""
+
+    @classmethod
+    def create(cls, dimension, metric="cosine", attributes=None):
+        made = cls()
+        made.kinds, made.rows = attributes, {}
+        assert (dimension, metric) == (DIMENSION, "cosine")
+        return made
+
+    def upsert(self, ids, vectors, attributes):
+        for at, one in enumerate(ids):
+            values = {name: attributes[name][at] for name in self.kinds}
+            self.rows[int(one)] = vectors[at], values
+
+    def search(self, query, k=10, *, where=None, recall_target=None):
+        assert recall_target in dict(self.efforts)[""]
+        found = [one for one, row in self.rows.items() if holds(where, row[1])]
+        apart = [1 - float(self.rows[one][0] @ query) for one in found]
+        nearest = np.argsort(apart)[:k]
+        return np.array(found, dtype=np.int64)[nearest], np.array(apart)[nearest]
+
+
+def holds(where, values):
+    def one(value, asked):
+        if not isinstance(asked, dict):
+            return value == asked
+        if value is None or value == []:
+            return False
+        tests = {
+            "$gte": lambda x: value >= x,
+            "$lte": lambda x: value <= x,
+            "$lt": lambda x: value < x,
+            "$any": lambda x: bool(set(value) & set(x)),
+        }
+        return all(tests[name](x) for name, x in asked.items())
+
+    return all(one(values[name], asked) for name, asked in (where or {}).items())
+
+
+def test_the_adapter_of_vstream_asks_for_what_filters_mean(data, tmp_path, monkeypatch):
+    vectors, queries, rows, asked = data
+    few = rows.front(500)
+    setup = Setup(DIMENSION, "cosine", rows.kinds(), 500, tmp_path)
+    module = types.ModuleType("vstream")
+    module.Collection, module.__version__ = Collection, "0"
+    monkeypatch.setitem(sys.modules, "vstream", module)
+    monkeypatch.delitem(sys.modules, "filtered.adapters.vstream", raising=False)
+    index = load("vstream", setup)
+    Collection.efforts = index.efforts
+    index.warm_queries = 1
+    index.build(vectors[:500], few)
+    distances = Distances(vectors[:500], "cosine")
+    shared = sweep.Asked(few, distances, queries, K, 0.95, 5.0)
+    for case in cases.make(few, asked, 4):
+        found = truth.of_case(case, distances, queries, few, K)
+        if len(found.queries):
+            (point,) = sweep.sweep(index, found, shared)["points"]
+            assert (point["recall"], point["wrong"], point["short"]) == (1.0, 0, 0), case.name
+    # A package from before attributes is a sentence, not a crash.
+    monkeypatch.setattr(Collection, "create", dict.fromkeys)
+    with pytest.raises(SystemExit, match="vstream 0 has no attributes"):
+        load("vstream", setup)
+    monkeypatch.delitem(sys.modules, "filtered.adapters.vstream")
 
 
 def point(recall, qps, effort=1):

@@ -35,7 +35,7 @@ def draw(run: dict[str, Any], path: Path) -> None:
             label=row["peer"],
         )
     names = [
-        f"{one['class']}\n{100 * one['selectivity']:.2g} %"
+        f"{one['class']}\n{100 * one['selectivity']:.3g} %"
         for one in (measured[0]["classes"] if measured else [])
     ]
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ _RECALL_ENOUGH = 0.99
 _REACHED_ENOUGH = 2
 # Efforts that are tried between those around the target, where the knob is a whole number.
 _BETWEEN = 2
-_WARM_QUERIES = 20
 # A point is measured for at least this long, in whole passes over the queries.
 _POINT_SECONDS = 0.3
 
@@ -140,7 +140,7 @@ def measure(
     A part of the queries would have another recall than all of them, so one pass is always whole.
     """
     pairs = list(zip(asked.queries[truth.queries], truth.filters, strict=True))
-    for vector, conditions in pairs[:_WARM_QUERIES]:
+    for vector, conditions in itertools.islice(itertools.cycle(pairs), index.warm_queries):
         index.search(vector, index.prepare(conditions), asked.k, mode, effort)
     answers: list[IdArray] = []
     prepare_ns, search_ns = [], []
@@ -160,17 +160,22 @@ def measure(
         is_due = clock.spent().wall < _POINT_SECONDS and time.perf_counter() < deadline
     spent, count = clock.spent(), len(search_ns)
     searches, prepares = np.array(search_ns), np.array(prepare_ns)
-    return {
-        "mode": mode,
-        "effort": effort,
-        **judged(answers, truth, asked),
+    speeds = {
         "qps": count / spent.wall,
         "search-qps": 1e9 / float(searches.mean()),
         "prepare-us": float(prepares.mean()) / 1000,
         "cpu-us": spent.process / count * 1e6,
         "thread-cpu-us": spent.thread / count * 1e6,
-        "query-us": percentiles_us(searches + prepares),
-        "search-us": percentiles_us(searches),
+    }
+    return {
+        "mode": mode,
+        "effort": effort,
+        **judged(answers, truth, asked),
+        # There are a thousand points, and nobody needs more digits.
+        **{name: round(value, 1) for name, value in speeds.items()},
+        "query-us": {
+            name: round(value, 1) for name, value in percentiles_us(searches + prepares).items()
+        },
     }
 
 
@@ -194,9 +199,9 @@ def judged(answers: list[IdArray], truth: Truth, asked: Asked) -> dict[str, Any]
     every = np.array(each)
     return {
         "asked": len(answers),
-        "recall": float(every.mean()),
-        "recall-margin": margin(every),
-        "recall-least": float(every.min()),
+        "recall": round(float(every.mean()), 5),
+        "recall-margin": round(margin(every), 5),
+        "recall-least": round(float(every.min()), 5),
         "wrong": wrong,
         "short": int(short),
     }

@@ -87,7 +87,7 @@ def make(folder: Path, metric: str, rows: int, count: int, k: int, cache: Path) 
     """Draw the classes and find their truth, or find it in `cache`.
 
     `count` is the number of queries per class. Cost: classes x rows x count x dimension products;
-    300,000 rows and 500 queries take about a minute.
+    300,000 rows and 300 queries of 100 numbers take 17 CPU seconds.
     """
     described = [(folder / name).read_bytes() for name in ("meta.json", "attributes.json")]
     digest = hashlib.sha256(b"".join(described)).hexdigest()[:12]

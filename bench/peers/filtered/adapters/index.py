@@ -53,12 +53,15 @@ class FilteredIndex(ABC):
     prepares_masks
         Whether `prepare` looks at the attributes of all rows, because the index knows none. The
         tables show the search with that time and without it then.
+    warm_queries
+        Queries with filters that are asked before any are measured, at each effort.
     parameters
         Build parameters in words, for the table.
     """
 
     efforts: tuple[tuple[str, tuple[Any, ...]], ...]
     prepares_masks: bool = False
+    warm_queries: int = 20
     parameters: str = ""
 
     @abstractmethod

@@ -20,6 +20,8 @@ class Adapter(FilteredIndex):
     """Defaults of `Collection.create`: it steers itself, also where queries have filters."""
 
     efforts = (("", _TARGETS),)
+    # Some of the queries are audited; this many let the effort settle.
+    warm_queries = 500
     parameters = "defaults, f32; the effort is `recall_target`"
 
     def __init__(self, setup: Setup) -> None:
