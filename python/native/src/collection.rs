@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, AttributeKind, DeleteOrder, Durability, Engine, Fields, Filter,
-    IdKind, Journaling, Names, PayloadChange, Query, Reader, RowId, Schema, Settings, Update, With,
-    K_MAX, READ_ROWS_MAX,
+    IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema, Settings,
+    Update, With, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
@@ -134,7 +134,9 @@ impl Collection {
             return Err(Failure::invalid(message).into());
         }
         let vector = slice1(&vector)?;
-        Ok(detached(py, || self.write(|writer| writer.upsert(one as u64, vector, Fields::NONE, None)))?)
+        let upsert = |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, None);
+        detached(py, || self.write(upsert))?;
+        Ok(())
     }
 
     /// Adds or replaces a row per id: all rows are checked before the first one is written. Returns
@@ -176,7 +178,8 @@ impl Collection {
                     let vector = rows.row(at, &mut buffer);
                     let fields = encoded.fields(at, &fields, ids.name(at));
                     let id = ids.get(at).id;
-                    written += usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
+                    written +=
+                        usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
                 }
                 Ok(())
             })
@@ -185,33 +188,34 @@ impl Collection {
     }
 
     /// Changes what rows carry beside their vectors; says how many rows there were.
-    fn update(
-        &self,
-        py: Python<'_>,
-        ids: GivenIds<'_>,
-        fields: FieldColumns,
-    ) -> PyResult<usize> {
+    fn update(&self, py: Python<'_>, ids: GivenIds<'_>, fields: FieldColumns) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
         let encoded = detached(py, || {
             fields.check(ids.len())?;
             self.encode(&fields, ids.len())
         })?;
         let (schema, mut updated) = (self.reader.schema(), 0);
-        stretches(py, ids.len(), STRETCH, |_| Ok(()), |range| {
-            self.write(|writer| {
-                for at in range {
-                    let unset = fields.removed(&schema, at);
-                    let payload = match (fields.has_payloads(), fields.payload(at)) {
-                        (false, _) => PayloadChange::Keep,
-                        (true, Some(payload)) => PayloadChange::Set(payload),
-                        (true, None) => PayloadChange::Remove,
-                    };
-                    let update = Update { set: encoded.row(at), unset: &unset, payload };
-                    updated += usize::from(writer.update(ids.get(at), &update)?);
-                }
-                Ok(())
-            })
-        })?;
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        let unset = fields.removed(&schema, at);
+                        let payload = match (fields.has_payloads(), fields.payload(at)) {
+                            (false, _) => PayloadChange::Keep,
+                            (true, Some(payload)) => PayloadChange::Set(payload),
+                            (true, None) => PayloadChange::Remove,
+                        };
+                        let update = Update { set: encoded.row(at), unset: &unset, payload };
+                        updated += usize::from(writer.update(ids.get(at), &update)?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         Ok(updated)
     }
 
@@ -219,14 +223,20 @@ impl Collection {
     fn delete(&self, py: Python<'_>, ids: GivenIds<'_>) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
         let mut removed = 0;
-        stretches(py, ids.len(), STRETCH, |_| Ok(()), |range| {
-            self.write(|writer| {
-                for at in range {
-                    removed += usize::from(writer.delete(ids.get(at))?);
-                }
-                Ok(())
-            })
-        })?;
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        removed += usize::from(writer.delete(ids.get(at))?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         Ok(removed)
     }
 
@@ -378,19 +388,25 @@ impl Collection {
         let is_named = self.ids.kind == IdKind::String;
         let mut answers = Answers::with_capacity(count * k);
         let mut names: Vec<Vec<Option<String>>> = Vec::new();
-        stretches(py, count, STRETCH_QUERIES, |_| Ok(()), |range| {
-            for at in range {
-                let vector = &values[at * dimension..(at + 1) * dimension];
-                let query = Query { vector, k, effort, filter: filter.as_ref(), radius: None };
-                if is_named {
-                    names.push(answers.push_named(&self.reader, &query)?);
-                } else {
-                    answers.push(&self.reader, &query)?;
+        stretches(
+            py,
+            count,
+            STRETCH_QUERIES,
+            |_| Ok(()),
+            |range| {
+                for at in range {
+                    let vector = &values[at * dimension..(at + 1) * dimension];
+                    let query = Query { vector, k, effort, filter: filter.as_ref(), radius: None };
+                    if is_named {
+                        names.push(answers.push_named(&self.reader, &query)?);
+                    } else {
+                        answers.push(&self.reader, &query)?;
+                    }
+                    answers.pad((at + 1) * k);
                 }
-                answers.pad((at + 1) * k);
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         let Answers { ids, distances } = answers;
         let whole = "a row of k places per query";
         let distances = Array2::from_shape_vec((count, k), distances).expect(whole);
