@@ -55,7 +55,7 @@ impl Bm25Settings {
 
 /// Gathers the statistics of a group, and the counts of the rows to score.
 ///
-/// Memory: 8 bytes per kept row, and 16 for each term that an attribute of it has.
+/// Memory: 8 bytes per kept row, and 12 for each term that an attribute of it has; 16 in the scores.
 pub struct Bm25Collector<'a> {
     matcher: &'a TextMatcher,
     /// By searched text: rows that have words in it.
