@@ -1,6 +1,5 @@
 //! The collection as Python holds it.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,6 +23,7 @@ use crate::filters::{self, GivenFilter};
 use crate::found::{Found, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
 use crate::rows::{check_ids, slice1, slice2, Matrix};
+use crate::stretches::stretches;
 use crate::writer::Writer;
 
 /// Rows written before signals such as Ctrl-C are looked at and other writers get their turn.
@@ -49,13 +49,12 @@ impl Collection {
     fn create(
         py: Python<'_>,
         dimension: usize,
-        kind: (String, String),
+        kind: (String, String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
         storage: (Option<u64>, Option<u64>, String),
-        schema: &str,
     ) -> PyResult<Collection> {
-        let (metric, element) = kind;
+        let (metric, element, schema) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let (memory, code_memory, deletes) = storage;
@@ -65,7 +64,7 @@ impl Collection {
             memory,
             code_memory,
             deletes,
-            schema: Arc::new(new_schema(schema)?),
+            schema: Arc::new(new_schema(&schema)?),
             ..Settings::new(dimension, metric, element)
         };
         let made = detached(py, || {
@@ -147,9 +146,9 @@ impl Collection {
         ids: GivenIds<'_>,
         vectors: &Bound<'_, PyAny>,
         fields: Option<FieldColumns>,
-        condition: Option<GivenFilter>,
-        progress: Option<Bound<'_, PyAny>>,
+        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>),
     ) -> PyResult<usize> {
+        let (condition, progress) = how;
         let ids = self.ids.read(ids)?;
         let matrix = Matrix::from_python(vectors)?;
         let rows = matrix.rows(self.settings.dimension)?;
@@ -279,12 +278,12 @@ impl Collection {
         &self,
         py: Python<'py>,
         condition: Option<GivenFilter>,
-        limit: usize,
-        after: Option<GivenId>,
+        page: (usize, Option<GivenId>),
         wanted: Wanted,
         vectors: bool,
     ) -> PyResult<(PyRows<'py>, Option<Bound<'py, PyAny>>)> {
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
+        let (limit, after) = page;
         let after = after.map(|id| self.ids.read_one(id)).transpose()?;
         let schema = self.reader.schema();
         let selection = Selection::new(&schema, &wanted, vectors)?;
@@ -305,17 +304,15 @@ impl Collection {
 
     /// Ids and distances of the nearest rows, nearest first, with what is wanted of them; fewer than
     /// `k` if fewer were found.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of one call from Python")]
     fn search<'py>(
         &self,
         py: Python<'py>,
         query: PyReadonlyArray1<'py, f32>,
-        k: usize,
-        effort: EffortChoice,
-        condition: Option<GivenFilter>,
+        how: (usize, EffortChoice),
+        which: (Option<GivenFilter>, Option<f32>),
         wanted: Option<Wanted>,
-        radius: Option<f32>,
     ) -> PyResult<Found<'py>> {
+        let ((k, effort), (condition, radius)) = (how, which);
         let effort = effort.effort(self.settings.recall_target)?;
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let filter = filter.as_ref();
@@ -332,7 +329,7 @@ impl Collection {
         let schema = self.reader.schema();
         let selection =
             Selection::new(&schema, &wanted.unwrap_or_else(|| (Some(Vec::new()), false)), false)?;
-        let answer = detached(py, || Ok(answers::whole(&self.reader, &query, &selection.with)?))?;
+        let answer = detached(py, || answers::whole(&self.reader, &query, &selection.with))?;
         let distances = answer.neighbors.iter().map(|row| row.distance).collect();
         Ok((
             self.ids.of_rows(py, &answer.rows)?,
@@ -568,26 +565,6 @@ impl Collection {
         commit?.wait()?;
         done
     }
-}
-
-/// Runs `work` over `0..count` in stretches, each without the interpreter lock; between two of
-/// them a pending signal, such as Ctrl-C, ends the call. `told` hears how many are done.
-fn stretches(
-    py: Python<'_>,
-    count: usize,
-    stretch: usize,
-    told: impl Fn(usize) -> PyResult<()>,
-    mut work: impl FnMut(Range<usize>) -> Result<(), Failure> + Send,
-) -> PyResult<()> {
-    let mut start = 0;
-    while start < count {
-        let end = (start + stretch).min(count);
-        detached(py, || work(start..end))?;
-        py.check_signals()?;
-        told(end)?;
-        start = end;
-    }
-    Ok(())
 }
 
 /// The schema of a new collection, with a key of its own for string ids.
