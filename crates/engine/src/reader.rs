@@ -186,6 +186,10 @@ impl Reader {
                 let refine = refine.map(|refine| refine.min(CHOSEN_MAX));
                 self.guard.chosen(probes.clamp(1, CHOSEN_MAX), refine, query.k)
             }
+            Effort::Auto if query.filter.is_some() => {
+                query.filter.iter().for_each(|f| self.guard.note_filtered(vector, query.k, f));
+                vstream_index::Effort::Exact
+            }
             Effort::Auto => {
                 self.guard.note(vector, query.k);
                 self.guard.effort(&self.tree, query.k)

@@ -231,7 +231,8 @@ impl Collection {
         stretches(py, count, STRETCH_QUERIES, |range| {
             for at in range {
                 let vector = &values[at * dimension..(at + 1) * dimension];
-                answers.push(&self.reader, &Query { vector, k, effort, filter: None, radius: None })?;
+                answers
+                    .push(&self.reader, &Query { vector, k, effort, filter: None, radius: None })?;
                 answers.pad((at + 1) * k);
             }
             Ok(())

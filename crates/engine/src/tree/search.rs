@@ -135,7 +135,7 @@ impl Pinned {
     ) -> Result<Visited, Error> {
         let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
-        self.rank(probe.vector, probes, scratch);
+        self.rank(probe, probes, scratch)?;
         let bound = scratch.nth_cost(probes);
         let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
         scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
