@@ -8,6 +8,10 @@
 mod answers;
 mod collection;
 mod failure;
+mod fields;
+mod filters;
+mod found;
+mod ids;
 mod rows;
 mod writer;
 
