@@ -13,6 +13,7 @@
 //! (`src/filter/json.rs`).
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod error;
 mod fields;
 mod filter;
@@ -24,6 +25,7 @@ mod schema;
 mod strict;
 mod value;
 
+pub use buffer::FieldsBuffer;
 pub use error::{Malformed, Refused, RefusedKind};
 pub use fields::Fields;
 pub use filter::{

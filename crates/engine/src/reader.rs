@@ -7,7 +7,7 @@ use vstream_attribute::{Filter, Schema};
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use crate::accept::{check_filter, check_query, normalise, refused};
+use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
@@ -171,7 +171,7 @@ impl Reader {
                 query.k
             )));
         }
-        query.filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
+        query.filter.map_or(Ok(()), |filter| filter.check(&self.tree.schema()))?;
         check_radius(query.radius)?;
         let Scratch { tree, top, normalised } = scratch;
         let vector = if self.metric == Metric::Cosine {
@@ -222,7 +222,7 @@ impl Reader {
     ) -> Result<SearchStats, Error> {
         check_query(vector, self.dimension, self.metric).map_err(refused)?;
         check_radius(Some(radius))?;
-        filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
+        filter.map_or(Ok(()), |filter| filter.check(&self.tree.schema()))?;
         let vector = if self.metric == Metric::Cosine {
             normalise(vector, &mut scratch.normalised)?;
             scratch.normalised.as_slice()

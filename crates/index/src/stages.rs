@@ -248,14 +248,14 @@ pub fn search_place<P: StagedSearch>(
         rank_nearest(place, query, probes, state);
         state.leaves = place.keep_leaves(0..probes.max(1), f32::INFINITY, &mut state.stage);
         stats.leaves += state.leaves;
-        let PlaceState { stage, candidates, leaves, .. } = &mut *state;
+        let PlaceState { stage, candidates, .. } = &mut *state;
         candidates.clear();
         while let Some(addresses) = place.next_codes(stage) {
             let codes = read(&addresses)?;
             stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates).rows;
         }
         candidates.truncate(wanted.keep);
-        if rows + candidates.len() >= probe.k || *leaves >= place.leaves() {
+        if rows + candidates.len() >= probe.k || probes >= place.leaves() {
             let rows = read(&place.rows_of(candidates, stage))?;
             let refine = Refine::Likely;
             let found = Found { vector: probe.vector, rotated: query, candidates, refine };

@@ -6,7 +6,6 @@ use vstream_attribute::{FieldsBuffer, Filter, Refused, RefusedKind, Schema};
 use vstream_index::SearchStats;
 use vstream_vector::Neighbor;
 
-use crate::accept::check_filter;
 use crate::error::Error;
 use crate::reader::{Query, ReadSnapshot, Reader, Scratch};
 use crate::row::RowId;
@@ -165,7 +164,7 @@ impl ReadSnapshot {
         let schema = self.reader().schema();
         with.check(&schema)?;
         check_limit("limit", limit, 1)?;
-        filter.map_or(Ok(()), |filter| check_filter(filter, &schema))?;
+        filter.map_or(Ok(()), |filter| filter.check(&schema))?;
         let (ids, next) = rows::first_ids(self.rows(), filter, after, limit)?;
         let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with)?;
         Ok(Page { rows: rows.into_iter().flatten().collect(), next })
@@ -173,7 +172,7 @@ impl ReadSnapshot {
 
     /// As [`Reader::count`], at this moment.
     pub fn count(&self, filter: Option<&Filter>) -> Result<u64, Error> {
-        filter.map_or(Ok(()), |filter| check_filter(filter, &self.reader().schema()))?;
+        filter.map_or(Ok(()), |filter| filter.check(&self.reader().schema()))?;
         let mut count = 0;
         self.rows().for_each_match(filter, &mut |_| count += 1)?;
         Ok(count)

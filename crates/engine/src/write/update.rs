@@ -48,7 +48,7 @@ impl Engine {
         writer.show(id, found, &mut |row| {
             (key.code, key.shard) = (row.key.code, row.key.shard);
             row.vector.read(vector);
-            fields.set(&row.fields);
+            fields.set(row.fields);
         })?;
         let before = fields.fields();
         if check != 0 && before.check != check {
