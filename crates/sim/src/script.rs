@@ -154,7 +154,8 @@ impl Script {
         self.stored.resize(at + DIMENSION, 0.0);
         if before > 0 && self.random.below(4) == 0 {
             self.last[id as usize] = 0;
-            self.writes.push(self.delete_of(id, before, lsn));
+            let write = self.delete_of(id, before, lsn);
+            self.writes.push(write);
             return;
         }
         if before > 0 && self.shape.has_fields && self.random.below(3) == 0 {

@@ -13,7 +13,7 @@ use crate::row::RowId;
 /// Most rows that one call reads.
 pub const READ_ROWS_MAX: usize = 10_000;
 
-/// What of a row is wanted beside id, version and routing.
+/// What of a row is wanted beside id and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct With {
     /// Which attributes.
@@ -62,10 +62,6 @@ pub struct StoredRow {
     pub id: u64,
     /// Version.
     pub version: u64,
-    /// Routing code.
-    pub code: u64,
-    /// Shard.
-    pub shard: u16,
     /// The vector in its stored form, if it was asked for.
     pub vector: Option<Vec<f32>>,
     /// String id, and what was asked for of attributes and payload.
@@ -145,8 +141,8 @@ impl ReadSnapshot {
         let wanted: Vec<u64> = ids.iter().map(|id| id.id).collect();
         let mut rows = rows::read(self.rows(), &schema, self.dimension(), &wanted, with)?;
         for (id, row) in ids.iter().zip(&mut rows) {
-            let is_other = |row: &StoredRow| id.check != 0 && row.fields.fields().check != id.check;
-            if row.as_ref().is_some_and(is_other) {
+            let is_other = |row: &StoredRow| row.fields.fields().check != id.check;
+            if id.check != 0 && row.as_ref().is_some_and(is_other) {
                 *row = None;
             }
         }
