@@ -30,11 +30,14 @@ struct Model(HashMap<u64, (Option<u64>, u64)>);
 
 fn reopened(mut engine: Engine, dir: &std::path::Path) -> Engine {
     engine.detach().expect("closed");
-    let opened = Engine::builder().dir(dir).adjust(&mut |settings, journaling| {
-        settings.recall_guard = false;
-        journaling.background = false;
-    });
-    opened.open().expect("it opens")
+    let opened = Engine::builder()
+        .dir(dir)
+        .adjust(&mut |settings, journaling| {
+            settings.recall_guard = false;
+            journaling.background = false;
+        })
+        .open();
+    opened.expect("it opens")
 }
 
 fn run(memory: Option<u64>, seed: u64) {
