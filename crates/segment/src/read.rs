@@ -432,11 +432,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
             return Err(Error::new(ErrorKind::Unsupported, name, what));
         }
     };
-    let place = |number| BlockAddress {
-        file: header.identity,
-        number,
-        version: header.version(),
-    };
+    let place = |number| BlockAddress { file: header.identity, number, version: header.version() };
     unseal(place(0), &ends[0], name, 0)?;
     unseal(place(FOOTER_NUMBER), &ends[1], name, foot_offset)?;
     let footer = Footer::decode(&ends[1]).map_err(|what| corrupt(foot_offset, what.0))?;

@@ -12,16 +12,17 @@ use std::sync::Arc;
 
 use vstream_attribute::Filter;
 use vstream_index::stages::{
-    search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found, PlaceState,
-    RotatedQuery, Scanned, StagedSearch, Wanted,
+    form_of, search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found,
+    PlaceState, RotatedQuery, Scanned, StagedSearch, Wanted,
 };
 use vstream_index::{distance, Probe, RowKey, SearchStats};
 use vstream_quantize::rabitq::{Rotation, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
+use vstream_quantize::Form;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_store::Error;
-use vstream_vector::{Neighbor, TopK};
+use vstream_vector::{kernels, Neighbor, TopK};
 
 use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
@@ -287,7 +288,9 @@ impl StagedSearch for SegmentView<'_> {
                 self.clear_deleted(leaf.leaf, masks);
                 masks.as_slice()
             });
-            self.scan_leaf(query, codes, (rank, leaf), masks, &mut best, &mut scanned);
+            let margin = self.margin_of(query, leaf, wanted.deviations);
+            let place = (rank, leaf, margin);
+            self.scan_leaf(query, codes, place, masks, &mut best, &mut scanned);
         }
         best.finish();
         sort_candidates(candidates);
@@ -400,6 +403,23 @@ impl SegmentView<'_> {
         self.segment.leaves[leaf as usize].first_row + candidate.row
     }
 
+    /// By how many standard deviations estimates are lowered, and the Euclidean distance of the query to
+    /// the centroid of the leaf; `None` if they are not.
+    fn margin_of(&self, query: &RotatedQuery, leaf: Ranked, deviations: f32) -> Option<(f32, f32)> {
+        if deviations == 0.0 {
+            return None;
+        }
+        let squared = match form_of(self.segment.metric()) {
+            Form::L2 => leaf.base,
+            Form::InnerProduct => {
+                let mut centroid = Vec::new();
+                self.segment.leaf_centroid(leaf.leaf as usize, &mut centroid);
+                query.norm_squared() + kernels::norm_squared(&centroid) + 2.0 * leaf.base
+            }
+        };
+        Some((deviations, squared.max(0.0).sqrt()))
+    }
+
     /// Scans the codes of a leaf.
     ///
     /// * `masks`: the rows that match, 32 to a word; `None` without a filter.
@@ -407,7 +427,7 @@ impl SegmentView<'_> {
         &self,
         query: &RotatedQuery,
         codes: &[u8],
-        (rank, leaf): (u32, Ranked),
+        (rank, leaf, margin): (u32, Ranked, Option<(f32, f32)>),
         masks: Option<&[u32]>,
         best: &mut BestCandidates<'_>,
         scanned: &mut Scanned,
@@ -420,7 +440,8 @@ impl SegmentView<'_> {
             scanned.matches += entry.rows as usize;
             scanned.leaves += 1;
             for (block, codes) in (0..).zip(codes) {
-                let from = ScannedBlock { rank, base: leaf.base, entry, block, mask: u32::MAX };
+                let mask = u32::MAX;
+                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
                 self.scan_block(query, codes, from, best);
             }
             return;
@@ -430,7 +451,7 @@ impl SegmentView<'_> {
             if mask != 0 {
                 scanned.rows += (entry.rows - block * BLOCK as u32).min(BLOCK as u32) as usize;
                 scanned.matches += mask.count_ones() as usize;
-                let from = ScannedBlock { rank, base: leaf.base, entry, block, mask };
+                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
                 self.scan_block(query, codes, from, best);
             }
         }
@@ -445,10 +466,17 @@ impl SegmentView<'_> {
         from: ScannedBlock<'_>,
         best: &mut BestCandidates<'_>,
     ) {
-        let ScannedBlock { rank, base, entry, block, mask: matches } = from;
+        let ScannedBlock { rank, base, margin, entry, block, mask: matches } = from;
         let mut estimates = [0.0f32; BLOCK];
         let threshold = best.threshold();
-        let mut mask = query.table().scan_block_below(codes, base, threshold, &mut estimates);
+        let table = query.table();
+        let mut mask = match margin {
+            None => table.scan_block_below(codes, base, threshold, &mut estimates),
+            Some((deviations, gap)) => {
+                let bases = (base, gap);
+                table.scan_block_lowered(codes, bases, deviations, threshold, &mut estimates)
+            }
+        };
         mask &= matches;
         while mask != 0 {
             let lane = mask.trailing_zeros();
@@ -479,6 +507,8 @@ struct ScannedBlock<'a> {
     /// Rank of its leaf, and the distance of the query to the leaf's centroid.
     rank: u32,
     base: f32,
+    /// See `SegmentView::margin_of`.
+    margin: Option<(f32, f32)>,
     entry: &'a LeafLayout,
     /// Number of the block in its leaf.
     block: u32,

@@ -26,11 +26,8 @@ use vstream_attribute::{Filter, Test};
 use super::classes::CLASSES;
 use super::window::{aim, interval, Moment, WINDOW_MIN};
 use super::{Evidence, RecallEstimate};
+use crate::tree::{Thetas, SHARE_CLASSES};
 
-/// Least share of the rows that match, by class but the last.
-const SHARES: [f64; 3] = [0.2, 0.04, 0.008];
-/// Classes of that share.
-pub(super) const SHARE_CLASSES: usize = SHARES.len() + 1;
 /// Most audits of a class.
 const WINDOW: usize = 256;
 /// Rows that stand in for the queries of a class of k.
@@ -42,11 +39,6 @@ const RING: usize = 32;
 /// Most conditions and values of a filter that is kept.
 const KEPT_CONDITIONS_MAX: usize = 64;
 const KEPT_VALUES_MAX: usize = 1024;
-
-/// The class of a share of rows that match.
-pub(super) fn share_class(share: f64) -> usize {
-    SHARES.iter().take_while(|&&least| share < least).count()
-}
 
 /// A query with its filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -256,6 +248,12 @@ impl FilteredDecisions {
     pub(super) fn theta(&self, share: usize, class: usize) -> Option<f32> {
         let theta = f32::from_bits(self.theta[share][class].load(Ordering::Relaxed));
         (!theta.is_nan()).then_some(theta)
+    }
+
+    /// θ by class of share; every leaf where nothing is decided.
+    pub(super) fn thetas(&self, class: usize) -> Thetas {
+        let theta = |share| self.theta(share, class).unwrap_or(f32::INFINITY);
+        Thetas(std::array::from_fn(theta))
     }
 
     /// Decides anew about a class of k; returns the estimates by class of share.

@@ -36,12 +36,12 @@ use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
-use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery, SHARE_CLASSES};
+use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
-use crate::tree::{Tree, TreeScratch};
+use crate::tree::{Tree, TreeScratch, SHARE_CLASSES};
 
 /// One query in this many is offered to the guard once enough are known.
 const NOTE_EVERY: usize = 16;

@@ -3,16 +3,13 @@
 //! `vstream_index` does the same for the memtable alone: it takes the rows with the least
 //! estimates, down to a depth at which a search hardly misses a true neighbour.
 
-use std::sync::Arc;
-
 use vstream_index::stages::Refine;
 use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
-use vstream_vector::{Metric, Neighbor, TopK};
+use vstream_vector::{Neighbor, TopK};
 
 use super::search::{TreeScratch, MEMORY_PLACES};
-use super::{LiveSegment, Pinned, Tree};
+use super::{Pinned, Tree};
 use crate::error::Error;
-use crate::settings::IndexKind;
 use vstream_segment::SegmentKind;
 
 /// A row with its estimate.
@@ -34,55 +31,7 @@ struct Found {
     positions: Vec<(Neighbor, u32)>,
 }
 
-/// The true neighbours of a query and what a search needs to find them.
-pub(crate) struct Needs {
-    /// For each of them, nearest first: the θ that it needs, which is the cost of its leaf over the
-    /// squared distance of the last of them. 0 for a row that is in no leaf.
-    pub(crate) needed: Vec<f32>,
-}
-
 impl Tree {
-    /// Finds the true neighbours among the rows that match, through every code, and the θ that each
-    /// needs: see `guard/filtered.rs`. `None` where there are no leaves, and under inner product,
-    /// whose distances are no squares.
-    ///
-    /// * `probe`: with a neighbour more than wanted if there is an `own`.
-    /// * `own`: the row that is the query, which does not count.
-    ///
-    /// Errors: as [`Tree::search`].
-    pub(crate) fn needs(
-        &self,
-        probe: &Probe<'_>,
-        own: Option<u64>,
-        scratch: &mut TreeScratch,
-        out: &mut TopK,
-    ) -> Result<Option<Needs>, Error> {
-        let squared = match self.settings.metric {
-            Metric::L2 => 1.0,
-            // The distance of directions is half their squared distance.
-            Metric::Cosine => 2.0,
-            Metric::InnerProduct => return Ok(None),
-        };
-        let pinned = self.pin();
-        let is_flat = |live: &Arc<LiveSegment>| live.segment.kind() == SegmentKind::Flat;
-        if self.settings.index == IndexKind::Flat || pinned.view.segments.iter().any(is_flat) {
-            return Ok(None);
-        }
-        let found = pinned.every_code(probe, 0, scratch, out, &mut SearchStats::default())?;
-        let mut costs: Vec<f32> = scratch.costs().flatten().copied().collect();
-        costs.sort_unstable_by(f32::total_cmp);
-        let mut rows: Vec<Neighbor> = out.rows().to_vec();
-        rows.retain(|row| Some(row.id) != own);
-        rows.sort_unstable_by(Neighbor::order);
-        let last = rows.last().map_or(0.0, |last| last.distance) * squared;
-        let needed = rows.iter().map(|row| {
-            let position = found.positions.iter().find(|(known, _)| known.id == row.id);
-            let Some(&(_, at)) = position.filter(|_| last > 0.0) else { return 0.0 };
-            costs[found.candidates[at as usize].leaf as usize] / last
-        });
-        Ok(Some(Needs { needed: needed.collect() }))
-    }
-
     /// Copies the vector of a live row to `out`, and returns its id: see
     /// `vstream_index::Search::sample`. Errors: `Corrupt`, `Io`.
     pub(crate) fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {

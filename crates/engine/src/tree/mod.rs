@@ -37,7 +37,7 @@ use vstream_store::{Access, Cache, FileStore, Store};
 pub(crate) use self::code_residency::CodeResidency;
 pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
-pub(crate) use self::search::TreeScratch;
+pub(crate) use self::search::{share_class, Thetas, TreeScratch, SHARE_CLASSES};
 pub(crate) use self::segment_entry::SegmentEntry;
 pub(crate) use self::stored::{ReadRow, Wanted};
 use self::write::Writing;

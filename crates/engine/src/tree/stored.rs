@@ -2,8 +2,9 @@
 
 use vstream_attribute::{Fields, Filter};
 use vstream_index::stages::ExactSearch;
-use vstream_index::{IndexRow, RowKey, VectorRef};
+use vstream_index::{IndexRow, RowKey, Scratch, VectorRef};
 use vstream_segment::WantedFields;
+use vstream_vector::Neighbor;
 
 use super::{LiveSegment, Pinned};
 use crate::error::Error;
@@ -68,8 +69,8 @@ impl Pinned {
     ///
     /// * `ids`: ascending, each once.
     ///
-    /// Cost: a walk over the rows in memory, and a round of reads for each segment that has some of
-    /// the rows. Errors: `Corrupt`, `Io`.
+    /// Cost: a pass over the ids in memory, over the rows there if vectors are wanted, and a round of
+    /// reads for each segment that has some of the rows. Errors: `Corrupt`, `Io`.
     pub(crate) fn read(
         &self,
         ids: &[u64],
@@ -77,7 +78,7 @@ impl Pinned {
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) -> Result<(), Error> {
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "ascending, each once");
-        let mut left = ids.len() - self.read_memory(ids, visit);
+        let mut left = ids.len() - self.read_memory(ids, wanted, visit);
         for live in &self.view.segments {
             if left == 0 {
                 return Ok(());
@@ -95,15 +96,35 @@ impl Pinned {
     }
 
     /// Reads the rows in memory; returns how many there are.
-    fn read_memory(&self, ids: &[u64], visit: &mut dyn FnMut(usize, ReadRow<'_>)) -> usize {
-        let mut found = 0;
+    fn read_memory(
+        &self,
+        ids: &[u64],
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(usize, ReadRow<'_>),
+    ) -> usize {
+        let (mut found, mut scratch) = (0, Scratch::default());
+        let filter = Filter::Ids(ids.to_vec());
         for place in self.memory_places() {
-            place.for_each_row(&mut |row| {
-                if let Ok(at) = ids.binary_search(&row.key.id) {
-                    found += 1;
-                    let IndexRow { key, vector, fields } = row;
-                    visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
-                }
+            if wanted.vector {
+                place.for_each_row(&mut |row| {
+                    if let Ok(at) = ids.binary_search(&row.key.id) {
+                        found += 1;
+                        let IndexRow { key, vector, fields } = row;
+                        visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
+                    }
+                });
+                continue;
+            }
+            let mut rows = Vec::new();
+            let Ok(()) =
+                place.for_each_match(Some(&filter), &mut |RowKey { id, version, .. }| {
+                    rows.push(Neighbor { distance: 0.0, id, version });
+                });
+            found += rows.len();
+            place.read_fields(&rows, &mut scratch, &mut |at, fields| {
+                let Neighbor { id, version, .. } = rows[at];
+                let at = ids.binary_search(&id).expect("an id that was asked for");
+                visit(at, ReadRow { version, vector: None, fields });
             });
         }
         found

@@ -103,11 +103,7 @@ impl FieldsWriter {
     }
 
     /// The column of this number. Errors: one of another kind, or a number out of range.
-    fn column(
-        &mut self,
-        column: u16,
-        kind: AttributeKind,
-    ) -> Result<&mut ColumnWriter, String> {
+    fn column(&mut self, column: u16, kind: AttributeKind) -> Result<&mut ColumnWriter, String> {
         let at = match self.columns.binary_search_by_key(&column, |held| held.column) {
             Ok(at) => at,
             Err(_) if usize::from(column) >= ATTRIBUTES_MAX => {

@@ -4,10 +4,10 @@ use vstream_attribute::Filter;
 use vstream_index::{Effort, Probe};
 
 use super::super::classes::{class_of, CLASSES};
-use super::super::{locked, moment, Auditor, Guard, RecallEstimate, NOTE_EVERY};
-use super::{is_kept, keep, share_class, FilteredAudit, FilteredQuery, SHARE_CLASSES};
+use super::super::{locked, moment, share_of, Auditor, Guard, RecallEstimate, NOTE_EVERY};
+use super::{is_kept, keep, FilteredAudit, FilteredQuery};
 use crate::error::Error;
-use crate::tree::Tree;
+use crate::tree::{share_class, Thetas, Tree, SHARE_CLASSES};
 
 impl Guard {
     /// Offers a query with a filter to the guard.
@@ -52,17 +52,17 @@ impl Guard {
         let Some(class) = self.filtered.asked().find(short) else { return false };
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let at = moment(search);
-        let k = CLASSES[class];
-        let probe = Probe { vector: &row, k: k + 1, effort: Effort::Exact, filter: None };
-        let needs = search.needs(&probe, Some(id), &mut auditor.scratch, &mut auditor.top);
-        let Ok(Some(needs)) = needs else { return false };
-        let audit = FilteredAudit { query: None, at, needed: needs.needed, made: None };
-        auditor.filtered.push_row(class, audit);
+        let (k, others) = (CLASSES[class], Filter::Not(Box::new(Filter::Ids(vec![id]))));
+        let (effort, filter) = (Effort::Exact, Some(&others));
+        let probe = Probe { vector: &row, k, effort, filter };
+        let (mut needed, Auditor { scratch, top, .. }) = (Vec::new(), &mut *auditor);
+        let Ok(Some(_)) = search.needs(&probe, scratch, top, &mut needed) else { return false };
+        auditor.filtered.push_row(class, FilteredAudit { query: None, at, needed, made: None });
         self.conclude_filtered(class, auditor);
         true
     }
 
-    /// Audits a query; `None` if the metric has no θ, or if nothing matches.
+    /// Audits a query; `None` if there are no leaves, or if nothing matches.
     fn audit_filtered(
         &self,
         search: &Tree,
@@ -71,18 +71,32 @@ impl Guard {
     ) -> Result<Option<(usize, FilteredAudit)>, Error> {
         let at = moment(search);
         let FilteredQuery { vector, k, filter } = &query;
-        let filter = Some(filter);
-        let probe = Probe { vector, k: *k, effort: Effort::Exact, filter };
-        let needs = search.needs(&probe, None, &mut tools.scratch, &mut tools.top)?;
-        let Some(needs) = needs.filter(|needs| !needs.needed.is_empty()) else { return Ok(None) };
-        let mut matches = 0u64;
-        search.pin().for_each_match(filter, &mut |_| matches += 1)?;
-        let live = search.stats().0.live.max(1);
-        let share = share_class(matches as f64 / live as f64);
-        // The search of a filtered query is exact over its matches, so what it finds says nothing
-        // about θ.
-        let made = None;
-        Ok(Some((share, FilteredAudit { needed: needs.needed, at, made, query: Some(query) })))
+        let probe = Probe { vector, k: *k, effort: Effort::Exact, filter: Some(filter) };
+        let (mut needed, Auditor { scratch, top, found, .. }) = (Vec::new(), tools);
+        let Some(share) = search.needs(&probe, scratch, top, &mut needed)? else {
+            return Ok(None);
+        };
+        if needed.is_empty() {
+            return Ok(None);
+        }
+        let share = share_class(share);
+        let mut truth = Vec::new();
+        top.drain_sorted(&mut truth);
+        let mut made = None;
+        if let Some(theta) = self.filtered.theta(share, class_of(*k)) {
+            let effort = Effort::Thorough { depth: 0 };
+            let probe = Probe { effort, ..probe };
+            top.reset(*k);
+            search.search_filtered(&probe, &Thetas([theta; SHARE_CLASSES]), scratch, top)?;
+            top.drain_sorted(found);
+            made = Some((theta, share_of(&truth, found)));
+        }
+        Ok(Some((share, FilteredAudit { needed, at, made, query: Some(query) })))
+    }
+
+    /// Where searches for `k` neighbours with a filter may stop.
+    pub(crate) fn thetas(&self, k: usize) -> Thetas {
+        self.filtered.thetas(class_of(k))
     }
 
     fn conclude_filtered(&self, class: usize, auditor: &Auditor) {

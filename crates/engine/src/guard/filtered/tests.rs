@@ -2,6 +2,7 @@ use vstream_attribute::Range;
 use vstream_vector::SplitMix;
 
 use super::*;
+use crate::tree::share_class;
 
 const NOW: Moment = Moment { leaves: 1_000, writes: 1_000_000 };
 

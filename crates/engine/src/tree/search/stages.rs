@@ -253,7 +253,7 @@ fn scan<P: StagedSearch + ?Sized>(
     state: &mut PlaceState<P::State>,
 ) -> usize {
     let PlaceState { stage, candidates, query, .. } = state;
-    let wanted = Wanted { keep, below };
+    let wanted = Wanted { keep, below, deviations: 0.0 };
     place.scan_codes(queries.get(*query), codes, wanted, stage, candidates).rows
 }
 
