@@ -1,9 +1,12 @@
 //! Directories of durable engines and of snapshots, with right checksums around wrong counts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use vstream_engine::{
-    verify_store, Durability, Element, Engine, IndexKind, Journaling, Metric, Row, Settings,
+    verify_store, AttributeKind, AttributesBuilder, Durability, Element, Engine, Fields, Filter,
+    IdKind, IndexKind, Journaling, Metric, PayloadChange, Row, Schema, Settings, Test, Update,
+    ValueRef, With,
 };
 use vstream_store::blocks::{checksum, BlockAddress};
 use vstream_store::{FileStore, Memory, Syncing};
@@ -25,6 +28,12 @@ pub(crate) fn open(bytes: &[u8]) {
         .open();
     if let Ok(mut engine) = opened {
         let _ = engine.delete(1, u64::MAX).and_then(|_| engine.commit());
+        let removed = Update { payload: PayloadChange::Remove, ..Update::default() };
+        let _ = engine.update(2, u64::MAX, &removed);
+        // Fields are read again, as queries and reads read them.
+        let filter = Filter::Attribute(0, Test::Exists);
+        let _ = engine.reader().scroll(Some(&filter), None, 100, &With::everything());
+        let _ = engine.reader().scroll(None, None, 100, &With::everything());
         // Segments are read again, as a merge reads them.
         let _ = engine.checkpoint().and_then(|()| engine.compact());
     }
@@ -78,7 +87,59 @@ pub(crate) fn collections() -> Vec<Vec<u8>> {
         corpus.push(pack(&content_of(&store)));
     }
     corpus.push(pack(&in_segments()));
+    corpus.extend([None, Some(64 << 10)].map(|memory| pack(&with_fields(memory))));
     corpus
+}
+
+/// A collection whose rows have fields, with updates and remembered deletes: an image or segments,
+/// and a log.
+fn with_fields(memory: Option<u64>) -> Content {
+    let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
+    let journaling =
+        Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
+    let attributes = [("number", AttributeKind::I64), ("tags", AttributeKind::Keywords)];
+    let schema = Schema::new(attributes).expect("a schema");
+    let schema = Arc::new(Schema { id: IdKind::String, ..schema });
+    let settings = Settings {
+        memory,
+        schema: schema.clone(),
+        deletes_remembered: Some(Duration::from_secs(60)),
+        ..settings(Element::F32, IndexKind::Cluster)
+    };
+    let mut engine = Engine::builder()
+        .store(store.clone())
+        .collection(7)
+        .journaling(journaling)
+        .create(settings)
+        .expect("made");
+    let (mut builder, vector) = (AttributesBuilder::default(), [1.0, 2.0, 3.0]);
+    for id in 0..30 {
+        builder.clear();
+        builder.set(&schema, 0, &ValueRef::I64(id as i64)).expect("a value");
+        let tags = ["a", "b", "c"][..id as usize % 4].to_vec();
+        builder.set(&schema, 1, &ValueRef::Keywords(tags)).expect("a value");
+        let (name, payload) = (format!("row {id}"), vec![id as u8; 40]);
+        let payload = (id % 3 > 0).then_some(&payload[..]);
+        let fields = Fields { name: &name, check: id + 1, attributes: builder.build(), payload };
+        let row = Row { id, version: 1, code: id, shard: 0, vector: &vector, fields };
+        engine.upsert(&row).expect("accepted");
+        if id == 20 {
+            engine.delete(3, 9).expect("accepted");
+            engine.delete(100, 9).expect("accepted");
+            engine.checkpoint().expect("a base");
+        }
+    }
+    builder.clear();
+    builder.set(&schema, 0, &ValueRef::I64(-1)).expect("a value");
+    let set = builder.build();
+    let update = Update { set, unset: &[1], payload: PayloadChange::Set(b"payload") };
+    engine.update(7, 2, &update).expect("accepted");
+    engine.delete(101, 9).expect("accepted");
+    engine.add_attribute("price", AttributeKind::F64).expect("added");
+    engine.commit().expect("committed");
+    let content = content_of(&store);
+    assert!(content.keys().any(|name| name.starts_with("deletes-")));
+    content
 }
 
 /// A collection with a limit to memory: rows in two segments, of which some are gone, and in a log.
@@ -127,7 +188,10 @@ pub(crate) fn reseal(bytes: &mut Vec<u8>) {
     for (name, file) in &mut content {
         if name.starts_with("log-") {
             let _ = reseal_log(file);
-        } else if name.ends_with(".rows") || name.starts_with("marks-") {
+        } else if name.ends_with(".rows")
+            || name.starts_with("marks-")
+            || name.starts_with("deletes-")
+        {
             reseal_tail(file);
         } else if name.starts_with("segment-") {
             segment::reseal(file);
@@ -161,7 +225,8 @@ fn reseal_tail(file: &mut [u8]) {
 /// Entries of a snapshot's manifest: lengths and checksums of the files as they are.
 fn reseal_manifest(content: &mut Content, name: &str, prefix: &str) -> Option<()> {
     let mut manifest = content.get(name)?.clone();
-    let end = manifest.len().checked_sub(8)?;
+    let files = u32::from_le_bytes(*manifest.get(20..24)?.first_chunk()?) as usize;
+    let end = manifest.len().checked_sub(8)?.min(files.saturating_mul(32).saturating_add(48));
     for at in (48..end).step_by(32).take_while(|at| at + 32 <= end) {
         let shard = u16::from_le_bytes([manifest[at], manifest[at + 1]]);
         let Some(file) = content.get(&format!("{prefix}shard-{shard:03}.rows")) else { continue };

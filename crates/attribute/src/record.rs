@@ -23,7 +23,7 @@ const LIST_MAX: usize = 1 << 10;
 
 /// The attributes of one row: bytes that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attributes<'a>(&'a [u8]);
+pub struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Attributes<'a> {
     /// No attribute has a value.
@@ -116,7 +116,7 @@ fn take<'a>(input: &mut ByteReader<'a>) -> Result<(u16, ValueRef<'a>), Malformed
 }
 
 /// Appends a value to the bytes of attributes. The caller keeps columns ascending.
-fn put(out: &mut Vec<u8>, column: u16, value: &ValueRef<'_>) {
+pub(crate) fn put(out: &mut Vec<u8>, column: u16, value: &ValueRef<'_>) {
     out.extend_from_slice(&column.to_le_bytes());
     out.push(value.kind().tag());
     match value {

@@ -5,7 +5,7 @@ mod fields;
 use vstream_vector::{kernels, Element, Metric};
 
 pub use self::fields::check_fields;
-pub(crate) use self::fields::{check_filter, check_update};
+pub(crate) use self::fields::check_update;
 use crate::error::Error;
 use crate::settings::Settings;
 

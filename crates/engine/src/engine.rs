@@ -33,6 +33,9 @@ pub struct Stats {
     pub refine: usize,
     /// Latest estimate of the recall guard, if it has one.
     pub recall: Option<RecallEstimate>,
+    /// Latest estimates of the recall guard for queries with a filter, by the share of rows that
+    /// match: 20 % or more, 4 %, 0.8 %, and less.
+    pub recall_filtered: [Option<RecallEstimate>; 4],
     /// Counts of the journal, if the engine has one.
     pub journal: Option<JournalStats>,
     /// Counts of the tree.
@@ -123,7 +126,8 @@ impl Engine {
         let journal = self.journal.as_ref().map(Journal::stats);
         let deletes_remembered = self.remembered.as_ref().map_or(0, RememberedDeletes::len);
         let recall = self.guard.estimate();
-        Stats { index, probes, refine, recall, journal, tree, deletes_remembered }
+        let recall_filtered = self.guard.filtered_estimates();
+        Stats { index, probes, refine, recall, recall_filtered, journal, tree, deletes_remembered }
     }
 
     /// Sets the recall that automatic searches aim at from now on. A partition of a job needs this:

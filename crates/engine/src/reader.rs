@@ -7,11 +7,11 @@ use vstream_attribute::{Filter, Schema};
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use crate::accept::{check_filter, check_query, normalise, refused};
+use crate::accept::{check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
-use crate::tree::{Pinned, Tree, TreeScratch};
+use crate::tree::{Pinned, Thetas, Tree, TreeScratch};
 
 /// Cap of a chosen number of leaves or rows. No engine has so many, so the cap changes no answer.
 const CHOSEN_MAX: usize = 1 << 32;
@@ -116,13 +116,16 @@ impl ReadSnapshot {
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        self.reader
-            .ask(query, scratch, out, &|probe, scratch, top| self.rows.search(probe, scratch, top))
+        self.reader.ask(query, scratch, out, &|probe, thetas, scratch, top| match probe.filter {
+            None => self.rows.search(probe, scratch, top),
+            Some(_) => self.rows.search_filtered(probe, thetas, scratch, top),
+        })
     }
 }
 
 /// Searches the tree or a read snapshot with a query that was checked and normalised.
-type Asked<'a> = &'a dyn Fn(&Probe<'_>, &mut TreeScratch, &mut TopK) -> Result<SearchStats, Error>;
+type Asked<'a> =
+    &'a dyn Fn(&Probe<'_>, &Thetas, &mut TreeScratch, &mut TopK) -> Result<SearchStats, Error>;
 
 impl Reader {
     pub(crate) fn new(settings: &Settings, tree: Arc<Tree>, guard: Arc<Guard>) -> Reader {
@@ -146,7 +149,10 @@ impl Reader {
         scratch: &mut Scratch,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        self.ask(query, scratch, out, &|probe, scratch, top| self.tree.search(probe, scratch, top))
+        self.ask(query, scratch, out, &|probe, thetas, scratch, top| match probe.filter {
+            None => self.tree.search(probe, scratch, top),
+            Some(_) => self.tree.search_filtered(probe, thetas, scratch, top),
+        })
     }
 
     /// Pins the present rows. A query on this read snapshot, on any thread, sees no later write.
@@ -171,7 +177,7 @@ impl Reader {
                 query.k
             )));
         }
-        query.filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
+        query.filter.map_or(Ok(()), |filter| filter.check(&self.tree.schema()))?;
         check_radius(query.radius)?;
         let Scratch { tree, top, normalised } = scratch;
         let vector = if self.metric == Metric::Cosine {
@@ -180,8 +186,13 @@ impl Reader {
         } else {
             query.vector
         };
+        if let (Effort::Auto, Some(filter)) = (query.effort, query.filter) {
+            self.guard.note_filtered(vector, query.k, filter);
+        }
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
+            // How far it goes is up to θ.
+            _ if query.filter.is_some() => vstream_index::Effort::Thorough { depth: 0 },
             Effort::Chosen { probes, refine } => {
                 let refine = refine.map(|refine| refine.min(CHOSEN_MAX));
                 self.guard.chosen(probes.clamp(1, CHOSEN_MAX), refine, query.k)
@@ -193,7 +204,8 @@ impl Reader {
             Effort::Unaudited => self.guard.effort(&self.tree, query.k),
         };
         top.reset(query.k);
-        let stats = search(&Probe { vector, k: query.k, effort, filter: query.filter }, tree, top)?;
+        let probe = Probe { vector, k: query.k, effort, filter: query.filter };
+        let stats = search(&probe, &self.guard.thetas(query.k), tree, top)?;
         top.drain_sorted(out);
         if let Some(radius) = query.radius {
             out.truncate(out.partition_point(|row| row.distance <= radius));
@@ -218,7 +230,7 @@ impl Reader {
     ) -> Result<SearchStats, Error> {
         check_query(vector, self.dimension, self.metric).map_err(refused)?;
         check_radius(Some(radius))?;
-        filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
+        filter.map_or(Ok(()), |filter| filter.check(&self.tree.schema()))?;
         let vector = if self.metric == Metric::Cosine {
             normalise(vector, &mut scratch.normalised)?;
             scratch.normalised.as_slice()

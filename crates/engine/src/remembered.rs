@@ -24,17 +24,25 @@ pub(crate) struct RememberedDelete {
 /// The last deletes, the newest version of each id.
 pub(crate) struct RememberedDeletes {
     kept_ms: u64,
-    /// Version and time by id.
-    by_id: HashMap<u64, (u64, u64)>,
-    /// Time and id in the order of the deletes, and entries that `by_id` has replaced since.
+    by_id: HashMap<u64, Entry>,
+    /// Turn and id of the deletes in their order, and entries that `by_id` has replaced since.
     order: VecDeque<(u64, u64)>,
+    turns: u64,
+}
+
+/// The newest delete of an id.
+struct Entry {
+    version: u64,
+    at_ms: u64,
+    /// Number of the call that noted it.
+    turn: u64,
 }
 
 impl RememberedDeletes {
     /// Remembers nothing yet.
     pub(crate) fn new(kept: Duration) -> RememberedDeletes {
         let kept_ms = kept.as_millis() as u64;
-        RememberedDeletes { kept_ms, by_id: HashMap::new(), order: VecDeque::new() }
+        RememberedDeletes { kept_ms, by_id: HashMap::new(), order: VecDeque::new(), turns: 0 }
     }
 
     /// Number of deletes that are kept.
@@ -45,9 +53,13 @@ impl RememberedDeletes {
     /// Remembers a delete. Cost: O(1) on average.
     pub(crate) fn note(&mut self, delete: RememberedDelete) {
         let RememberedDelete { id, version, at_ms } = delete;
-        let entry = self.by_id.entry(id).or_insert((version, at_ms));
-        *entry = (entry.0.max(version), entry.1.max(at_ms));
-        self.order.push_back((entry.1, id));
+        let turn = self.turns;
+        self.turns += 1;
+        let entry = self.by_id.entry(id).or_insert(Entry { version, at_ms, turn });
+        entry.version = entry.version.max(version);
+        entry.at_ms = entry.at_ms.max(at_ms);
+        entry.turn = turn;
+        self.order.push_back((turn, id));
         self.expire(at_ms);
     }
 
@@ -55,30 +67,30 @@ impl RememberedDeletes {
     fn expire(&mut self, now_ms: u64) {
         if self.order.len() > 2 * self.by_id.len() + QUEUE_SPARE {
             let by_id = &self.by_id;
-            self.order.retain(|(at, id)| by_id.get(id).is_some_and(|(_, last)| last == at));
+            self.order.retain(|(turn, id)| by_id.get(id).is_some_and(|last| last.turn == *turn));
         }
-        while let Some(&(at, id)) = self.order.front() {
-            let is_old = now_ms.saturating_sub(at) > self.kept_ms;
-            if !is_old && self.by_id.len() <= DELETES_REMEMBERED_MAX {
-                return;
-            }
-            self.order.pop_front();
-            if self.by_id.get(&id).is_some_and(|(_, last)| *last == at) {
+        while let Some(&(turn, id)) = self.order.front() {
+            if let Some(last) = self.by_id.get(&id).filter(|last| last.turn == turn) {
+                let is_old = now_ms.saturating_sub(last.at_ms) > self.kept_ms;
+                if !is_old && self.by_id.len() <= DELETES_REMEMBERED_MAX {
+                    return;
+                }
                 self.by_id.remove(&id);
             }
+            self.order.pop_front();
         }
     }
 
     /// True if a row of this version is older than a delete of its id that is still remembered.
     pub(crate) fn is_dead(&self, id: u64, version: u64) -> bool {
-        self.by_id.get(&id).is_some_and(|&(deleted, at)| {
-            deleted > version && now_ms().saturating_sub(at) <= self.kept_ms
+        self.by_id.get(&id).is_some_and(|last| {
+            last.version > version && now_ms().saturating_sub(last.at_ms) <= self.kept_ms
         })
     }
 
     /// The delete of an id.
     pub(crate) fn version_of(&self, id: u64) -> Option<u64> {
-        self.by_id.get(&id).map(|(version, _)| *version)
+        self.by_id.get(&id).map(|last| last.version)
     }
 
     /// Forgets the delete of an id whose row is there again: the row's own version counts now.
@@ -88,11 +100,13 @@ impl RememberedDeletes {
 
     /// All deletes, the oldest first.
     pub(crate) fn list(&self) -> Vec<RememberedDelete> {
-        let by_id = self.by_id.iter();
-        let mut all: Vec<RememberedDelete> =
-            by_id.map(|(&id, &(version, at_ms))| RememberedDelete { id, version, at_ms }).collect();
-        all.sort_unstable_by_key(|delete| (delete.at_ms, delete.id));
-        all
+        let delete = |(&id, last): (&u64, &Entry)| {
+            let Entry { version, at_ms, turn } = *last;
+            (turn, RememberedDelete { id, version, at_ms })
+        };
+        let mut all: Vec<(u64, RememberedDelete)> = self.by_id.iter().map(delete).collect();
+        all.sort_unstable_by_key(|(turn, _)| *turn);
+        all.into_iter().map(|(_, delete)| delete).collect()
     }
 }
 

@@ -103,7 +103,7 @@ pub struct Settings {
     pub schema: Arc<Schema>,
     /// How long the engine keeps the versions of deleted rows, at least: meanwhile an upsert older
     /// than the delete of its id changes nothing. 1 s to a year; `None`: not at all. At most
-    /// [`DELETES_REMEMBERED_MAX`] versions are kept, in 40 bytes of memory each; the oldest go first.
+    /// [`DELETES_REMEMBERED_MAX`] versions are kept, in some 64 bytes of memory each; the oldest go first.
     pub deletes_remembered: Option<Duration>,
     /// Parts that are left out, to measure their worth. The collection does not store this setting.
     pub ablation: Ablation,

@@ -122,9 +122,139 @@ impl<T: Copy + Send + Sync> Cells<T> {
     }
 }
 
+/// Columns of words for the rows of a chunk, filled lane by lane. Lanes that were passed over, and
+/// columns that were not set, read as zeros.
+///
+/// The protocol is that of [`Cells`], with lanes in place of elements.
+pub(crate) struct Table {
+    block: Block,
+    /// Lanes published.
+    len: AtomicUsize,
+    /// Words in all.
+    words: usize,
+    lanes: usize,
+    /// Matches the one pen of this table.
+    number: u64,
+}
+
+impl Table {
+    /// A table for `lanes` lanes of `words` words of 32 bits each, and its pen.
+    pub(crate) fn new(lanes: usize, words: usize) -> (Pen, Table) {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let words = words * lanes;
+        let block = Block::new(words * size_of::<u32>());
+        // SAFETY: the block has room for so many words and nobody else knows it yet.
+        unsafe { block.start().cast::<u32>().write_bytes(0, words) };
+        (Pen { number }, Table { block, len: AtomicUsize::new(0), words, lanes, number })
+    }
+
+    /// Sets a word of a lane that is not published. The column begins at the word `start`.
+    pub(crate) fn set_narrow(&self, pen: &mut Pen, start: usize, lane: usize, value: u32) {
+        self.check(pen, start + self.lanes, lane);
+        // SAFETY: the word lies in the block and in an unpublished lane, so no reader looks at it, and
+        // `&mut` of the table's only pen excludes another writer.
+        unsafe { self.block.start().cast::<u32>().add(start + lane).write(value) };
+    }
+
+    /// Sets two words of a lane that is not published. The column begins at the even word `start`.
+    pub(crate) fn set_wide(&self, pen: &mut Pen, start: usize, lane: usize, value: u64) {
+        self.check(pen, start + 2 * self.lanes, lane);
+        assert!(start.is_multiple_of(2), "a column of two words begins at an even word");
+        // SAFETY: as above; an even word of a block is aligned for two words.
+        unsafe { self.block.start().cast::<u64>().add(start / 2 + lane).write(value) };
+    }
+
+    /// Asserts that a lane can be written in a column that ends at the word `end`.
+    fn check(&self, pen: &Pen, end: usize, lane: usize) {
+        assert_eq!(pen.number, self.number, "the pen of another table");
+        assert!(lane >= self.len.load(Ordering::Relaxed), "a published lane never changes");
+        assert!(lane < self.lanes && end <= self.words, "beyond the table");
+    }
+
+    /// Publishes the lanes below `lanes`.
+    pub(crate) fn publish(&self, pen: &mut Pen, lanes: usize) {
+        assert_eq!(pen.number, self.number, "the pen of another table");
+        assert!(lanes >= self.len.load(Ordering::Relaxed) && lanes <= self.lanes, "more lanes");
+        self.len.store(lanes, Ordering::Release);
+    }
+
+    /// The published words of the column that begins at the word `start`.
+    #[inline]
+    pub(crate) fn narrow(&self, start: usize) -> &[u32] {
+        let len = self.len.load(Ordering::Acquire);
+        assert!(start + self.lanes <= self.words, "beyond the table");
+        // SAFETY: the words lie in the block, were written (zeros at least) before the length that was
+        // loaded with Acquire, and never change below it.
+        unsafe {
+            let first = self.block.start().cast::<u32>().add(start);
+            std::slice::from_raw_parts(first.as_ptr(), len)
+        }
+    }
+
+    /// The published double words of the column that begins at the even word `start`.
+    #[inline]
+    pub(crate) fn wide(&self, start: usize) -> &[u64] {
+        let len = self.len.load(Ordering::Acquire);
+        assert!(start + 2 * self.lanes <= self.words && start.is_multiple_of(2));
+        // SAFETY: as for `narrow`; an even word of a block is aligned for two words.
+        unsafe {
+            let first = self.block.start().cast::<u64>().add(start / 2);
+            std::slice::from_raw_parts(first.as_ptr(), len)
+        }
+    }
+
+    /// Lanes that there is room for.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Bytes reserved.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words * size_of::<u32>()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::append_buffer;
+    use super::{append_buffer, Table};
+
+    #[test]
+    fn readers_see_whole_lanes_of_a_table_while_the_writer_fills_it() {
+        let (mut pen, table) = Table::new(1_000, 3);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut seen = 0;
+                while seen < 1_000 {
+                    let (wide, narrow) = (table.wide(0), table.narrow(2 * 1_000));
+                    seen = wide.len();
+                    for (lane, value) in wide.iter().enumerate().filter(|(lane, _)| lane % 3 != 1) {
+                        assert_eq!(*value, lane as u64 * 7);
+                    }
+                    for (lane, value) in narrow.iter().enumerate() {
+                        assert_eq!(*value, if lane % 3 == 1 { 0 } else { lane as u32 + 1 });
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            for lane in 0..1_000 {
+                if lane % 3 != 1 {
+                    table.set_wide(&mut pen, 0, lane, lane as u64 * 7);
+                    table.set_narrow(&mut pen, 2 * 1_000, lane, lane as u32 + 1);
+                    table.publish(&mut pen, lane + 1);
+                }
+            }
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "never changes")]
+    fn a_published_lane_cannot_be_written() {
+        let (mut pen, table) = Table::new(32, 1);
+        table.set_narrow(&mut pen, 0, 3, 9);
+        table.publish(&mut pen, 4);
+        table.set_narrow(&mut pen, 0, 3, 8);
+    }
 
     #[test]
     fn readers_see_a_growing_prefix_while_the_writer_appends() {

@@ -4,10 +4,13 @@
 //! and compares. Soundness (no dead row, exact distances, order) is checked on every answer;
 //! recall against a floor that the kind states.
 
+mod filters;
+
 use std::collections::BTreeMap;
 
 use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 
+pub use self::filters::check_filters;
 use crate::rows::distance;
 use crate::{Applied, Effort, IndexSettings, Insert, Probe, RowKey, Scratch, Search, VectorBuffer};
 
@@ -47,6 +50,17 @@ impl Oracle {
                 self.rows.insert(id, (version, vector.clone()));
                 applied
             }
+        }
+    }
+
+    /// As [`Insert::replace_fields`]: the row gets another version.
+    pub fn touch(&mut self, id: u64, version: u64) -> bool {
+        match self.rows.get_mut(&id) {
+            Some((held, _)) if *held <= version => {
+                *held = version;
+                true
+            }
+            _ => false,
         }
     }
 

@@ -7,20 +7,25 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Fields, FieldsBuffer, Filter};
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
+use crate::filter::Compiled;
 use crate::id_map::IdMap;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::Published;
 use crate::reach::{note, Reach};
-use crate::rows::{distance, IndexRow, RowChunk, RowKey, RowWriter, Sequence, Visible, NEVER};
+use crate::rows::{
+    distance, Carrier, CodeCounts, Dictionary, IndexRow, RowChunk, RowKey, RowWriter, Sequence,
+    Visible, NEVER,
+};
 use crate::scratch::Scratch;
-use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch, Wanted};
+use crate::stages::{Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch};
 use crate::traits::{
     Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search,
 };
+use crate::{stages, wanted::Wanted};
 
 const CHUNK_ROWS: usize = 1024;
 
@@ -29,6 +34,9 @@ type Chunks = Vec<Arc<RowChunk>>;
 struct Shared {
     settings: IndexSettings,
     published: Published<Chunks>,
+    dictionary: Arc<Dictionary>,
+    /// Living rows of this index per code.
+    living: CodeCounts,
 }
 
 /// The exact index. See the module's steps.
@@ -36,6 +44,7 @@ pub struct Flat {
     shared: Arc<Shared>,
     chunks: Chunks,
     open: RowWriter,
+    carrier: Carrier,
     ids: IdMap,
     sequence: Sequence,
     dead: usize,
@@ -50,25 +59,53 @@ impl Flat {
 
     /// An empty index whose first write gets the sequence after `sequence`.
     pub fn after(settings: IndexSettings, sequence: u64) -> Flat {
+        Flat::with_dictionary(settings, sequence, Arc::default())
+    }
+
+    /// An index as [`Flat::after`] makes it, which shares its dictionary of keywords with others: each
+    /// text is held once.
+    pub fn with_dictionary(
+        settings: IndexSettings,
+        sequence: u64,
+        dictionary: Arc<Dictionary>,
+    ) -> Flat {
         let open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
         let chunks = vec![open.chunk().clone()];
         let published = Published::new(chunks.clone(), sequence);
-        let shared = Arc::new(Shared { settings, published });
-        Flat { shared, chunks, open, ids: IdMap::default(), sequence, dead: 0, rewrites: 0 }
+        let carrier = Carrier::new(dictionary.clone());
+        let shared = Shared { settings, published, dictionary, living: CodeCounts::default() };
+        let (shared, ids) = (Arc::new(shared), IdMap::default());
+        Flat { shared, chunks, open, carrier, ids, sequence, dead: 0, rewrites: 0 }
     }
 
-    fn push(&mut self, row: IndexRow<'_>, inserted: Sequence) {
+    /// The chunk that has room.
+    fn open(&mut self) -> &mut RowWriter {
         if self.open.is_full() {
             let settings = &self.shared.settings;
             self.open = RowWriter::new(settings.element, settings.dimension, CHUNK_ROWS);
             self.chunks.push(self.open.chunk().clone());
         }
-        let lane = self.open.push(row, inserted);
+        &mut self.open
+    }
+
+    fn push(&mut self, row: IndexRow<'_>) {
+        let sequence = self.sequence;
+        self.open();
+        let lane = self.open.push(&mut self.carrier, row, sequence);
+        self.open.chunk().for_each_code(lane, |code| self.shared.living.raise(code));
         self.ids.insert(row.key.id, ((self.chunks.len() - 1) as u32, lane as u32));
     }
 
+    fn row_at(&self, address: (u32, u32)) -> (&Arc<RowChunk>, usize) {
+        (&self.chunks[address.0 as usize], address.1 as usize)
+    }
+
     fn mark(&mut self, address: (u32, u32), sequence: Sequence) {
-        self.chunks[address.0 as usize].mark_deleted(address.1 as usize, sequence);
+        let (rows, lane) = self.row_at(address);
+        rows.mark_deleted(lane, sequence);
+        rows.for_each_code(lane, |code| {
+            self.shared.living.lower(code);
+        });
         self.dead += 1;
     }
 
@@ -81,8 +118,11 @@ impl Flat {
             self.chunks.push(self.open.chunk().clone());
             for chunk in &old {
                 for lane in (0..chunk.len()).filter(|&lane| chunk.is_alive(lane)) {
-                    let row = IndexRow::plain(chunk.key(lane), chunk.vector(lane));
-                    self.push(row, chunk.inserted(lane));
+                    self.open();
+                    let copy = (&**chunk, lane);
+                    let new = self.open.push_copy(&mut self.carrier, copy, chunk.inserted(lane));
+                    let address = ((self.chunks.len() - 1) as u32, new as u32);
+                    self.ids.insert(chunk.key(lane).id, address);
                 }
             }
             self.dead = 0;
@@ -111,7 +151,7 @@ impl Insert for Flat {
         if let Some(address) = old {
             self.mark(address, self.sequence);
         }
-        self.push(row, self.sequence);
+        self.push(row);
         self.publish(chunks_before);
         old.map_or(Applied::Inserted, |_| Applied::Replaced)
     }
@@ -146,12 +186,45 @@ impl Insert for Flat {
         Some(self.chunks[chunk as usize].key(lane as usize).version)
     }
 
+    fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool {
+        let Some(address) = self.ids.get(id) else { return false };
+        let (rows, lane) = self.row_at(address);
+        rows.read_fields(lane, out);
+        true
+    }
+
+    fn show(&self, id: u64, visit: &mut dyn FnMut(IndexRow<'_>)) -> bool {
+        let Some(address) = self.ids.get(id) else { return false };
+        let (rows, lane) = self.row_at(address);
+        let mut fields = FieldsBuffer::default();
+        rows.read_fields(lane, &mut fields);
+        let (key, vector) = (rows.key(lane), rows.vector(lane));
+        visit(IndexRow { key, vector, fields: fields.fields() });
+        true
+    }
+
+    fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool {
+        let Some(old) = self.ids.get(id) else { return false };
+        let (rows, lane) = self.row_at(old);
+        let (rows, key) = (rows.clone(), rows.key(lane));
+        if key.version > version {
+            return false;
+        }
+        let chunks_before = self.chunks.len();
+        self.sequence += 1;
+        self.mark(old, self.sequence);
+        self.push(IndexRow { key: RowKey { version, ..key }, vector: rows.vector(lane), fields });
+        self.publish(chunks_before);
+        true
+    }
+
     fn reader(&self) -> Arc<dyn Search> {
-        self.shared.clone()
+        Arc::new(FlatReader(self.shared.clone()))
     }
 
     fn stats(&self) -> IndexStats {
-        let rows: u64 = self.chunks.iter().map(|chunk| chunk.memory_bytes()).sum();
+        let bytes = |chunk: &Arc<RowChunk>| chunk.memory_bytes() + chunk.carried_bytes();
+        let rows = self.chunks.iter().map(bytes).sum::<u64>() + self.shared.living.memory_bytes();
         IndexStats {
             live: self.ids.len() as u64,
             dead: self.dead as u64,
@@ -163,16 +236,20 @@ impl Insert for Flat {
 }
 
 impl Shared {
-    fn pinned(&self, as_of: Option<Sequence>) -> Pinned {
+    fn pinned(self: &Arc<Shared>, as_of: Option<Sequence>) -> Pinned {
         let (chunks, pin) = self.published.pin();
-        Pinned { settings: self.settings, chunks: chunks.to_vec(), pin: as_of.unwrap_or(pin) }
+        Pinned { shared: self.clone(), chunks: chunks.to_vec(), pin: as_of.unwrap_or(pin) }
     }
 }
 
-impl Search for Shared {
+/// The reading side.
+struct FlatReader(Arc<Shared>);
+
+impl Search for FlatReader {
     fn search(&self, probe: &Probe<'_>, _scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
-        let (chunks, pin) = self.published.pin();
-        search(&chunks, self.settings, probe.vector, pin, out)
+        let (chunks, pin) = self.0.published.pin();
+        let filter = probe.filter.map(|filter| Compiled::new(filter, &self.0.dictionary));
+        search(&chunks, self.0.settings, (probe.vector, filter.as_ref()), pin, out)
     }
 
     fn search_radius(
@@ -182,7 +259,7 @@ impl Search for Shared {
         filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> SearchStats {
-        let Ok(stats) = self.pinned(None).search_radius(vector, radius, filter, out);
+        let Ok(stats) = self.0.pinned(None).search_radius(vector, radius, filter, out);
         stats
     }
 
@@ -199,23 +276,23 @@ impl Search for Shared {
     }
 
     fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Option<u64> {
-        let pinned = self.pinned(None);
+        let pinned = self.0.pinned(None);
         let chunk = &pinned.chunks[(pick % pinned.chunks.len() as u64) as usize];
         let lane = (pick / pinned.chunks.len() as u64) as usize % chunk.len().max(1);
         if lane >= chunk.len() || !chunk.is_visible(lane, pinned.visible()) {
             return None;
         }
-        out.resize(self.settings.dimension, 0.0);
+        out.resize(self.0.settings.dimension, 0.0);
         chunk.vector(lane).read(out);
         Some(chunk.key(lane).id)
     }
 
     fn pin(&self) -> Box<dyn PinnedRows> {
-        Box::new(self.pinned(None))
+        Box::new(self.0.pinned(None))
     }
 
     fn snapshot(&self, as_of: Option<u64>) -> Box<dyn IndexSnapshot> {
-        Box::new(self.pinned(as_of))
+        Box::new(self.0.pinned(as_of))
     }
 
     fn leaves(&self) -> usize {
@@ -223,13 +300,13 @@ impl Search for Shared {
     }
 
     fn writes(&self) -> u64 {
-        self.published.sequence()
+        self.0.published.sequence()
     }
 }
 
 /// The rows of one moment.
 struct Pinned {
-    settings: IndexSettings,
+    shared: Arc<Shared>,
     chunks: Chunks,
     pin: Sequence,
 }
@@ -237,6 +314,15 @@ struct Pinned {
 impl Pinned {
     fn visible(&self) -> Visible {
         Visible { inserted: self.pin, deleted: self.pin }
+    }
+
+    fn compile(&self, filter: Option<&Filter>) -> Option<Compiled> {
+        filter.map(|filter| Compiled::new(filter, &self.shared.dictionary))
+    }
+
+    fn search(&self, vector: &[f32], filter: Option<&Filter>, out: &mut TopK) -> SearchStats {
+        let filter = self.compile(filter);
+        search(&self.chunks, self.shared.settings, (vector, filter.as_ref()), self.pin, out)
     }
 }
 
@@ -257,25 +343,28 @@ impl ExactSearch for Pinned {
         None
     }
 
-    fn scan_loose(&self, vector: &[f32], _: Option<&Filter>, out: &mut TopK) -> usize {
-        search(&self.chunks, self.settings, vector, self.pin, out).rows
+    fn scan_loose(&self, vector: &[f32], filter: Option<&Filter>, out: &mut TopK) -> usize {
+        self.search(vector, filter, out).rows
     }
 
     fn exact(
         &self,
         vector: &[f32],
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut TopK,
     ) -> Result<SearchStats, Infallible> {
-        Ok(search(&self.chunks, self.settings, vector, self.pin, out))
+        Ok(self.search(vector, filter, out))
     }
 
     fn for_each_match(
         &self,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         visit: &mut dyn FnMut(RowKey),
     ) -> Result<(), Infallible> {
-        self.for_each_row(&mut |row| visit(row.key));
+        let filter = self.compile(filter);
+        for chunk in &self.chunks {
+            chunk.for_each_match(filter.as_ref(), self.visible(), |lane| visit(chunk.key(lane)));
+        }
         Ok(())
     }
 
@@ -283,12 +372,15 @@ impl ExactSearch for Pinned {
         &self,
         vector: &[f32],
         radius: f32,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Infallible> {
+        let filter = self.compile(filter);
         let mut stats = SearchStats::default();
+        let (settings, visible) = (self.shared.settings, self.visible());
         for chunk in &self.chunks {
-            stats.rows += scan_radius(chunk, self.settings, vector, self.visible(), radius, out);
+            let query = (vector, filter.as_ref());
+            stats.rows += scan_radius(chunk, settings, query, visible, radius, out);
         }
         stats.exact = stats.rows;
         Ok(stats)
@@ -301,8 +393,10 @@ impl StagedSearch for Pinned {
     type Address = Infallible;
     type Block = Infallible;
 
-    fn select(&self, _: Option<&Filter>, _: &mut Scratch) -> Result<u64, Infallible> {
-        Ok(self.chunks.iter().map(|chunk| chunk.len() as u64).sum())
+    fn select(&self, filter: Option<&Filter>, _: &mut Scratch) -> Result<u64, Infallible> {
+        let rows = self.chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let filter = self.compile(filter);
+        Ok(filter.map_or(rows, |filter| filter.at_most(rows, &self.shared.living)))
     }
 
     fn estimate_leaves(&self, _: &RotatedQuery, _: usize, _: &mut Scratch, _: &mut Vec<f32>) {}
@@ -321,7 +415,7 @@ impl StagedSearch for Pinned {
         &self,
         _: &RotatedQuery,
         _: &[Infallible],
-        _: Wanted,
+        _: stages::Wanted,
         _: &mut Scratch,
         _: &mut Vec<Candidate>,
     ) -> Scanned {
@@ -350,68 +444,77 @@ impl IndexSnapshot for Pinned {
     }
 
     fn search(&self, probe: &Probe<'_>, _: &mut Scratch, out: &mut TopK) -> SearchStats {
-        search(&self.chunks, self.settings, probe.vector, self.pin, out)
+        Pinned::search(self, probe.vector, probe.filter, out)
+    }
+
+    fn read_fields(
+        &self,
+        rows: &[Neighbor],
+        _: &mut Scratch,
+        visit: &mut dyn FnMut(usize, Fields<'_>),
+    ) {
+        let mut wanted = Wanted::new(rows);
+        for chunk in self.chunks.iter().rev() {
+            wanted.find(chunk, self.visible(), visit);
+        }
     }
 }
 
 fn search(
     chunks: &Chunks,
     settings: IndexSettings,
-    vector: &[f32],
+    query: (&[f32], Option<&Compiled>),
     pin: Sequence,
     out: &mut TopK,
 ) -> SearchStats {
     let visible = Visible { inserted: pin, deleted: pin };
     let mut stats = SearchStats::default();
     for chunk in chunks {
-        stats.rows += scan_exactly(chunk, settings, vector, visible, out);
+        stats.rows += scan_exactly(chunk, settings, query, visible, out);
     }
     stats.exact = stats.rows;
     stats
 }
 
-/// Offers every visible row of a chunk; returns how many there were.
+/// Offers every visible row of a chunk that matches; returns how many there were.
 pub(crate) fn scan_exactly(
     chunk: &RowChunk,
     settings: IndexSettings,
-    query: &[f32],
+    (query, filter): (&[f32], Option<&Compiled>),
     visible: Visible,
     out: &mut TopK,
 ) -> usize {
     debug_assert!(visible.deleted < NEVER);
     let mut rows = 0;
-    for lane in 0..chunk.len() {
-        if !chunk.is_visible(lane, visible) {
-            continue;
-        }
+    chunk.for_each_match(filter, visible, |lane| {
         rows += 1;
         let distance = distance(settings.metric, query, chunk.vector(lane));
         if distance <= out.bound() {
             let key = chunk.key(lane);
             out.offer(Neighbor { distance, id: key.id, version: key.version });
         }
-    }
+    });
     rows
 }
 
-/// Adds every visible row of a chunk within `radius` to `out`; returns how many visible rows there
-/// were.
+/// Adds every visible row of a chunk that matches and is within `radius` to `out`; returns how many
+/// visible rows matched.
 pub(crate) fn scan_radius(
     chunk: &RowChunk,
     settings: IndexSettings,
-    query: &[f32],
+    (query, filter): (&[f32], Option<&Compiled>),
     visible: Visible,
     radius: f32,
     out: &mut Vec<Neighbor>,
 ) -> usize {
     let mut rows = 0;
-    for lane in (0..chunk.len()).filter(|&lane| chunk.is_visible(lane, visible)) {
+    chunk.for_each_match(filter, visible, |lane| {
         rows += 1;
         let distance = distance(settings.metric, query, chunk.vector(lane));
         if distance <= radius {
             let key = chunk.key(lane);
             out.push(Neighbor { distance, id: key.id, version: key.version });
         }
-    }
+    });
     rows
 }

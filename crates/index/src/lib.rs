@@ -24,6 +24,7 @@ mod append;
 pub mod cluster;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod filter;
 mod flat;
 mod id_map;
 mod probe;
@@ -36,12 +37,13 @@ mod scratch;
 mod slab;
 pub mod stages;
 mod traits;
+mod wanted;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
-pub use rows::{distance, IndexRow, RowKey, VectorBuffer, VectorRef};
+pub use rows::{distance, Dictionary, IndexRow, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};

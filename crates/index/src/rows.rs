@@ -1,17 +1,24 @@
 //! A chunk of rows. The one writer fills it with vectors, each with id, version, routing and life span.
 
+mod cold;
+mod columns;
+mod dictionary;
 mod vector;
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use vstream_attribute::Fields;
+use vstream_attribute::{Fields, FieldsBuffer};
 use vstream_vector::{kernels, Element};
 
 use self::vector::Vectors;
 use crate::append::Pen;
+use crate::filter::{Compiled, Lanes};
 use crate::slab::Slots;
 
+pub(crate) use self::columns::{ordered, Carried, Carrier, Column, Load, Stored, WORD};
+pub use self::dictionary::Dictionary;
+pub(crate) use self::dictionary::{CodeCounts, Texts};
 pub use self::vector::distance;
 pub use self::vector::{VectorBuffer, VectorRef};
 
@@ -84,18 +91,33 @@ pub(crate) struct RowChunk {
     dimension: usize,
     /// Allocated with the first row whose routing is not all zeros.
     routings: OnceLock<Slots<Routing>>,
+    /// Set with the first row that carries anything beside its vector.
+    carried: OnceLock<Arc<Carried>>,
+    /// Lane of `carried` that belongs to the first lane; a multiple of 32 or 0.
+    first: usize,
 }
 
 /// The writing end of a chunk.
 pub(crate) struct RowWriter {
     chunk: Arc<RowChunk>,
     pen: Pen,
+    load: Load,
     len: usize,
 }
 
 impl RowWriter {
     /// An empty chunk for `capacity` rows.
     pub(crate) fn new(element: Element, dimension: usize, capacity: usize) -> RowWriter {
+        RowWriter::in_run(element, dimension, capacity, Load::new(capacity))
+    }
+
+    /// An empty chunk that shares what its rows carry with the chunks before it.
+    pub(crate) fn in_run(
+        element: Element,
+        dimension: usize,
+        capacity: usize,
+        load: Load,
+    ) -> RowWriter {
         let (pen, vectors) = Vectors::new(element, dimension, capacity);
         let metas = Slots::new(capacity, || RowMeta {
             id: AtomicU64::new(0),
@@ -103,8 +125,10 @@ impl RowWriter {
             inserted: AtomicU64::new(NEVER),
             deleted: AtomicU64::new(NEVER),
         });
-        let chunk = Arc::new(RowChunk { vectors, dimension, metas, routings: OnceLock::new() });
-        RowWriter { chunk, pen, len: 0 }
+        let (routings, carried) = (OnceLock::new(), OnceLock::new());
+        let first = load.first();
+        let chunk = Arc::new(RowChunk { vectors, dimension, metas, routings, carried, first });
+        RowWriter { chunk, pen, load, len: 0 }
     }
 
     /// The readers' side.
@@ -117,16 +141,55 @@ impl RowWriter {
         self.len
     }
 
+    /// What the rows carry so far, if any carries anything.
+    pub(crate) fn carried(&self) -> Option<&Arc<Carried>> {
+        self.load.carried()
+    }
+
+    /// Ends the chunk: the load of the one after it.
+    pub(crate) fn into_load(self) -> Load {
+        self.load.after(self.chunk.metas.len())
+    }
+
     /// True if no more row fits.
     pub(crate) fn is_full(&self) -> bool {
         self.len == self.chunk.metas.len()
     }
 
-    /// Appends a row that lives from `inserted` on; returns its lane.
-    pub(crate) fn push(&mut self, row: IndexRow<'_>, inserted: Sequence) -> usize {
-        let IndexRow { key, vector, .. } = row;
+    /// Appends a new row that lives from `inserted` on; returns its lane.
+    pub(crate) fn push(
+        &mut self,
+        carrier: &mut Carrier,
+        row: IndexRow<'_>,
+        inserted: Sequence,
+    ) -> usize {
+        let IndexRow { key, vector, fields } = row;
+        if !fields.is_empty() {
+            self.load.write(carrier, self.len, fields);
+        }
+        self.publish(key, vector, inserted)
+    }
+
+    /// Appends a copy of a published row of another chunk, and of what it carries.
+    pub(crate) fn push_copy(
+        &mut self,
+        carrier: &mut Carrier,
+        (from, old): (&RowChunk, usize),
+        inserted: Sequence,
+    ) -> usize {
+        if let Some((held, first)) = from.carried() {
+            self.load.copy(carrier, self.len, (held, first + old));
+        }
+        self.publish(from.key(old), from.vector(old), inserted)
+    }
+
+    /// Publishes the next lane, whose fields are written.
+    fn publish(&mut self, key: RowKey, vector: VectorRef<'_>, inserted: Sequence) -> usize {
         let lane = self.len;
         let meta = &self.chunk.metas[lane];
+        if let Some(carried) = self.load.carried() {
+            self.chunk.carried.get_or_init(|| carried.clone());
+        }
         // Relaxed is enough: the push of the vector below publishes the lane with Release.
         meta.id.store(key.id, Ordering::Relaxed);
         meta.version.store(key.version, Ordering::Relaxed);
@@ -160,6 +223,41 @@ impl RowChunk {
             code: routing.map_or(0, |routing| routing.code.load(Ordering::Relaxed)),
             shard: routing.map_or(0, |routing| routing.shard.load(Ordering::Relaxed)),
         }
+    }
+
+    /// What the rows of the chunk carry, and the lane there of the chunk's first; `None` if none
+    /// carries anything.
+    #[inline]
+    pub(crate) fn carried(&self) -> Option<(&Carried, usize)> {
+        self.carried.get().map(|carried| (&**carried, self.first))
+    }
+
+    /// Copies what a published row carries.
+    pub(crate) fn read_fields(&self, lane: usize, out: &mut FieldsBuffer) {
+        match self.carried() {
+            Some((carried, first)) => carried.read(first + lane, out),
+            None => out.clear(),
+        }
+    }
+
+    /// Calls `visit` with each keyword code of a published row.
+    pub(crate) fn for_each_code(&self, lane: usize, mut visit: impl FnMut(u32)) {
+        if let Some((carried, first)) = self.carried() {
+            carried.for_each_stored(first + lane, |_, stored| {
+                stored.codes().iter().for_each(|&code| visit(code));
+            });
+        }
+    }
+
+    /// Id of a lane; of no meaning if the lane is not published.
+    #[inline]
+    pub(crate) fn id(&self, lane: usize) -> u64 {
+        self.metas[lane].id.load(Ordering::Relaxed)
+    }
+
+    /// Lanes that there is room for.
+    pub(crate) fn lanes(&self) -> usize {
+        self.metas.len()
     }
 
     /// Sequence of the write or batch that put the row into this chunk.
@@ -206,14 +304,50 @@ impl RowChunk {
         self.vector(lane).prefetch();
     }
 
-    /// Calls `visit` with every visible row.
-    pub(crate) fn for_each_row(&self, visible: Visible, visit: &mut dyn FnMut(IndexRow<'_>)) {
-        for lane in (0..self.len()).filter(|&lane| self.is_visible(lane, visible)) {
-            visit(IndexRow::plain(self.key(lane), self.vector(lane)));
+    /// Calls `visit` with the lane of every visible row that matches.
+    #[inline]
+    pub(crate) fn for_each_match(
+        &self,
+        filter: Option<&Compiled>,
+        visible: Visible,
+        mut visit: impl FnMut(usize),
+    ) {
+        let len = self.len();
+        let Some(filter) = filter else {
+            (0..len).filter(|&lane| self.is_visible(lane, visible)).for_each(visit);
+            return;
+        };
+        for word in 0..len.div_ceil(WORD) {
+            let mut mask = filter.mask(Lanes::of(self, word));
+            while mask != 0 {
+                let lane = word * WORD + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                if lane < len && self.is_visible(lane, visible) {
+                    visit(lane);
+                }
+            }
         }
     }
 
-    /// Bytes of vectors and metadata, reserved capacity included.
+    /// Calls `visit` with every visible row.
+    pub(crate) fn for_each_row(&self, visible: Visible, visit: &mut dyn FnMut(IndexRow<'_>)) {
+        let mut buffer = FieldsBuffer::default();
+        for lane in (0..self.len()).filter(|&lane| self.is_visible(lane, visible)) {
+            let mut row = IndexRow::plain(self.key(lane), self.vector(lane));
+            if self.carried.get().is_some() {
+                self.read_fields(lane, &mut buffer);
+                row.fields = buffer.fields();
+            }
+            visit(row);
+        }
+    }
+
+    /// Bytes of what the rows carry, of a chunk that is the only one of its run.
+    pub(crate) fn carried_bytes(&self) -> u64 {
+        self.carried().map_or(0, |(carried, _)| carried.memory_bytes() as u64)
+    }
+
+    /// Bytes of vectors and metadata, reserved capacity included; without what the rows carry.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let routings = self.routings.get().map_or(0, |slots| slots.len() * size_of::<Routing>());
         (self.vectors.bytes() + self.metas.len() * size_of::<RowMeta>() + routings) as u64

@@ -17,6 +17,7 @@
 //! reads them, for all places in one round of reads.
 
 mod candidates;
+mod filtered;
 mod query;
 
 use std::ops::Range;
@@ -26,7 +27,12 @@ use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
 pub use self::candidates::{sort_candidates, BestCandidates, Candidate};
-pub use self::query::{form_of, LeafCost, RotatedQueries, RotatedQuery};
+pub use self::filtered::{
+    audit_filtered, calibrate, need, search_filtered, theta_for, FilteredPlace, FilteredProbe,
+    FilteredScratch, FilteredStats, FoundRow, Places, Staged, Stop, Visit, Visited, FEW_MATCHES,
+    PATIENCE,
+};
+pub use self::query::{as_estimate, form_of, LeafCost, RotatedQueries, RotatedQuery};
 use crate::probe::{Effort, Probe, SearchStats};
 use crate::rows::RowKey;
 
@@ -105,9 +111,9 @@ pub trait StagedSearch: ExactSearch {
         costs: &mut Vec<f32>,
     );
 
-    /// Begins a scan of these ranked leaves. Passes over those that hold no match, and drops the leaves of which the triangle
-    /// inequality proves that they hold no row within `radius`, a distance of the metric, and all
-    /// leaves after the first. Returns how many are left.
+    /// Begins a scan of the leaves of these ranks. Passes over those that hold no match, and over
+    /// those of which the triangle inequality proves that they hold no row within `radius`, a distance
+    /// of the metric. Returns how many are left.
     fn keep_leaves(&self, leaves: Range<usize>, radius: f32, state: &mut Self::State) -> usize;
 
     /// The codes that the next call of [`StagedSearch::scan_codes`] needs and memory lacks; `None` if
@@ -166,6 +172,9 @@ pub struct Wanted {
     pub keep: usize,
     /// Only those with estimates below this bound.
     pub below: f32,
+    /// Estimates are lowered by so many standard deviations of their errors before they are compared;
+    /// 0 for the estimates themselves. A candidate keeps the lowered estimate.
+    pub deviations: f32,
 }
 
 /// Which candidates get an exact distance.
@@ -243,19 +252,20 @@ pub fn search_place<P: StagedSearch>(
     place.select(probe.filter, &mut state.stage)?;
     let rows = place.scan_loose(probe.vector, probe.filter, out);
     let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
-    let wanted = Wanted { keep: refine.max(probe.k), below: f32::INFINITY };
+    let keep = refine.max(probe.k);
+    let wanted = Wanted { keep, below: f32::INFINITY, deviations: 0.0 };
     loop {
         rank_nearest(place, query, probes, state);
         state.leaves = place.keep_leaves(0..probes.max(1), f32::INFINITY, &mut state.stage);
         stats.leaves += state.leaves;
-        let PlaceState { stage, candidates, leaves, .. } = &mut *state;
+        let PlaceState { stage, candidates, .. } = &mut *state;
         candidates.clear();
         while let Some(addresses) = place.next_codes(stage) {
             let codes = read(&addresses)?;
             stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates).rows;
         }
         candidates.truncate(wanted.keep);
-        if rows + candidates.len() >= probe.k || *leaves >= place.leaves() {
+        if rows + candidates.len() >= probe.k || probes >= place.leaves() {
             let rows = read(&place.rows_of(candidates, stage))?;
             let refine = Refine::Likely;
             let found = Found { vector: probe.vector, rotated: query, candidates, refine };

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Fields, FieldsBuffer, Filter};
 use vstream_vector::{Element, Metric, Neighbor, TopK};
 
 use crate::probe::{Probe, SearchStats};
@@ -86,6 +86,27 @@ pub trait Insert: Send {
 
     /// Version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
+
+    /// Copies what the living row of `id` carries; false if there is none. Cost: the size of the fields.
+    fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool;
+
+    /// Shows the living row of `id`; false if there is none. Cost: the size of the fields.
+    fn show(&self, id: u64, visit: &mut dyn FnMut(IndexRow<'_>)) -> bool {
+        let mut is_there = false;
+        self.reader().for_each_row(&mut |row| {
+            if row.key.id == id {
+                is_there = true;
+                visit(row);
+            }
+        });
+        is_there
+    }
+
+    /// Replaces all that the row of `id` carries, and keeps its vector and routing; false, and nothing
+    /// changes, if there is no such row or its version is above `version`. To readers it is an upsert.
+    ///
+    /// Cost: a copy of the row. It is not routed and coded again, as long as its leaf is there.
+    fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool;
 
     /// A reader that stays valid while the writer goes on.
     fn reader(&self) -> Arc<dyn Search>;
@@ -180,4 +201,16 @@ pub trait IndexSnapshot:
 
     /// Searches this index alone, as [`Search::search`] does, at the moment of the snapshot.
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
+
+    /// Calls `visit` with the position of each of `rows` that this index shows, in this version, and
+    /// with what it carries, in any order.
+    ///
+    /// Cost: a look-up each if `scratch` is that of the search that found the rows, or if the rows are
+    /// among the newest; otherwise one walk over the ids of all rows.
+    fn read_fields(
+        &self,
+        rows: &[Neighbor],
+        scratch: &mut Scratch,
+        visit: &mut dyn FnMut(usize, Fields<'_>),
+    );
 }

@@ -7,7 +7,7 @@
 
 use vstream_vector::cursor::ByteReader;
 
-use crate::format::Malformed;
+use crate::malformed::Malformed;
 
 /// Appends a column.
 pub(crate) fn put(out: &mut Vec<u8>, values: impl Iterator<Item = u64> + Clone) {

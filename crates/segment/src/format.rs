@@ -1,4 +1,4 @@
-//! The bytes of a segment, version 1. Little-endian; a checksum follows every block.
+//! The bytes of a segment, versions 1 and 2. Little-endian; a checksum follows every block.
 //!
 //! ```text
 //! header     block 0: what the rows are, identity of the file
@@ -11,8 +11,10 @@
 //!
 //! Blocks are numbered from 0 in this order; the footer's number is [`FOOTER_NUMBER`]. Rows are
 //! numbered in the order of the vector area, which is the order of the leaves.
-
-use std::fmt;
+//!
+//! Version 2 is written if rows may have fields. Blocks of fields (`fields/`) lie between the row
+//! blocks and behind them, in any order, each at the offset that the directory of fields says. That
+//! directory is the block before meta. Blocks of fields have numbers of their own.
 
 use vstream_index::RowKey;
 use vstream_quantize::rabitq::{block_bytes, BLOCK};
@@ -22,9 +24,13 @@ use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 
 use crate::column::{self, Column};
+pub(crate) use crate::malformed::Malformed;
 use crate::write::SegmentKind;
 
-pub(crate) const VERSION: u32 = 1;
+/// Version of a segment whose rows have nothing beside keys and vectors.
+const PLAIN: u32 = 1;
+/// Version of a segment whose rows may have fields; the newest that this program reads.
+pub(crate) const WITH_FIELDS: u32 = 2;
 const MAGIC: &[u8; 8] = b"VSTRSEGM";
 const FOOTER_MAGIC: &[u8; 8] = b"VSTRSEGF";
 pub(crate) const HEADER: usize = 64;
@@ -46,22 +52,6 @@ pub fn rows_max(dimension: usize) -> u64 {
 /// Bytes of a column before its values.
 const COLUMN_HEAD: usize = 9;
 
-/// The defect of bytes that are no segment; the caller adds file and offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl From<Truncated> for Malformed {
-    fn from(_: Truncated) -> Malformed {
-        Malformed("a block is too short")
-    }
-}
-
 fn finite(input: &mut ByteReader<'_>) -> Result<f32, Malformed> {
     let value = input.f32()?;
     if !value.is_finite() {
@@ -81,6 +71,8 @@ pub(crate) struct Header {
     pub(crate) seed: u64,
     /// Number that no other file ever had, given by the writer.
     pub(crate) identity: u64,
+    /// Whether rows may have fields.
+    pub(crate) has_fields: bool,
 }
 
 /// Reason that a header cannot be used.
@@ -106,7 +98,7 @@ impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER + CHECKSUM_BYTES);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version().to_le_bytes());
         out.extend_from_slice(&(self.dimension as u32).to_le_bytes());
         let code_bits = u8::from(self.kind == SegmentKind::Cluster);
         out.extend_from_slice(&[self.metric.tag(), self.element.tag(), self.kind.tag(), code_bits]);
@@ -125,9 +117,10 @@ impl Header {
             return Err(Malformed("it does not begin as a segment").into());
         }
         let version = input.u32()?;
-        if version != VERSION {
+        if !(PLAIN..=WITH_FIELDS).contains(&version) {
             return Err(HeaderError::Version(version));
         }
+        let has_fields = version == WITH_FIELDS;
         let dimension = input.u32()? as usize;
         let tags = input.array::<4>()?;
         input.skip(4)?;
@@ -141,7 +134,16 @@ impl Header {
         if !(1..=DIMENSION_MAX).contains(&dimension) || !bits_fit {
             return Err(Malformed("the dimension or the width of the codes is out of range").into());
         }
-        Ok(Header { dimension, metric, element, kind, seed, identity })
+        Ok(Header { dimension, metric, element, kind, seed, identity, has_fields })
+    }
+
+    /// Version of the format.
+    pub(crate) fn version(&self) -> u32 {
+        if self.has_fields {
+            WITH_FIELDS
+        } else {
+            PLAIN
+        }
     }
 
     /// Dimensions of a rotated vector: those of the codes and of the centroids.
@@ -236,6 +238,8 @@ pub(crate) struct Meta {
     /// Lengths in bytes, with checksums.
     pub(crate) row_blocks: Vec<u32>,
     pub(crate) id_blocks: Vec<IdEntry>,
+    /// Length of the directory of fields with its checksum; 0 in version 1.
+    pub(crate) fields_bytes: u32,
 }
 
 impl Meta {
@@ -245,9 +249,10 @@ impl Meta {
         out.extend_from_slice(&self.digest.to_le_bytes());
         out.extend_from_slice(&self.codes.0.to_le_bytes());
         out.extend_from_slice(&self.codes.1.to_le_bytes());
-        for n in [self.leaves.len(), self.row_blocks.len(), self.id_blocks.len(), 0] {
+        for n in [self.leaves.len(), self.row_blocks.len(), self.id_blocks.len()] {
             out.extend_from_slice(&(n as u32).to_le_bytes());
         }
+        out.extend_from_slice(&self.fields_bytes.to_le_bytes());
         for leaf in &self.leaves {
             out.extend_from_slice(&leaf.rows.to_le_bytes());
             for x in [leaf.reach, leaf.low, leaf.step] {
@@ -270,12 +275,12 @@ impl Meta {
         let (rows, digest) = (input.u64()?, input.u128()?);
         let codes = (input.u64()?, input.u64()?);
         let (leaves, row_blocks) = (input.u32()?, input.u32()?);
-        let (id_blocks, zero) = (input.u32()?, input.u32()?);
+        let (id_blocks, fields_bytes) = (input.u32()?, input.u32()?);
         let steps = if header.kind == SegmentKind::Cluster { header.padded() } else { 0 };
         let length = u64::from(leaves) * (16 + steps as u64)
             + u64::from(row_blocks) * 4
             + u64::from(id_blocks) * 12;
-        if length != input.left() as u64 || zero != 0 {
+        if length != input.left() as u64 || header.has_fields != (fields_bytes > 0) {
             return Err(Malformed("the directory is not as long as its counts say"));
         }
         if rows > ROWS_MAX || u64::from(id_blocks) != rows.div_ceil(ID_ROWS as u64) {
@@ -288,6 +293,7 @@ impl Meta {
             leaves: Vec::with_capacity(leaves as usize),
             row_blocks: Vec::with_capacity(row_blocks as usize),
             id_blocks: Vec::with_capacity(id_blocks as usize),
+            fields_bytes,
         };
         for _ in 0..leaves {
             meta.leaves.push(LeafEntry::take(&mut input, steps)?);
@@ -316,7 +322,8 @@ impl Meta {
         if self.row_blocks.iter().any(|&bytes| bytes as usize > most) {
             return Err(Malformed("a row block is longer than its rows"));
         }
-        let most = 3 * (COLUMN_HEAD + 8 * ID_ROWS) + CHECKSUM_BYTES;
+        let columns = if header.has_fields { 4 } else { 3 };
+        let most = columns * (COLUMN_HEAD + 8 * ID_ROWS) + CHECKSUM_BYTES;
         let ascending = self.id_blocks.windows(2).all(|pair| pair[0].first < pair[1].first);
         if !ascending || self.id_blocks.iter().any(|block| block.bytes as usize > most) {
             return Err(Malformed("the id blocks are out of order or too long"));
@@ -384,11 +391,16 @@ pub(crate) struct IdRow {
 }
 
 /// Encodes the payload of an id block.
-pub(crate) fn encode_ids(rows: &[IdRow]) -> Vec<u8> {
+///
+/// * `checks`: the check of each row of the segment, in version 2.
+pub(crate) fn encode_ids(rows: &[IdRow], checks: Option<&[u64]>) -> Vec<u8> {
     let mut out = Vec::new();
     column::put(&mut out, rows.iter().map(|row| row.id));
     column::put(&mut out, rows.iter().map(|row| row.version));
     column::put(&mut out, rows.iter().map(|row| u64::from(row.row)));
+    if let Some(checks) = checks {
+        column::put(&mut out, rows.iter().map(|row| checks[row.row as usize]));
+    }
     out
 }
 
@@ -398,17 +410,27 @@ pub(crate) struct IdBlock<'a> {
     ids: Column<'a>,
     versions: Column<'a>,
     numbers: Column<'a>,
+    checks: Option<Column<'a>>,
 }
 
 impl<'a> IdBlock<'a> {
-    pub(crate) fn decode(bytes: &'a [u8], rows: usize) -> Result<IdBlock<'a>, Malformed> {
+    /// * `has_checks`: true in version 2.
+    pub(crate) fn decode(
+        bytes: &'a [u8],
+        rows: usize,
+        has_checks: bool,
+    ) -> Result<IdBlock<'a>, Malformed> {
         let mut input = ByteReader::new(bytes);
         let (ids, versions) = (Column::take(&mut input, rows)?, Column::take(&mut input, rows)?);
         let numbers = Column::take(&mut input, rows)?;
+        let checks = match has_checks {
+            true => Some(Column::take(&mut input, rows)?),
+            false => None,
+        };
         if !input.is_empty() {
             return Err(Malformed("bytes are left over in an id block"));
         }
-        Ok(IdBlock { rows, ids, versions, numbers })
+        Ok(IdBlock { rows, ids, versions, numbers, checks })
     }
 
     pub(crate) fn get(&self, at: usize) -> IdRow {
@@ -416,15 +438,20 @@ impl<'a> IdBlock<'a> {
         IdRow { id: self.ids.get(at), version: self.versions.get(at), row }
     }
 
-    /// The row of an id.
-    pub(crate) fn find(&self, id: u64) -> Option<IdRow> {
+    /// The high half of the hash of the name of the row; 0 without a name.
+    pub(crate) fn check(&self, at: usize) -> u64 {
+        self.checks.map_or(0, |checks| checks.get(at))
+    }
+
+    /// The position of an id.
+    pub(crate) fn find(&self, id: u64) -> Option<usize> {
         let (mut low, mut high) = (0, self.rows);
         while low < high {
             let middle = (low + high) / 2;
             match self.ids.get(middle).cmp(&id) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(self.get(middle)),
+                std::cmp::Ordering::Equal => return Some(middle),
             }
         }
         None

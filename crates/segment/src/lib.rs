@@ -15,30 +15,39 @@
 #![forbid(unsafe_code)]
 
 mod arrange;
+mod attached;
 mod codes;
 mod column;
 mod defect;
 mod digest;
+mod fields;
 mod format;
+mod ids;
+mod malformed;
+mod matches;
+mod pinned;
 mod rank;
 mod read;
 mod rows;
 mod scan;
 mod search;
+mod select;
 mod take;
 mod tombstones;
+mod verify;
 mod write;
 
 pub use arrange::arrange;
+pub use attached::{WantedColumns, WantedFields};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use digest::row_digest;
 pub use format::rows_max;
+pub use ids::FoundRow;
+pub use pinned::write_pinned;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
-pub use scan::BlockReport;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
 pub use tombstones::Tombstones;
-pub use write::{
-    write_pinned, yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
-};
+pub use verify::BlockReport;
+pub use write::{yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};

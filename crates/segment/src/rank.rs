@@ -5,6 +5,8 @@
 //! 3. Leave out leaves that, by the triangle inequality, hold no better row than those known: the
 //!    threshold stop.
 
+use std::ops::Range;
+
 use vstream_index::stages::{form_of, LeafCost, RotatedQuery};
 use vstream_index::{IndexSettings, RadiusBound};
 
@@ -90,15 +92,29 @@ impl SegmentView<'_> {
     }
 
     /// See `StagedSearch::keep_leaves`.
-    pub(crate) fn keep(&self, leaves: usize, radius: f32, state: &mut SegmentSearchState) -> usize {
-        state.ranked.truncate(leaves);
-        if radius < f32::INFINITY {
-            let bound = self.segment.radius_bound(state.norm, radius);
-            // Where the bound holds, the base of a leaf is the squared distance.
-            let gap = |leaf: &Ranked| leaf.base.max(0.0).sqrt();
-            state.ranked.retain(|leaf| self.segment.may_hold(leaf.leaf, gap(leaf), &bound));
-        }
+    pub(crate) fn keep(
+        &self,
+        leaves: Range<usize>,
+        radius: f32,
+        state: &mut SegmentSearchState,
+    ) -> usize {
+        let SegmentSearchState { ranked, kept, selected, norm, .. } = state;
+        let end = leaves.end.min(ranked.len());
+        let from = leaves.start.min(end);
+        let bound = (radius < f32::INFINITY).then(|| self.segment.radius_bound(*norm, radius));
+        // Where the bound holds, the base of a leaf is the squared distance.
+        let gap = |leaf: &Ranked| leaf.base.max(0.0).sqrt();
+        let is_near = |leaf: &Ranked| {
+            bound.as_ref().is_none_or(|bound| self.segment.may_hold(leaf.leaf, gap(leaf), bound))
+        };
+        let may_match = |leaf: &Ranked| {
+            let compiled = selected.as_ref().map(|selected| &selected.compiled);
+            compiled.is_none_or(|compiled| self.segment.leaf_matches(compiled, leaf.leaf) > 0)
+        };
+        kept.clear();
+        let ranks = ranked[from..end].iter().zip(from as u32..);
+        kept.extend(ranks.filter(|(leaf, _)| is_near(leaf) && may_match(leaf)).map(|(_, at)| at));
         state.begin_scan();
-        state.ranked.len()
+        state.kept.len()
     }
 }

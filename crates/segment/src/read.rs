@@ -15,10 +15,10 @@ use vstream_store::{
 };
 use vstream_vector::{kernels, Element, Metric};
 
+use crate::attached::Attached;
 use crate::codes::Part;
 use crate::format::{
-    Footer, Header, HeaderError, IdBlock, IdRow, Meta, FOOTER, FOOTER_NUMBER, HEADER, ID_ROWS,
-    VERSION,
+    Footer, Header, HeaderError, Meta, FOOTER, FOOTER_NUMBER, HEADER, WITH_FIELDS,
 };
 use crate::write::SegmentKind;
 
@@ -59,6 +59,8 @@ pub struct IoCounts {
 pub struct SegmentMemory {
     /// Leaf directory and block offsets.
     pub directory: u64,
+    /// Directory of fields: summaries of leaves, block offsets, shared dictionaries.
+    pub fields: u64,
     /// Codes and factors that are in memory.
     pub codes: u64,
 }
@@ -131,8 +133,12 @@ pub struct Segment {
     pub(crate) centroids: Option<Centroids>,
     /// Offset of each row block, then the end of the last.
     row_blocks: Vec<u64>,
+    /// Number and end of each row block that blocks of fields follow.
+    breaks: Vec<(u32, u64)>,
     /// Smallest id and offset of each id block, then the end of the last.
-    ids: Vec<(u64, u64)>,
+    pub(crate) ids: Vec<(u64, u64)>,
+    /// Fields of the rows, in version 2.
+    pub(crate) attached: Option<Attached>,
     rows: u64,
     digest: u128,
     codes: (u64, u64),
@@ -149,8 +155,9 @@ impl Segment {
     /// Opens a segment: reads and checks header, footer and meta, and the codes if they are to be
     /// resident. Every other block is checked when it is read.
     ///
-    /// Cost: two rounds of reads; with resident codes one more per 128 leaves. Errors: `Corrupt`
-    /// with file and offset, `Unsupported` if a newer version wrote it, those of the store.
+    /// Cost: two rounds of reads; with fields two more; with resident codes one more per 128 leaves.
+    /// Errors: `Corrupt` with file and offset, `Unsupported` if a newer version wrote it, those of the
+    /// store.
     pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {
         let counted = Arc::new(Counted {
             file,
@@ -160,8 +167,14 @@ impl Segment {
         });
         let (header, meta, meta_offset) = read_ends(&*counted)?;
         let file: Arc<dyn ReadAt> = counted.clone();
-        let reader = |cache| BlockReader::new(file.clone(), header.identity, VERSION, cache);
+        let reader =
+            |cache| BlockReader::new(file.clone(), header.identity, header.version(), cache);
         let (blocks, passing) = (reader(options.cache), reader(None));
+        let fields_offset = meta_offset - u64::from(meta.fields_bytes);
+        let attached = match header.has_fields {
+            true => Some(Attached::read(&passing, fields_offset, &meta)?),
+            false => None,
+        };
         let mut segment = Segment {
             header,
             rotation: Rotation::new(header.dimension, header.seed),
@@ -169,7 +182,9 @@ impl Segment {
             steps: Vec::new(),
             centroids: None,
             row_blocks: Vec::with_capacity(meta.row_blocks.len() + 1),
+            breaks: Vec::new(),
             ids: Vec::with_capacity(meta.id_blocks.len() + 1),
+            attached,
             rows: meta.rows,
             digest: meta.digest,
             codes: meta.codes,
@@ -179,8 +194,11 @@ impl Segment {
             counted,
         };
         let end = segment.lay_out(&meta);
-        if end != meta_offset {
+        if end != Some(fields_offset) {
             return Err(segment.corrupt(meta_offset, "the areas do not fill the file"));
+        }
+        if let Some(attached) = &mut segment.attached {
+            attached.hold_dictionaries(&segment.passing)?;
         }
         segment.parts = segment.make_parts();
         if options.codes == Codes::Resident {
@@ -203,14 +221,10 @@ impl Segment {
         Segment::open(store.open(name, Access::Cached)?, options)
     }
 
-    /// Computes the offsets of the areas; returns the offset after the last.
-    fn lay_out(&mut self, meta: &Meta) -> u64 {
-        let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
-        for &bytes in &meta.row_blocks {
-            self.row_blocks.push(offset);
-            offset += u64::from(bytes);
-        }
-        self.row_blocks.push(offset);
+    /// Computes the offsets of the areas; returns the offset after the last. `None` if a block of
+    /// fields lies where none can be.
+    fn lay_out(&mut self, meta: &Meta) -> Option<u64> {
+        let mut offset = self.lay_out_rows(meta)?;
         let padded = self.header.padded();
         let cluster = self.header.kind == SegmentKind::Cluster;
         let (mut first_row, mut first_block) = (0, 0);
@@ -246,7 +260,32 @@ impl Segment {
             offset += u64::from(block.bytes);
         }
         self.ids.push((u64::MAX, offset));
-        offset
+        Some(offset)
+    }
+
+    /// Computes the offsets of the row blocks, between which blocks of fields may lie; returns the
+    /// offset after the last of both.
+    fn lay_out_rows(&mut self, meta: &Meta) -> Option<u64> {
+        let extents = self.attached.as_ref().map(Attached::extents).unwrap_or_default();
+        let mut others = extents.into_iter().peekable();
+        let mut skip = |offset: &mut u64| {
+            while let Some(other) = others.next_if(|other| other.offset == *offset) {
+                *offset += u64::from(other.bytes);
+            }
+        };
+        let mut offset = (HEADER + CHECKSUM_BYTES) as u64;
+        for (&bytes, block) in meta.row_blocks.iter().zip(0..) {
+            let end = offset;
+            skip(&mut offset);
+            if offset > end && block > 0 {
+                self.breaks.push((block - 1, end));
+            }
+            self.row_blocks.push(offset);
+            offset += u64::from(bytes);
+        }
+        self.row_blocks.push(offset);
+        skip(&mut offset);
+        others.next().is_none().then_some(offset)
     }
 
     /// Number of rows, deleted ones included.
@@ -282,6 +321,11 @@ impl Segment {
     /// A number that no other file ever had.
     pub fn identity(&self) -> u64 {
         self.header.identity
+    }
+
+    /// True if its rows may have fields.
+    pub fn has_fields(&self) -> bool {
+        self.header.has_fields
     }
 
     /// Kind of its index.
@@ -321,45 +365,18 @@ impl Segment {
             + size_of_val(&*self.row_blocks)
             + size_of_val(&*self.ids);
         let parts = size_of_val(&*self.parts);
-        SegmentMemory { directory: (directory + parts) as u64, codes: self.code_bytes().0 }
-    }
-
-    /// Row number and version of an id, deleted or not. Cost: one block.
-    pub fn find(&self, id: u64) -> Result<Option<(u32, u64)>, Error> {
-        let after = self.ids.partition_point(|&(first, _)| first <= id);
-        // The last entry is the end of the area, not a block.
-        let Some(at) = after.min(self.ids.len() - 1).checked_sub(1) else { return Ok(None) };
-        let block = self.blocks.read(self.id_address(at))?;
-        let found = self.id_block(at, &block)?.find(id);
-        match found {
-            Some(IdRow { row, .. }) if u64::from(row) >= self.rows => {
-                Err(self.corrupt(self.ids[at].1, "an id points behind the last row"))
-            }
-            found => Ok(found.map(|IdRow { row, version, .. }| (row, version))),
-        }
-    }
-
-    pub(crate) fn id_blocks(&self) -> usize {
-        self.ids.len() - 1
-    }
-
-    pub(crate) fn id_address(&self, at: usize) -> BlockHandle {
-        let postings = self.centroids.as_ref().map_or(0, |_| self.leaves.len());
-        BlockHandle {
-            number: (1 + self.row_blocks() + postings + at) as u64,
-            offset: self.ids[at].1,
-            bytes: (self.ids[at + 1].1 - self.ids[at].1) as usize,
-        }
-    }
-
-    pub(crate) fn id_block<'a>(&self, at: usize, block: &'a [u8]) -> Result<IdBlock<'a>, Error> {
-        let rows = (self.rows as usize - at * ID_ROWS).min(ID_ROWS);
-        IdBlock::decode(block, rows).map_err(|what| self.corrupt(self.ids[at].1, what))
+        let fields = self.attached.as_ref().map_or(0, Attached::memory_bytes) as u64;
+        let directory = (directory + parts + size_of_val(&*self.breaks)) as u64;
+        SegmentMemory { directory, fields, codes: self.code_bytes().0 }
     }
 
     /// Address of a row block.
     pub(crate) fn row_block(&self, block: u32) -> BlockHandle {
-        let (from, to) = (self.row_blocks[block as usize], self.row_blocks[block as usize + 1]);
+        let from = self.row_blocks[block as usize];
+        let to = match self.breaks.binary_search_by_key(&block, |&(before, _)| before) {
+            Ok(at) => self.breaks[at].1,
+            Err(_) => self.row_blocks[block as usize + 1],
+        };
         BlockHandle { number: 1 + u64::from(block), offset: from, bytes: (to - from) as usize }
     }
 
@@ -409,11 +426,13 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
         Ok(header) => header,
         Err(HeaderError::Malformed(what)) => return Err(corrupt(0, what.0)),
         Err(HeaderError::Version(version)) => {
-            let what = format!("segment version {version}, this one reads {VERSION}: use a newer");
+            let what = format!(
+                "segment version {version}, this one reads versions up to {WITH_FIELDS}: use a newer"
+            );
             return Err(Error::new(ErrorKind::Unsupported, name, what));
         }
     };
-    let place = |number| BlockAddress { file: header.identity, number, version: VERSION };
+    let place = |number| BlockAddress { file: header.identity, number, version: header.version() };
     unseal(place(0), &ends[0], name, 0)?;
     unseal(place(FOOTER_NUMBER), &ends[1], name, foot_offset)?;
     let footer = Footer::decode(&ends[1]).map_err(|what| corrupt(foot_offset, what.0))?;
@@ -434,6 +453,9 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
     let meta = Meta::decode(&header, payload).map_err(|what| corrupt(meta_offset, what.0))?;
     let postings = if header.kind == SegmentKind::Cluster { meta.leaves.len() } else { 0 };
     let before = 1 + meta.row_blocks.len() + postings + meta.id_blocks.len();
+    if u64::from(meta.fields_bytes) > meta_offset - head as u64 {
+        return Err(corrupt(meta_offset, "the directory of fields is longer than the file"));
+    }
     if footer.meta_number != before as u64 {
         return Err(corrupt(foot_offset, "the number of blocks is not that of the directory"));
     }

@@ -2,9 +2,13 @@
 
 use std::ops::Range;
 
+use vstream_attribute::{Fields, FieldsBuffer};
 use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_store::codec::{CodecError, Decoder, Encoder, Policy, Shape};
 use vstream_vector::{Bf16, Element, F16};
+
+/// Most bytes of a payload whose buffer is kept for later rows.
+const SPARE_PAYLOAD: usize = 16 << 10;
 
 /// Defines `Numbers`, the numbers of rows, row-major, with an arm for each element type.
 macro_rules! numbers {
@@ -90,18 +94,28 @@ macro_rules! numbers {
 }
 numbers!(F32(f32), F16(F16), Bf16(Bf16), U8(u8), I8(i8));
 
-/// Rows of one leaf: keys and vectors of one element type and dimension.
+/// Rows of one leaf: keys, vectors of one element type and dimension, and fields.
 #[derive(Clone, Debug)]
 pub struct LeafRows {
     pub(crate) dimension: usize,
     pub(crate) keys: Vec<RowKey>,
     pub(crate) numbers: Numbers,
+    /// Fields by row, as far as the last row that has some.
+    fields: Vec<FieldsBuffer>,
+    /// Buffers of earlier rows.
+    spare: Vec<FieldsBuffer>,
 }
 
 impl LeafRows {
     /// No rows.
     pub fn new(element: Element, dimension: usize) -> LeafRows {
-        LeafRows { dimension, keys: Vec::new(), numbers: Numbers::new(element) }
+        LeafRows {
+            dimension,
+            keys: Vec::new(),
+            numbers: Numbers::new(element),
+            fields: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// Adds a row. Panics if it is of another element type or dimension.
@@ -113,6 +127,13 @@ impl LeafRows {
             self.keys.len() * self.dimension,
             "a row of another dimension"
         );
+        if row.fields.is_empty() {
+            return;
+        }
+        while self.fields.len() < self.keys.len() {
+            self.fields.push(self.spare.pop().unwrap_or_default());
+        }
+        self.fields[self.keys.len() - 1].set(row.fields);
     }
 
     /// Number of rows.
@@ -129,11 +150,27 @@ impl LeafRows {
     pub fn clear(&mut self) {
         self.keys.clear();
         self.numbers.clear();
+        // A large payload does not keep its memory.
+        let small = |fields: &FieldsBuffer| {
+            fields.fields().payload.is_none_or(|payload| payload.len() <= SPARE_PAYLOAD)
+        };
+        self.spare.extend(self.fields.drain(..).filter(small));
+        self.spare.iter_mut().for_each(FieldsBuffer::clear);
+    }
+
+    /// True if a row carries something beside key and vector.
+    pub fn has_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// What an added row carries beside key and vector.
+    pub fn fields(&self, row: usize) -> Fields<'_> {
+        self.fields.get(row).map_or(Fields::NONE, FieldsBuffer::fields)
     }
 
     /// An added row.
     pub fn row(&self, row: usize) -> IndexRow<'_> {
-        IndexRow::plain(self.keys[row], self.vector(row))
+        IndexRow { key: self.keys[row], vector: self.vector(row), fields: self.fields(row) }
     }
 
     /// The key of an added row.

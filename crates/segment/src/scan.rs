@@ -1,41 +1,26 @@
-//! Walks over whole areas of a segment: exact answers, rows for compaction, verification.
+//! Walks over row blocks of a segment, and over the fields of their rows.
 
-use std::fmt;
+use std::ops::Range;
 
-use vstream_index::{distance, IndexRow, RowKey, SearchStats, VectorRef};
-use vstream_store::codec::{describe, Codec, Decoder, BLOCK_ROWS};
-use vstream_vector::{Metric, Neighbor, SplitMix, TopK};
-
-use crate::digest::row_digest;
-use crate::format::{IdRow, RowBlock, ID_ROWS};
-use crate::read::{Segment, BLOCKS_AHEAD};
-use crate::rows::Numbers;
-use crate::search::SegmentView;
+use vstream_attribute::{Fields, FieldsBuffer};
+use vstream_store::blocks::{BlockHandle, BlockReader};
+use vstream_store::codec::{Decoder, BLOCK_ROWS};
 use vstream_store::Error;
 
-/// Storage of a row block.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BlockReport {
-    /// Leaf of the block.
-    pub leaf: u32,
-    /// Rows of the block.
-    pub rows: usize,
-    /// Codec of its vectors.
-    pub codec: Codec,
-    /// Bytes of the coded vectors.
-    pub coded_bytes: u64,
-    /// Bytes of the vectors without coding.
-    pub raw_bytes: u64,
-    /// Bytes of ids, versions, codes and shards.
-    pub key_bytes: u64,
-}
+use crate::attached::{BlocksByNumber, FieldReader, WantedFields, WideMemo};
+use crate::fields::lanes;
+use crate::format::RowBlock;
+use crate::read::{Segment, BLOCKS_AHEAD};
+use crate::rows::Numbers;
 
-impl fmt::Display for BlockReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BlockReport { leaf, rows, codec, coded_bytes, raw_bytes, .. } = self;
-        let ratio = *coded_bytes as f64 / *raw_bytes as f64;
-        write!(f, "leaf {leaf}: {rows} rows, {codec}, {coded_bytes} B, ratio {ratio:.3}")
-    }
+/// A row block to be visited.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedBlock {
+    pub(crate) leaf: u32,
+    /// Number of the block in its leaf.
+    pub(crate) block: u32,
+    /// A bit per row, set if the row is wanted.
+    pub(crate) mask: u32,
 }
 
 /// A row block on a walk.
@@ -43,253 +28,182 @@ pub(crate) struct Visited<'a> {
     pub(crate) leaf: u32,
     pub(crate) first_row: u32,
     pub(crate) rows: usize,
+    /// A bit per row, set if the row is wanted.
+    pub(crate) mask: u32,
     pub(crate) block: RowBlock<'a>,
-    offset: u64,
-    bytes: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Visited<'_> {
+    /// The wanted rows of the block.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = usize> {
+        let mask = self.mask;
+        (0..self.rows).filter(move |row| mask >> row & 1 == 1)
+    }
 }
 
 impl Segment {
-    /// Calls `visit` for the row blocks of some leaves, in order. Reads many blocks at once and
-    /// bypasses the cache.
+    pub(crate) fn all_leaves(&self) -> Range<u32> {
+        0..self.leaves.len() as u32
+    }
+
+    /// The row blocks of some leaves, with all their rows.
+    pub(crate) fn blocks_in<'a>(
+        &'a self,
+        leaves: impl Iterator<Item = u32> + 'a,
+    ) -> impl Iterator<Item = WantedBlock> + 'a {
+        leaves.flat_map(|leaf| {
+            let rows = self.leaves[leaf as usize].rows as usize;
+            let mask = move |block: usize| lanes(rows - block * BLOCK_ROWS);
+            let blocks = 0..rows.div_ceil(BLOCK_ROWS);
+            blocks.map(move |block| WantedBlock { leaf, block: block as u32, mask: mask(block) })
+        })
+    }
+
+    /// Calls `visit` for some row blocks, in order. Reads many blocks at once.
     pub(crate) fn for_each_block(
         &self,
-        leaves: impl Iterator<Item = u32>,
+        reader: &BlockReader,
+        mut blocks: impl Iterator<Item = WantedBlock>,
         visit: &mut dyn FnMut(Visited<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut blocks = leaves.flat_map(|leaf| {
-            let place = &self.leaves[leaf as usize];
-            let n = (place.rows as usize).div_ceil(BLOCK_ROWS) as u32;
-            (0..n).map(move |at| (leaf, at))
-        });
         loop {
-            let wanted: Vec<(u32, u32)> = blocks.by_ref().take(BLOCKS_AHEAD).collect();
+            let wanted: Vec<WantedBlock> = blocks.by_ref().take(BLOCKS_AHEAD).collect();
             if wanted.is_empty() {
                 return Ok(());
             }
-            let address = |&(leaf, at): &(u32, u32)| {
-                self.row_block(self.leaves[leaf as usize].first_block + at)
+            let address = |wanted: &WantedBlock| {
+                self.row_block(self.leaves[wanted.leaf as usize].first_block + wanted.block)
             };
-            let addresses: Vec<_> = wanted.iter().map(address).collect();
-            let read = self.passing.read_many(&addresses)?;
-            for ((&(leaf, at), bytes), address) in wanted.iter().zip(&read).zip(&addresses) {
+            let addresses: Vec<BlockHandle> = wanted.iter().map(address).collect();
+            let read = reader.read_many(&addresses)?;
+            for ((&wanted, bytes), address) in wanted.iter().zip(&read).zip(&addresses) {
+                let WantedBlock { leaf, block, mask } = wanted;
                 let place = &self.leaves[leaf as usize];
-                let before = at as usize * BLOCK_ROWS;
+                let before = block as usize * BLOCK_ROWS;
                 let rows = (place.rows as usize - before).min(BLOCK_ROWS);
                 let offset = address.offset;
                 let block =
                     RowBlock::decode(bytes, rows).map_err(|what| self.corrupt(offset, what))?;
                 let first_row = place.first_row + before as u32;
                 let bytes = bytes.len();
-                visit(Visited { leaf, first_row, rows, block, offset, bytes })?;
+                visit(Visited { leaf, first_row, rows, mask, block, offset, bytes })?;
             }
         }
     }
 
-    /// Like [`Segment::for_each_block`], with every row decoded.
+    /// Like [`Segment::for_each_block`], with the wanted rows decoded. `visit` gets the number in the
+    /// block of the first row that is decoded.
     pub(crate) fn for_each_decoded(
         &self,
-        leaves: impl Iterator<Item = u32>,
-        visit: &mut dyn FnMut(&Visited<'_>, &Numbers),
+        reader: &BlockReader,
+        blocks: impl Iterator<Item = WantedBlock>,
+        visit: &mut dyn FnMut(&Visited<'_>, usize, &Numbers) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut decoder, mut numbers) = (Decoder::new(), Numbers::new(self.element()));
-        self.for_each_block(leaves, &mut |visited| {
-            let vectors = visited.block.vectors;
+        self.for_each_block(reader, blocks, &mut |visited| {
+            if visited.mask == 0 {
+                return Ok(());
+            }
+            let first = visited.mask.trailing_zeros() as usize;
+            let end = 32 - visited.mask.leading_zeros() as usize;
             numbers
-                .decode(vectors, 0..visited.rows, self.shape(), &mut decoder)
+                .decode(visited.block.vectors, first..end, self.shape(), &mut decoder)
                 .map_err(|what| self.corrupt(visited.offset, what))?;
-            visit(&visited, &numbers);
-            Ok(())
+            visit(&visited, first, &numbers)
         })
-    }
-
-    fn all_leaves(&self) -> std::ops::Range<u32> {
-        0..self.leaves.len() as u32
-    }
-
-    /// Reports the storage of every row block. Errors: `Corrupt`, those of the store.
-    pub fn report(&self, visit: &mut dyn FnMut(BlockReport)) -> Result<(), Error> {
-        self.for_each_block(self.all_leaves(), &mut |visited| {
-            let vectors = visited.block.vectors;
-            let (codec, rows) =
-                describe(vectors).map_err(|what| self.corrupt(visited.offset, what))?;
-            visit(BlockReport {
-                leaf: visited.leaf,
-                rows,
-                codec,
-                coded_bytes: vectors.len() as u64,
-                raw_bytes: (rows * self.dimension() * self.element().bytes()) as u64,
-                key_bytes: (visited.bytes - vectors.len()) as u64,
-            });
-            Ok(())
-        })
-    }
-
-    /// Reads every byte and checks it: checksums, rows against counts, ids against rows, the
-    /// digest. Cost: the whole file, 16 bytes of memory per row. Errors: `Corrupt` with the offset,
-    /// those of the store.
-    pub fn verify(&self) -> Result<(), Error> {
-        let mut keys: Vec<(u64, u64)> = Vec::with_capacity(self.rows() as usize);
-        let (mut digest, mut codes) = (0u128, (u64::MAX, 0));
-        self.for_each_decoded(self.all_leaves(), &mut |visited, _| {
-            for row in 0..visited.rows {
-                let RowKey { id, version, code, .. } = visited.block.key(row);
-                keys.push((id, version));
-                digest = digest.wrapping_add(row_digest(id, version));
-                codes = (codes.0.min(code), codes.1.max(code));
-            }
-        })?;
-        if digest != self.digest() || codes != self.code_range() {
-            return Err(self.corrupt(0, "the rows are not those of the digest in its meta block"));
-        }
-        if self.centroids.is_some() {
-            let all: Vec<u32> = self.all_leaves().collect();
-            for leaves in all.chunks(BLOCKS_AHEAD) {
-                let addresses: Vec<_> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();
-                self.passing.read_many(&addresses)?;
-            }
-        }
-        let mut last = None;
-        let mut fits = true;
-        self.for_each_id(&mut |id, version, row| {
-            fits &= keys.get(row as usize) == Some(&(id, version));
-            fits &= last.is_none_or(|last| last < id);
-            last = Some(id);
-        })?;
-        if !fits {
-            let at = self.id_address(0).offset;
-            return Err(self.corrupt(at, "the ids of the id area are not those of the rows"));
-        }
-        Ok(())
     }
 }
 
-impl Segment {
-    /// Calls `visit` with id, version and row number of every row, deleted or not, in the order of
-    /// the ids. Errors: `Corrupt`, those of the store.
-    pub fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) -> Result<(), Error> {
-        let all: Vec<usize> = (0..self.id_blocks()).collect();
-        for blocks in all.chunks(BLOCKS_AHEAD) {
-            let addresses: Vec<_> = blocks.iter().map(|&at| self.id_address(at)).collect();
-            let read = self.passing.read_many(&addresses)?;
-            for ((&at, bytes), address) in blocks.iter().zip(&read).zip(&addresses) {
-                let block = self.id_block(at, bytes)?;
-                let rows = self.rows() as usize - at * ID_ROWS;
-                for entry in 0..rows.min(ID_ROWS) {
-                    let IdRow { id, version, row } = block.get(entry);
-                    if u64::from(row) >= self.rows() {
-                        let what = "an id points behind the last row";
-                        return Err(self.corrupt(address.offset, what));
-                    }
-                    visit(id, version, row);
-                }
-            }
-        }
-        Ok(())
-    }
+/// Most bytes of blocks of fields that a walk holds beside those that it needs for one row block.
+const AHEAD_BYTES: usize = 8 << 20;
+/// Most rows whose blocks of fields a walk reads at once.
+const AHEAD_ROWS: u32 = 4096;
+
+/// Reads the fields of successive rows of a segment.
+pub(crate) struct FieldWalk<'a> {
+    segment: &'a Segment,
+    reader: &'a BlockReader,
+    /// First row that the walk does not reach.
+    end: u32,
+    /// Rows whose blocks are held.
+    held: Range<u32>,
+    blocks: BlocksByNumber,
+    wide: WideMemo,
+    fields: FieldsBuffer,
 }
 
-impl SegmentView<'_> {
-    /// Offers the exact distance of every visible row.
-    pub(crate) fn search_exactly(
-        &self,
-        query: &[f32],
-        out: &mut TopK,
-    ) -> Result<SearchStats, Error> {
-        let segment = self.segment;
-        let mut stats = SearchStats { leaves: segment.leaves(), ..SearchStats::default() };
-        self.for_each_visible(segment.all_leaves(), &mut |key, vector| {
-            stats.rows += 1;
-            let distance = distance(segment.metric(), query, vector);
-            if distance <= out.bound() {
-                out.offer(Neighbor { distance, id: key().id, version: key().version });
-            }
-        })?;
-        stats.exact = stats.rows;
-        Ok(stats)
-    }
-
-    /// Adds every visible row at a distance of at most `radius` to `out`, in no order.
-    ///
-    /// Exact: it skips a leaf only if the triangle inequality proves that no row of it is near
-    /// enough. Errors: `Corrupt`, those of the store; `out` is incomplete then.
-    pub(crate) fn rows_within(
-        &self,
-        query: &[f32],
-        radius: f32,
-        out: &mut Vec<Neighbor>,
-    ) -> Result<SearchStats, Error> {
-        let segment = self.segment;
-        let leaves = self.near_leaves(query, radius);
-        let mut stats = SearchStats { leaves: leaves.len(), ..SearchStats::default() };
-        self.for_each_visible(leaves.into_iter(), &mut |key, vector| {
-            stats.rows += 1;
-            let distance = distance(segment.metric(), query, vector);
-            if distance <= radius {
-                out.push(Neighbor { distance, id: key().id, version: key().version });
-            }
-        })?;
-        stats.exact = stats.rows;
-        Ok(stats)
-    }
-
-    /// Leaves that may hold a row within `radius`.
-    fn near_leaves(&self, query: &[f32], radius: f32) -> Vec<u32> {
-        let segment = self.segment;
-        let all = segment.all_leaves();
-        if segment.centroids.is_none() || segment.metric() == Metric::InnerProduct {
-            return all.collect();
+impl<'a> FieldWalk<'a> {
+    /// * `end`: rows from here on are not read ahead.
+    pub(crate) fn new(segment: &'a Segment, reader: &'a BlockReader, end: u32) -> FieldWalk<'a> {
+        FieldWalk {
+            segment,
+            reader,
+            end,
+            held: 0..0,
+            blocks: BlocksByNumber::new(),
+            wide: WideMemo::default(),
+            fields: FieldsBuffer::default(),
         }
-        let padded = segment.rotation.padded();
-        let (mut rotated, mut centroid) = (vec![0.0; padded], vec![0.0; padded]);
-        segment.rotation.apply(query, &mut rotated);
-        let length = vstream_vector::kernels::norm_squared(&rotated).sqrt();
-        let bound = segment.radius_bound(length, radius);
-        let near = |&leaf: &u32| {
-            segment.centroid(leaf, &mut centroid);
-            let gap = vstream_vector::kernels::l2_squared(&rotated, &centroid).sqrt();
-            segment.may_hold(leaf, gap, &bound)
-        };
-        all.filter(near).collect()
     }
 
-    /// Copies the vector of a live row of a leaf to `out` and returns its id; `pick` chooses the
-    /// row. `None` if no row lives. Errors: `Corrupt`, those of the store.
-    pub fn sample(&self, leaf: u32, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
-        let mut living = 0;
-        let mut random = SplitMix(pick);
-        let mut found = None;
-        self.for_each_visible(std::iter::once(leaf), &mut |key, vector| {
-            // The number of live rows is known only at the end, so the n-th row replaces the choice
-            // with a probability of 1/n.
-            living += 1;
-            if random.below(living) == 0 {
-                out.resize(self.segment.dimension(), 0.0);
-                vector.read(out);
-                found = Some(key().id);
-            }
-        })?;
-        Ok(found)
-    }
-
-    /// Calls `visit` with every visible row, leaf by leaf. Errors: `Corrupt`, those of the store.
-    pub fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
-        self.for_each_visible(self.segment.all_leaves(), &mut |key, vector| {
-            visit(IndexRow::plain(key(), vector));
-        })
-    }
-
-    fn for_each_visible(
-        &self,
-        leaves: impl Iterator<Item = u32>,
-        visit: &mut dyn FnMut(&dyn Fn() -> RowKey, VectorRef<'_>),
+    /// Calls `visit` with each of some rows of a range, ascending, and its fields. Rows of later calls
+    /// come after these. Errors: `Corrupt`, those of the store.
+    pub(crate) fn for_each(
+        &mut self,
+        range: Range<u32>,
+        rows: impl Iterator<Item = u32>,
+        visit: &mut dyn FnMut(u32, Fields<'_>),
     ) -> Result<(), Error> {
-        let dimension = self.segment.dimension();
-        self.segment.for_each_decoded(leaves, &mut |visited, numbers| {
-            for row in 0..visited.rows {
-                if self.is_visible(visited.first_row + row as u32) {
-                    visit(&|| visited.block.key(row), numbers.row(row, dimension));
+        let segment = self.segment;
+        let Some(attached) = &segment.attached else {
+            rows.for_each(|row| visit(row, Fields::NONE));
+            return Ok(());
+        };
+        self.hold(range)?;
+        let mut reader = FieldReader::new(segment, attached, &WantedFields::ALL, &self.blocks);
+        for row in rows {
+            reader.read(row, &mut self.wide, &mut self.fields)?;
+            visit(row, self.fields.fields());
+        }
+        Ok(())
+    }
+
+    /// Reads the blocks of a range of rows, and of rows after it, unless they are held.
+    fn hold(&mut self, range: Range<u32>) -> Result<(), Error> {
+        if self.held.start <= range.start && range.end <= self.held.end {
+            return Ok(());
+        }
+        let Some(attached) = &self.segment.attached else { return Ok(()) };
+        let wanted =
+            |end: u32| attached.blocks_of(std::iter::once(range.start..end), &WantedFields::ALL);
+        let most = self.end.min(range.start.saturating_add(AHEAD_ROWS)).max(range.end);
+        let mut end = most;
+        let mut addresses = wanted(end);
+        // Halve the distance until the blocks are few enough.
+        while end > range.end
+            && addresses.iter().map(|address| address.bytes).sum::<usize>() > AHEAD_BYTES
+        {
+            end = range.end.max(range.start + (end - range.start) / 2);
+            addresses = wanted(end);
+        }
+        let mut before = std::mem::take(&mut self.blocks);
+        let missing: Vec<BlockHandle> = addresses
+            .iter()
+            .filter(|address| match before.remove(&address.number) {
+                Some(block) => {
+                    self.blocks.insert(address.number, block);
+                    false
                 }
-            }
-        })
+                None => true,
+            })
+            .copied()
+            .collect();
+        drop(before);
+        let read = self.reader.read_many(&missing)?;
+        self.blocks.extend(missing.iter().map(|address| address.number).zip(read));
+        self.held = range.start..end;
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! The stages of a search in a segment.
 //!
-//! 1. Rank the leaves by their centroids, which are in memory (`rank.rs`).
-//! 2. Scan the codes of the nearest leaves; read those that are not in memory together.
+//! 1. Rank the leaves by their centroids, which are in memory (`rank.rs`). With a filter, pass over
+//!    those whose summaries prove that no row matches (`select.rs`).
+//! 2. Scan the codes of the nearest leaves; read those that are not in memory together, and the
+//!    blocks of columns that the filter needs. Pass over 32 rows at a time if none of them matches.
 //! 3. Read the blocks of the best candidates together, each block once.
 //! 4. Decode the candidates' rows and take their exact distances.
 
@@ -10,16 +12,17 @@ use std::sync::Arc;
 
 use vstream_attribute::Filter;
 use vstream_index::stages::{
-    search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found, PlaceState,
-    RotatedQuery, Scanned, StagedSearch, Wanted,
+    form_of, search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found,
+    PlaceState, RotatedQuery, Scanned, StagedSearch, Wanted,
 };
 use vstream_index::{distance, Probe, RowKey, SearchStats};
 use vstream_quantize::rabitq::{Rotation, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
+use vstream_quantize::Form;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_store::Error;
-use vstream_vector::{Neighbor, TopK};
+use vstream_vector::{kernels, Neighbor, TopK};
 
 use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
@@ -27,6 +30,7 @@ use crate::format::RowBlock;
 use crate::rank::Ranked;
 use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
 use crate::rows::Numbers;
+use crate::select::{Selected, WantedColumnBlocks};
 use crate::tombstones::Tombstones;
 
 /// Leaves whose codes are read together.
@@ -59,10 +63,18 @@ pub struct SegmentSearchState {
     pub(crate) ranked: Vec<Ranked>,
     /// Norm of the query.
     pub(crate) norm: f32,
+    /// Ranks of the leaves of this scan.
+    pub(crate) kept: Vec<u32>,
     /// Ranks of the leaves to scan next, and the place of their codes.
     next: Vec<(u32, Source)>,
-    /// Number of ranked leaves that were scanned or are next.
+    /// Number of kept leaves that were scanned or are next.
     begun: usize,
+    /// The filter of the query.
+    pub(crate) selected: Option<Selected>,
+    /// A bit per row of the leaf that is scanned.
+    masks: Vec<u32>,
+    /// Why a scan could not be made: [`StagedSearch::refine`] returns it.
+    failed: Option<Error>,
     /// Rows of candidates and their positions, block by block.
     wanted: Vec<(RowPlace, u32)>,
     decoder: Decoder,
@@ -129,28 +141,28 @@ impl ExactSearch for SegmentView<'_> {
     fn exact(
         &self,
         vector: &[f32],
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        self.search_exactly(vector, out)
+        self.search_exactly(vector, filter, out)
     }
 
     fn for_each_match(
         &self,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         visit: &mut dyn FnMut(RowKey),
     ) -> Result<(), Error> {
-        self.for_each_row(&mut |row| visit(row.key))
+        self.for_each_key(filter, &mut |_, key| visit(key))
     }
 
     fn search_radius(
         &self,
         vector: &[f32],
         radius: f32,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
-        self.rows_within(vector, radius, out)
+        self.rows_within(vector, radius, filter, out)
     }
 }
 
@@ -159,8 +171,19 @@ impl StagedSearch for SegmentView<'_> {
     type Address = BlockHandle;
     type Block = Arc<Block>;
 
-    fn select(&self, _: Option<&Filter>, _: &mut SegmentSearchState) -> Result<u64, Error> {
-        Ok(self.segment.rows())
+    /// Reads id blocks if the filter names ids. The bound counts deleted rows too.
+    fn select(
+        &self,
+        filter: Option<&Filter>,
+        state: &mut SegmentSearchState,
+    ) -> Result<u64, Error> {
+        (state.selected, state.failed) = (None, None);
+        let Some(filter) = filter else { return Ok(self.segment.rows()) };
+        let compiled = self.segment.compile(filter)?;
+        let most = self.segment.matches_at_most(&compiled);
+        let wanted = WantedColumnBlocks::default();
+        state.selected = Some(Selected { compiled, wanted, first_block: 0 });
+        Ok(most)
     }
 
     fn estimate_leaves(
@@ -189,33 +212,44 @@ impl StagedSearch for SegmentView<'_> {
         radius: f32,
         state: &mut SegmentSearchState,
     ) -> usize {
-        self.keep(leaves.end, radius, state)
+        self.keep(leaves, radius, state)
     }
 
-    /// Reads in the order of the file. Codes in memory are held until they are scanned.
+    /// Reads in the order of the file. Codes in memory are held until they are scanned. The blocks of
+    /// columns follow the codes.
     fn next_codes(&self, state: &mut SegmentSearchState) -> Option<Vec<BlockHandle>> {
-        let from = state.begun;
-        let to = state.ranked.len().min(from + LEAVES_AHEAD);
+        let SegmentSearchState { ranked, kept, next, selected, begun, .. } = state;
+        let from = *begun;
+        let to = kept.len().min(from + LEAVES_AHEAD);
         if from == to {
             return None;
         }
         let mut away: Vec<(u32, usize)> = Vec::new();
-        for (at, leaf) in state.ranked[from..to].iter().enumerate() {
-            let source = match self.segment.visit_codes(leaf.leaf) {
+        for (at, &rank) in kept[from..to].iter().enumerate() {
+            let leaf = ranked[rank as usize].leaf;
+            let source = match self.segment.visit_codes(leaf) {
                 Some(held) => Source::Held(held),
                 None => {
-                    away.push((leaf.leaf, at));
+                    away.push((leaf, at));
                     Source::Read(0)
                 }
             };
-            state.next.push(((from + at) as u32, source));
+            next.push((rank, source));
         }
         away.sort_unstable();
         for (position, &(_, at)) in away.iter().enumerate() {
-            state.next[at].1 = Source::Read(position);
+            next[at].1 = Source::Read(position);
         }
-        state.begun = to;
-        Some(away.iter().map(|&(leaf, _)| self.segment.posting(leaf)).collect())
+        *begun = to;
+        let mut addresses: Vec<BlockHandle> =
+            away.iter().map(|&(leaf, _)| self.segment.posting(leaf)).collect();
+        if let Some(Selected { compiled, wanted, first_block }) = selected {
+            let leaves = kept[from..to].iter().map(|&rank| ranked[rank as usize].leaf);
+            self.segment.wanted_columns(compiled, leaves, wanted);
+            *first_block = addresses.len();
+            addresses.extend_from_slice(&wanted.addresses);
+        }
+        Some(addresses)
     }
 
     fn scan_codes(
@@ -226,9 +260,21 @@ impl StagedSearch for SegmentView<'_> {
         state: &mut SegmentSearchState,
         candidates: &mut Vec<Candidate>,
     ) -> Scanned {
-        let segment = self.segment;
-        let block_bytes = segment.header.posting_block_bytes();
-        let SegmentSearchState { ranked, next, .. } = state;
+        let SegmentSearchState { ranked, next, selected, masks, failed, .. } = state;
+        let filter = match selected {
+            None => None,
+            Some(Selected { compiled, wanted, first_block }) => {
+                match self.segment.column_blocks(wanted, &codes[*first_block..]) {
+                    Ok(columns) => Some((&*compiled, columns)),
+                    Err(error) => {
+                        // A scan returns no error; the stage after it does.
+                        next.clear();
+                        *failed = Some(error);
+                        return Scanned::default();
+                    }
+                }
+            }
+        };
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
         let mut scanned = Scanned::default();
         for (rank, source) in next.drain(..) {
@@ -237,15 +283,14 @@ impl StagedSearch for SegmentView<'_> {
                 Source::Read(position) => &codes[*position],
             };
             let leaf = ranked[rank as usize];
-            let entry = &segment.leaves[leaf.leaf as usize];
-            scanned.rows += entry.rows as usize;
-            scanned.matches += entry.rows as usize;
-            scanned.leaves += 1;
-            let blocks = (entry.rows as usize).div_ceil(BLOCK);
-            for (block, codes) in codes.chunks_exact(block_bytes).take(blocks).enumerate() {
-                let from = ScannedBlock { rank, base: leaf.base, entry, block: block as u32 };
-                self.scan_block(query, codes, from, &mut best);
-            }
+            let masks = filter.as_ref().map(|(compiled, columns)| {
+                self.segment.leaf_masks(compiled, leaf.leaf, columns, masks);
+                self.clear_deleted(leaf.leaf, masks);
+                masks.as_slice()
+            });
+            let margin = self.margin_of(query, leaf, wanted.deviations);
+            let place = (rank, leaf, margin);
+            self.scan_leaf(query, codes, place, masks, &mut best, &mut scanned);
         }
         best.finish();
         sort_candidates(candidates);
@@ -274,6 +319,9 @@ impl StagedSearch for SegmentView<'_> {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Result<usize, Error> {
+        if let Some(error) = state.failed.take() {
+            return Err(error);
+        }
         let segment = self.segment;
         let SegmentSearchState { wanted, decoder, numbers, .. } = state;
         let numbers = match numbers {
@@ -312,6 +360,11 @@ impl StagedSearch for SegmentView<'_> {
 }
 
 impl SegmentView<'_> {
+    /// True if a row of the segment is deleted, be it for this reader or a later one.
+    pub(crate) fn has_tombstones(&self) -> bool {
+        self.tombstones.count() > 0
+    }
+
     #[inline]
     pub(crate) fn is_visible(&self, row: u32) -> bool {
         self.tombstones.is_visible(row, self.pin)
@@ -344,6 +397,67 @@ impl SegmentView<'_> {
         &self.segment.passing
     }
 
+    /// The number of a candidate's row in its segment, until the next query ranks leaves.
+    pub fn row_of(&self, candidate: &Candidate, state: &SegmentSearchState) -> u32 {
+        let leaf = state.ranked[candidate.leaf as usize].leaf;
+        self.segment.leaves[leaf as usize].first_row + candidate.row
+    }
+
+    /// By how many standard deviations estimates are lowered, and the Euclidean distance of the query to
+    /// the centroid of the leaf; `None` if they are not.
+    fn margin_of(&self, query: &RotatedQuery, leaf: Ranked, deviations: f32) -> Option<(f32, f32)> {
+        if deviations == 0.0 {
+            return None;
+        }
+        let squared = match form_of(self.segment.metric()) {
+            Form::L2 => leaf.base,
+            Form::InnerProduct => {
+                let mut centroid = Vec::new();
+                self.segment.leaf_centroid(leaf.leaf as usize, &mut centroid);
+                query.norm_squared() + kernels::norm_squared(&centroid) + 2.0 * leaf.base
+            }
+        };
+        Some((deviations, squared.max(0.0).sqrt()))
+    }
+
+    /// Scans the codes of a leaf.
+    ///
+    /// * `masks`: the rows that match, 32 to a word; `None` without a filter.
+    fn scan_leaf(
+        &self,
+        query: &RotatedQuery,
+        codes: &[u8],
+        (rank, leaf, margin): (u32, Ranked, Option<(f32, f32)>),
+        masks: Option<&[u32]>,
+        best: &mut BestCandidates<'_>,
+        scanned: &mut Scanned,
+    ) {
+        let entry = &self.segment.leaves[leaf.leaf as usize];
+        let blocks = (entry.rows as usize).div_ceil(BLOCK);
+        let codes = codes.chunks_exact(self.segment.header.posting_block_bytes()).take(blocks);
+        let Some(masks) = masks else {
+            scanned.rows += entry.rows as usize;
+            scanned.matches += entry.rows as usize;
+            scanned.leaves += 1;
+            for (block, codes) in (0..).zip(codes) {
+                let mask = u32::MAX;
+                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
+                self.scan_block(query, codes, from, best);
+            }
+            return;
+        };
+        let before = scanned.matches;
+        for ((block, codes), &mask) in (0..).zip(codes).zip(masks) {
+            if mask != 0 {
+                scanned.rows += (entry.rows - block * BLOCK as u32).min(BLOCK as u32) as usize;
+                scanned.matches += mask.count_ones() as usize;
+                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
+                self.scan_block(query, codes, from, best);
+            }
+        }
+        scanned.leaves += usize::from(scanned.matches > before);
+    }
+
     /// Scans a block of codes for visible rows.
     fn scan_block(
         &self,
@@ -352,10 +466,18 @@ impl SegmentView<'_> {
         from: ScannedBlock<'_>,
         best: &mut BestCandidates<'_>,
     ) {
-        let ScannedBlock { rank, base, entry, block } = from;
+        let ScannedBlock { rank, base, margin, entry, block, mask: matches } = from;
         let mut estimates = [0.0f32; BLOCK];
         let threshold = best.threshold();
-        let mut mask = query.table().scan_block_below(codes, base, threshold, &mut estimates);
+        let table = query.table();
+        let mut mask = match margin {
+            None => table.scan_block_below(codes, base, threshold, &mut estimates),
+            Some((deviations, gap)) => {
+                let bases = (base, gap);
+                table.scan_block_lowered(codes, bases, deviations, threshold, &mut estimates)
+            }
+        };
+        mask &= matches;
         while mask != 0 {
             let lane = mask.trailing_zeros();
             mask &= mask - 1;
@@ -385,7 +507,11 @@ struct ScannedBlock<'a> {
     /// Rank of its leaf, and the distance of the query to the leaf's centroid.
     rank: u32,
     base: f32,
+    /// See `SegmentView::margin_of`.
+    margin: Option<(f32, f32)>,
     entry: &'a LeafLayout,
     /// Number of the block in its leaf.
     block: u32,
+    /// Rows that match.
+    mask: u32,
 }

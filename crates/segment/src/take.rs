@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use vstream_index::IndexRow;
+use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{Decoder, BLOCK_ROWS};
 use vstream_store::Cache;
 
-use crate::format::{RowBlock, VERSION};
+use crate::format::RowBlock;
 use crate::read::Segment;
 use crate::rows::Numbers;
+use crate::scan::FieldWalk;
 use vstream_store::Error;
 
 /// Receives the number of a row and the row.
@@ -28,24 +29,48 @@ impl Segment {
         self.rotation.apply(vector, out);
     }
 
-    /// Calls `visit` with the rows of a leaf. Errors: `Corrupt`, those of the store.
+    /// Calls `visit` with the rows of a leaf and their fields. Errors: `Corrupt`, those of the store.
     pub fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
         let dimension = self.dimension();
-        self.for_each_decoded(std::iter::once(leaf as u32), &mut |visited, numbers| {
+        let place = &self.leaves[leaf];
+        let mut walk = FieldWalk::new(self, &self.passing, place.first_row + place.rows);
+        let blocks = self.blocks_in(std::iter::once(leaf as u32));
+        self.for_each_decoded(&self.passing, blocks, &mut |visited, _, numbers| {
+            let range = visited.first_row..visited.first_row + visited.rows as u32;
+            walk.for_each(range.clone(), range, &mut |row, fields| {
+                let at = (row - visited.first_row) as usize;
+                let (key, vector) = (visited.block.key(at), numbers.row(at, dimension));
+                visit(row, IndexRow { key, vector, fields });
+            })
+        })
+    }
+
+    /// Calls `visit` with number, key and vector of the rows of a leaf. Reads no fields. Errors:
+    /// `Corrupt`, those of the store.
+    pub fn for_each_vector_in_leaf(
+        &self,
+        leaf: usize,
+        visit: &mut dyn FnMut(u32, RowKey, VectorRef<'_>),
+    ) -> Result<(), Error> {
+        let dimension = self.dimension();
+        let blocks = self.blocks_in(std::iter::once(leaf as u32));
+        self.for_each_decoded(&self.passing, blocks, &mut |visited, _, numbers| {
             for row in 0..visited.rows {
                 let number = visited.first_row + row as u32;
-                visit(number, IndexRow::plain(visited.block.key(row), numbers.row(row, dimension)));
+                visit(number, visited.block.key(row), numbers.row(row, dimension));
             }
+            Ok(())
         })
     }
 
     /// A reader of the segment's blocks with a cache of its own.
     pub fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
-        BlockReader::new(self.blocks.file().clone(), self.identity(), VERSION, Some(cache))
+        let (file, version) = (self.blocks.file().clone(), self.header.version());
+        BlockReader::new(file, self.identity(), version, Some(cache))
     }
 
-    /// Calls `visit` with some rows, given in ascending order, read through `reader`. Errors:
-    /// `Corrupt`, those of the store.
+    /// Calls `visit` with some rows and their fields, given in ascending order, read through `reader`.
+    /// Errors: `Corrupt`, those of the store.
     pub fn for_each_of(
         &self,
         rows: &[u32],
@@ -66,6 +91,7 @@ impl Segment {
         let addresses: Vec<BlockHandle> =
             groups().map(|group| self.row_block(group[0].0 .0)).collect();
         let (mut decoder, mut numbers) = (Decoder::new(), Numbers::new(self.element()));
+        let mut walk = FieldWalk::new(self, reader, 0);
         for ((group, bytes), address) in groups().zip(reader.read_many(&addresses)?).zip(&addresses)
         {
             let (_, first_row, n) = group[0].0;
@@ -74,10 +100,13 @@ impl Segment {
             numbers
                 .decode(block.vectors, 0..n as usize, self.shape(), &mut decoder)
                 .map_err(|what| corrupt(&what))?;
-            for &(_, row) in group {
+            let range = group[0].1..group[group.len() - 1].1 + 1;
+            let rows = group.iter().map(|&(_, row)| row);
+            walk.for_each(range, rows, &mut |row, fields| {
                 let at = (row - first_row) as usize;
-                visit(row, IndexRow::plain(block.key(at), numbers.row(at, self.dimension())));
-            }
+                let (key, vector) = (block.key(at), numbers.row(at, self.dimension()));
+                visit(row, IndexRow { key, vector, fields });
+            })?;
         }
         Ok(())
     }

@@ -3,15 +3,16 @@
 //! 1. The writer rotates the rows of a leaf. Their mean, rounded to bytes, is the leaf's centroid.
 //!    The codes refer to the rounded centroid, so that memory need not hold a more exact one.
 //! 2. It appends the row blocks to the file at once. The posting and the ids wait for their areas.
-//! 3. At the end it appends postings, ids in order, meta and footer.
+//! 3. Behind the row blocks of a leaf it appends the blocks of fields that are full.
+//! 4. At the end it appends the other blocks of fields, postings, ids in order, the directory of
+//!    fields, meta and footer.
 //!
-//! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors.
+//! Memory: postings (`padded / 8 + 4` bytes per row) and ids (24 bytes per row), not the vectors. With
+//! fields also 8 bytes per row, and what `fields/gather.rs` says; not names, numbers or payloads.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use vstream_index::stages::form_of;
-use vstream_index::PinnedRows;
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
 use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
@@ -21,14 +22,12 @@ use vstream_vector::{kernels, Element, Metric};
 use crate::arrange::arrange;
 use crate::defect::{self, Defect};
 use crate::digest::row_digest;
+use crate::fields::{number, Area, Extent, FieldsWriter};
 use crate::format::{
     encode_ids, put_keys, Footer, Header, IdEntry, IdRow, LeafEntry, Meta, FOOTER_NUMBER, ID_ROWS,
-    ROWS_MAX, VERSION,
+    ROWS_MAX,
 };
 use crate::rows::LeafRows;
-
-/// Most rows of a leaf that is made of rows without a leaf.
-const LOOSE_LEAF_ROWS: usize = 384;
 
 /// The kind of a segment's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,14 @@ pub struct SegmentSummary {
     pub index_bytes: u64,
     /// Bytes of the id area.
     pub id_bytes: u64,
+    /// Bytes of the columns of attributes, with their dictionaries.
+    pub column_bytes: u64,
+    /// Bytes of the names.
+    pub name_bytes: u64,
+    /// Bytes of the payloads and texts.
+    pub payload_bytes: u64,
+    /// Bytes of the directory of fields, with the summaries of leaves.
+    pub fields_bytes: u64,
     /// Sum, mod 2^128, of a hash of (id, version) of every row.
     pub digest: u128,
 }
@@ -102,16 +109,39 @@ pub struct SegmentWriter {
     meta: Meta,
     postings: Vec<Vec<u8>>,
     ids: Vec<IdRow>,
+    /// Fields of the rows, in version 2.
+    fields: Option<FieldsWriter>,
+    /// Check of each row, in version 2.
+    checks: Vec<u64>,
     encoder: Encoder,
     summary: SegmentSummary,
 }
 
 impl SegmentWriter {
-    /// Begins the file `name`. Errors: `Invalid` settings, those of the store.
+    /// Begins the file `name` for rows without fields. Errors: `Invalid` settings, those of the store.
     pub fn create(
         store: &dyn Store,
         name: &str,
         settings: SegmentSettings,
+    ) -> Result<SegmentWriter, Error> {
+        SegmentWriter::begin(store, name, settings, false)
+    }
+
+    /// Like [`SegmentWriter::create`], for rows that may have fields. Its version is 2, because the
+    /// header is written before the first row comes.
+    pub fn create_with_fields(
+        store: &dyn Store,
+        name: &str,
+        settings: SegmentSettings,
+    ) -> Result<SegmentWriter, Error> {
+        SegmentWriter::begin(store, name, settings, true)
+    }
+
+    pub(crate) fn begin(
+        store: &dyn Store,
+        name: &str,
+        settings: SegmentSettings,
+        has_fields: bool,
     ) -> Result<SegmentWriter, Error> {
         let SegmentSettings { dimension, metric, element, kind, seed, identity, policy } = settings;
         if !(1..=DIMENSION_MAX).contains(&dimension) {
@@ -119,7 +149,7 @@ impl SegmentWriter {
                 format!("dimension is {dimension}: choose a value from 1 to {DIMENSION_MAX}");
             return Err(Error::new(ErrorKind::Invalid, store.describe(name), what));
         }
-        let header = Header { dimension, metric, element, kind, seed, identity };
+        let header = Header { dimension, metric, element, kind, seed, identity, has_fields };
         let meta = Meta {
             rows: 0,
             digest: 0,
@@ -127,6 +157,7 @@ impl SegmentWriter {
             leaves: Vec::new(),
             row_blocks: Vec::new(),
             id_blocks: Vec::new(),
+            fields_bytes: 0,
         };
         let mut writer = SegmentWriter {
             header,
@@ -139,6 +170,8 @@ impl SegmentWriter {
             meta,
             postings: Vec::new(),
             ids: Vec::new(),
+            fields: has_fields.then(FieldsWriter::default),
+            checks: Vec::new(),
             encoder: Encoder::new(),
             summary: SegmentSummary::default(),
         };
@@ -148,8 +181,8 @@ impl SegmentWriter {
 
     /// Adds the rows of a leaf after those of earlier leaves; does nothing without rows.
     ///
-    /// Errors: `Invalid` if the rows have another element type or dimension or are too many, those
-    /// of the store.
+    /// Errors: `Invalid` if the rows have another element type or dimension or are too many, or have
+    /// fields that the segment cannot hold; those of the store. The segment cannot be finished then.
     pub fn leaf(&mut self, rows: &LeafRows) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
@@ -162,6 +195,9 @@ impl SegmentWriter {
                 "the rows of a leaf are not of their segment's element type and dimension, or \
                  the segment would have more than 2,147,483,647 rows: close it and begin another",
             ));
+        }
+        if rows.has_fields() && self.fields.is_none() {
+            return Err(self.invalid("a row has fields: begin the segment for rows with fields"));
         }
         let entry = match self.header.kind {
             SegmentKind::Flat => {
@@ -190,11 +226,43 @@ impl SegmentWriter {
             self.meta.row_blocks.push(bytes);
             self.summary.vector_bytes += u64::from(bytes);
         }
+        self.take_fields(rows)
+    }
+
+    /// Takes the fields of the rows of a leaf, and appends the blocks that are full.
+    fn take_fields(&mut self, rows: &LeafRows) -> Result<(), Error> {
+        let Some(mut fields) = self.fields.take() else { return Ok(()) };
+        fields.begin_leaf(rows.len());
+        for row in 0..rows.len() {
+            let held = rows.fields(row);
+            fields.push(&held).map_err(|what| self.invalid(what))?;
+            self.checks.push(held.check);
+        }
+        fields.end_leaf();
+        self.append_ready(&mut fields)?;
+        self.fields = Some(fields);
+        Ok(())
+    }
+
+    /// Appends the blocks of fields that are complete.
+    fn append_ready(&mut self, fields: &mut FieldsWriter) -> Result<(), Error> {
+        for mut ready in fields.take_ready() {
+            let offset = self.offset;
+            let bytes = self.append_as(ready.number, std::mem::take(&mut ready.payload))?;
+            let area = match ready.area() {
+                Area::Names => &mut self.summary.name_bytes,
+                Area::Wide => &mut self.summary.payload_bytes,
+                Area::Column | Area::Dictionary => &mut self.summary.column_bytes,
+                Area::Directory => &mut self.summary.fields_bytes,
+            };
+            *area += u64::from(bytes);
+            fields.note(&ready, Extent { offset, bytes });
+        }
         Ok(())
     }
 
     /// Like [`SegmentWriter::leaf`], in an order that puts near rows in one block.
-    fn arranged(&mut self, rows: &LeafRows) -> Result<(), Error> {
+    pub(crate) fn arranged(&mut self, rows: &LeafRows) -> Result<(), Error> {
         if self.header.kind == SegmentKind::Flat {
             return self.leaf(rows);
         }
@@ -209,6 +277,14 @@ impl SegmentWriter {
     ///
     /// Errors: `Invalid` if an id came twice, those of the store. No file exists after an error.
     pub fn finish(mut self) -> Result<SegmentSummary, Error> {
+        let mut fields = self.fields.take();
+        if self.header.has_fields && fields.is_none() {
+            return Err(self.invalid("rows were refused: the segment cannot be finished"));
+        }
+        if let Some(fields) = &mut fields {
+            fields.end();
+            self.append_ready(fields)?;
+        }
         for posting in std::mem::take(&mut self.postings) {
             self.summary.index_bytes += u64::from(self.append(posting)?);
         }
@@ -220,10 +296,17 @@ impl SegmentWriter {
             )));
         }
         let ids = std::mem::take(&mut self.ids);
+        let checks = std::mem::take(&mut self.checks);
+        let checks = self.header.has_fields.then_some(checks.as_slice());
         for block in ids.chunks(ID_ROWS) {
-            let bytes = self.append(encode_ids(block))?;
+            let bytes = self.append(encode_ids(block, checks))?;
             self.meta.id_blocks.push(IdEntry { first: block[0].id, bytes });
             self.summary.id_bytes += u64::from(bytes);
+        }
+        if let Some(fields) = &mut fields {
+            let payload = fields.directory().encode();
+            self.meta.fields_bytes = self.append_as(number(Area::Directory, 0, 0), payload)?;
+            self.summary.fields_bytes = u64::from(self.meta.fields_bytes);
         }
         let meta_number = self.number;
         let meta_bytes = u64::from(self.append(self.meta.encode())?);
@@ -250,18 +333,24 @@ impl SegmentWriter {
     }
 
     fn address(&self, number: u64) -> BlockAddress {
-        BlockAddress { file: self.header.identity, number, version: VERSION }
+        BlockAddress { file: self.header.identity, number, version: self.header.version() }
     }
 
     /// Appends the next block; returns its length with its checksum.
-    fn append(&mut self, mut payload: Vec<u8>) -> Result<u32, Error> {
+    fn append(&mut self, payload: Vec<u8>) -> Result<u32, Error> {
+        let bytes = self.append_as(self.number, payload)?;
+        self.number += 1;
+        Ok(bytes)
+    }
+
+    /// Appends a block with a number of its own.
+    fn append_as(&mut self, number: u64, mut payload: Vec<u8>) -> Result<u32, Error> {
         yield_to_queries();
-        seal(self.address(self.number), &mut payload);
+        seal(self.address(number), &mut payload);
         let bytes = u32::try_from(payload.len()).map_err(|_| {
             self.invalid("a block of a segment is beyond 4 GiB: write smaller ones")
         })?;
         self.out.append(&payload)?;
-        self.number += 1;
         self.offset += u64::from(bytes);
         Ok(bytes)
     }
@@ -326,88 +415,5 @@ impl LeafEntry {
     pub(crate) fn centroid(&self, out: &mut [f32]) {
         let steps = out.iter_mut().zip(&self.steps);
         steps.for_each(|(x, &steps)| *x = self.low + self.step * f32::from(steps));
-    }
-}
-
-/// Writes the rows of a pinned index, leaf by leaf. Rows without a leaf go to the nearest one.
-///
-/// Cost: two walks over the rows; memory as [`SegmentWriter`], and the rows without a leaf.
-/// Errors: those of the writer. No file exists after an error.
-pub fn write_pinned(
-    store: &dyn Store,
-    name: &str,
-    settings: SegmentSettings,
-    rows: &dyn PinnedRows,
-) -> Result<SegmentSummary, Error> {
-    let mut writer = SegmentWriter::create(store, name, settings)?;
-    let Loose { by_leaf: mut loose, rows: loose_rows } = Loose::of(settings, rows);
-    let add = |leaf: &mut LeafRows, rows: Vec<usize>| {
-        rows.into_iter().for_each(|row| leaf.push(loose_rows.row(row)));
-    };
-    let mut leaf = LeafRows::new(settings.element, settings.dimension);
-    let mut current = None;
-    let mut failed = None;
-    rows.for_each_leaf_row(&mut |at, row| {
-        let Some(at) = at else { return };
-        if failed.is_some() {
-            return;
-        }
-        if current != Some(at) {
-            add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-            failed = writer.arranged(&leaf).err();
-            leaf.clear();
-            current = Some(at);
-        }
-        leaf.push(row);
-    });
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-    writer.arranged(&leaf)?;
-    for rows in loose.remove(&None).unwrap_or_default().chunks(LOOSE_LEAF_ROWS) {
-        leaf.clear();
-        add(&mut leaf, rows.to_vec());
-        writer.arranged(&leaf)?;
-    }
-    writer.finish()
-}
-
-/// Rows without a leaf, and the leaf that each goes to; `None` if there is no leaf at all.
-struct Loose {
-    by_leaf: BTreeMap<Option<u32>, Vec<usize>>,
-    rows: LeafRows,
-}
-
-impl Loose {
-    fn of(settings: SegmentSettings, pinned: &dyn PinnedRows) -> Loose {
-        let dimension = settings.dimension;
-        let mut rows = LeafRows::new(settings.element, dimension);
-        let mut sums: BTreeMap<u32, (f32, Vec<f32>)> = BTreeMap::new();
-        let mut vector = vec![0.0f32; dimension];
-        pinned.for_each_leaf_row(&mut |leaf, row| match leaf {
-            None => rows.push(row),
-            Some(leaf) => {
-                row.vector.read(&mut vector);
-                let (n, sum) = sums.entry(leaf).or_insert_with(|| (0.0, vec![0.0; dimension]));
-                *n += 1.0;
-                sum.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
-            }
-        });
-        for (n, sum) in sums.values_mut() {
-            sum.iter_mut().for_each(|x| *x /= *n);
-        }
-        let mut by_leaf: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
-        for row in 0..rows.len() {
-            rows.vector(row).read(&mut vector);
-            let distance = |mean: &[f32]| kernels::l2_squared(&vector, mean);
-            let nearest = sums
-                .iter()
-                .map(|(&leaf, (_, mean))| (distance(mean), leaf))
-                .min_by(|a, b| a.0.total_cmp(&b.0))
-                .map(|(_, leaf)| leaf);
-            by_leaf.entry(nearest).or_default().push(row);
-        }
-        Loose { by_leaf, rows }
     }
 }

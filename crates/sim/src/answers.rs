@@ -4,10 +4,11 @@
 //! row that does not live, one twice, or another distance than the row's own. How many of the
 //! nearest rows approximate answers hold is counted.
 
-use vstream_engine::{Effort, Engine, Metric, Neighbor, Query, Scratch};
+use vstream_engine::{Effort, Engine, Filter, Metric, Neighbor, Query, Scratch};
 use vstream_vector::{kernels, SplitMix};
 
 use crate::check::{Breach, Violation};
+use crate::fields;
 use crate::script::{hold, Script, DIMENSION};
 
 /// Neighbours that a query asks for.
@@ -70,7 +71,7 @@ pub fn ask(
     let mut recall = Recall::default();
     for turn in 0..exact + approximate {
         let vector = question(script, &rows, &mut random);
-        let truth = Truth::new(script, &rows, &vector);
+        let truth = Truth::new(script, &rows, &vector, None);
         let effort = if turn < exact { Effort::Exact } else { Effort::Unaudited };
         let query = Query { vector: &vector, k: K, effort, filter: None, radius: None };
         let asked = reader.search(&query, &mut scratch, &mut found);
@@ -81,6 +82,17 @@ pub fn ask(
         } else {
             recall.add(truth.recall(&found));
         }
+    }
+    if script.shape.has_fields {
+        // Exact over the rows that match.
+        let (filter, vector) = (fields::some_of(lsn), question(script, &rows, &mut random));
+        let truth = Truth::new(script, &rows, &vector, Some(&filter));
+        let (effort, filter) = (Effort::Exact, Some(&filter));
+        let query = Query { vector: &vector, k: K, effort, filter, radius: None };
+        let asked = reader.search(&query, &mut scratch, &mut found);
+        asked.map_err(|e| Violation::new(Breach::Unread, format!("no filtered answer: {e}")))?;
+        truth.check(&found, lsn)?;
+        truth.check_exact(&found, lsn)?;
     }
     if recall.share() < COLLAPSED {
         let what = format!("recall is {:.3} after write {lsn}", recall.share());
@@ -112,7 +124,7 @@ struct Truth {
 }
 
 impl Truth {
-    fn new(script: &Script, rows: &[u64], vector: &[f32]) -> Truth {
+    fn new(script: &Script, rows: &[u64], vector: &[f32], filter: Option<&Filter>) -> Truth {
         let metric = script.shape.metric;
         let mut query = [0.0; DIMENSION];
         hold(metric, vector, &mut query);
@@ -122,7 +134,12 @@ impl Truth {
             (_, Metric::InnerProduct) => -kernels::inner_product(&query, script.stored(row)),
             (_, Metric::Cosine) => 1.0 - kernels::inner_product(&query, script.stored(row)),
         };
-        let distances: Vec<f32> = rows.iter().map(distance).collect();
+        let matches = |(id, row): (usize, &u64)| {
+            let holds = |filter: &Filter| filter.holds(id as u64, script.fields(*row).attributes);
+            *row > 0 && filter.is_none_or(holds)
+        };
+        let of = |at: (usize, &u64)| if matches(at) { distance(at.1) } else { f32::INFINITY };
+        let distances: Vec<f32> = rows.iter().enumerate().map(of).collect();
         let mut nearest: Vec<f32> =
             distances.iter().copied().filter(|distance| distance.is_finite()).collect();
         if nearest.len() > K {

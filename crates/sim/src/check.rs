@@ -107,6 +107,7 @@ pub fn unlike(engine: &Engine, script: &Script, lsn: u64) -> Result<Option<Viola
             **expected == row.version
                 && placed(row.id) == (row.code, row.shard)
                 && script.stored(row.version) == row.vector
+                && script.fields(row.version) == row.fields
         });
         if is_right {
             *expected.expect("an id of the script") = FOUND;

@@ -19,6 +19,7 @@ pub mod damage;
 pub mod defects;
 pub mod disk;
 pub mod far;
+pub mod fields;
 #[cfg(test)]
 mod handover;
 pub mod kill;

@@ -2,9 +2,19 @@
 //!
 //! The first writes add every id once; those after them replace and remove rows, and bring removed
 //! ids back. A write that failed is the next one again, so its LSN alone says what was written.
+//!
+//! The rows of half of the seeds have fields (`fields.rs`): these scripts also update them, replace
+//! rows under a condition, and delete by a filter.
 
-use vstream_engine::{DeleteOrder, Element, Engine, Error, Metric, Row, Settings};
+use std::sync::Arc;
+
+use vstream_engine::{
+    Applied, Condition, DeleteOrder, Element, Engine, Error, Fields, FieldsBuffer, Metric, Row,
+    RowId, Schema, Settings,
+};
 use vstream_vector::{kernels, SplitMix};
+
+use crate::fields::{self, Change};
 
 /// Dimensions of the collections of the lab.
 pub const DIMENSION: usize = 32;
@@ -25,11 +35,14 @@ pub struct Shape {
     pub element: Element,
     /// Rows leave memory for segments, which are merged; otherwise checkpoints are base images.
     pub has_segments: bool,
+    /// Rows have text ids, attributes and payloads.
+    pub has_fields: bool,
 }
 
 impl Shape {
     /// Of every four seeds three keep their rows in segments: f32 under cosine, u8 and f32 under
-    /// l2. The fourth keeps f32 under inner product in memory.
+    /// l2. The fourth keeps f32 under inner product in memory. Rows have fields in four of every
+    /// eight seeds.
     pub fn of(seed: u64) -> Shape {
         let (metric, element) = match seed % 4 {
             0 => (Metric::Cosine, Element::F32),
@@ -37,7 +50,7 @@ impl Shape {
             2 => (Metric::L2, Element::F32),
             _ => (Metric::InnerProduct, Element::F32),
         };
-        Shape { metric, element, has_segments: seed % 4 != 3 }
+        Shape { metric, element, has_segments: seed % 4 != 3, has_fields: seed / 4 % 2 == 1 }
     }
 
     /// Ids of a collection of this shape: its rows are read anew for every state.
@@ -60,6 +73,9 @@ pub fn settings(seed: u64) -> Settings {
         true => DeleteOrder::OldestFirst,
         false => DeleteOrder::Any,
     };
+    if shape.has_fields {
+        settings.schema = fields::schema();
+    }
     settings.cluster.leaf_rows_max = LEAF_ROWS_MAX;
     settings.cluster.leaf_rows_min = LEAF_ROWS_MIN;
     adjust(&mut settings);
@@ -78,6 +94,13 @@ pub enum Write {
     Upsert(u64),
     /// Removes a row that is there.
     Delete(u64),
+    /// Replaces the row that is there, of this LSN, if it is still that one; before it, tries the
+    /// same under a condition that does not hold.
+    UpsertIf(u64, u64),
+    /// Changes attributes or payload of a row that is there.
+    Update(u64),
+    /// Removes the row of this id and LSN, which is there, by a filter.
+    DeleteWhere(u64, u64),
 }
 
 /// The sequence of writes of a seed, as far as it was asked for.
@@ -93,6 +116,9 @@ pub struct Script {
     /// By LSN: what the user gives, and what the engine holds; zeros for deletes.
     given: Vec<f32>,
     stored: Vec<f32>,
+    /// By LSN, in a script whose rows have fields: those of the row that it leaves.
+    fields: Vec<FieldsBuffer>,
+    schema: Arc<Schema>,
 }
 
 impl Script {
@@ -106,6 +132,8 @@ impl Script {
             last: vec![0; ids],
             given: vec![0.0; DIMENSION],
             stored: vec![0.0; DIMENSION],
+            fields: vec![FieldsBuffer::default()],
+            schema: fields::schema(),
         }
     }
 
@@ -126,7 +154,12 @@ impl Script {
         self.stored.resize(at + DIMENSION, 0.0);
         if before > 0 && self.random.below(4) == 0 {
             self.last[id as usize] = 0;
-            self.writes.push(Write::Delete(id));
+            let write = self.delete_of(id, before, lsn);
+            self.writes.push(write);
+            return;
+        }
+        if before > 0 && self.shape.has_fields && self.random.below(3) == 0 {
+            self.draw_update(id, before, lsn);
             return;
         }
         // Half of the rows that are replaced hardly move.
@@ -138,7 +171,37 @@ impl Script {
         self.given[at..].copy_from_slice(&vector);
         hold(self.shape.metric, &vector, &mut self.stored[at..]);
         self.last[id as usize] = lsn;
-        self.writes.push(Write::Upsert(id));
+        let mut write = Write::Upsert(id);
+        if self.shape.has_fields {
+            self.fields.push(fields::of_upsert(&self.schema, id, lsn));
+            if before > 0 && lsn % 3 == 0 {
+                write = Write::UpsertIf(id, before);
+            }
+        }
+        self.writes.push(write);
+    }
+
+    fn delete_of(&mut self, id: u64, before: u64, lsn: u64) -> Write {
+        if !self.shape.has_fields {
+            return Write::Delete(id);
+        }
+        self.fields.push(FieldsBuffer::default());
+        match lsn % 2 {
+            0 => Write::Delete(id),
+            _ => Write::DeleteWhere(id, before),
+        }
+    }
+
+    /// The row keeps its vector.
+    fn draw_update(&mut self, id: u64, before: u64, lsn: u64) {
+        let (from, to) = (range_of(before), range_of(lsn).start);
+        self.given.copy_within(from.clone(), to);
+        self.stored.copy_within(from, to);
+        let fields =
+            Change::of(&self.schema, lsn).over(&self.schema, &self.fields[before as usize]);
+        self.fields.push(fields);
+        self.last[id as usize] = lsn;
+        self.writes.push(Write::Update(id));
     }
 
     /// A vector near that of an older write.
@@ -161,8 +224,10 @@ impl Script {
         let mut rows = vec![0; self.ids];
         for (write, at) in self.writes[..lsn as usize].iter().zip(1..) {
             match *write {
-                Write::Upsert(id) => rows[id as usize] = at,
-                Write::Delete(id) => rows[id as usize] = 0,
+                Write::Upsert(id) | Write::UpsertIf(id, _) | Write::Update(id) => {
+                    rows[id as usize] = at;
+                }
+                Write::Delete(id) | Write::DeleteWhere(id, _) => rows[id as usize] = 0,
             }
         }
         rows
@@ -173,24 +238,44 @@ impl Script {
         &self.stored[range_of(lsn)]
     }
 
+    /// The fields of the row that a write leaves.
+    pub fn fields(&self, lsn: u64) -> Fields<'_> {
+        match self.shape.has_fields {
+            true => self.fields[lsn as usize].fields(),
+            false => Fields::NONE,
+        }
+    }
+
     /// Gives the write `lsn` to an engine. Errors: those of the engine, which then has not changed.
     pub fn apply(&self, engine: &mut Engine, lsn: u64) -> Result<(), Error> {
+        let row = |id| {
+            let ((code, shard), vector) = (placed(id), &self.given[range_of(lsn)]);
+            Row { id, version: lsn, code, shard, vector, fields: self.fields(lsn) }
+        };
         match self.write(lsn) {
-            Write::Upsert(id) => {
-                let (code, shard) = placed(id);
-                let vector = &self.given[range_of(lsn)];
-                engine
-                    .upsert(&Row {
-                        id,
-                        version: lsn,
-                        code,
-                        shard,
-                        vector,
-                        fields: Default::default(),
-                    })
-                    .map(|_| ())
-            }
+            Write::Upsert(id) => engine.upsert(&row(id)).map(|_| ()),
             Write::Delete(id) => engine.delete(id, u64::MAX).map(|_| ()),
+            Write::UpsertIf(id, before) => {
+                let (holds, fails) = (fields::added_by(before), fields::added_by(lsn));
+                let condition = |filter| Condition { filter: Some(filter), ..Condition::default() };
+                let failed = engine.upsert_if(&row(id), &condition(&fails))?;
+                assert_eq!(failed, Applied::ConditionFailed, "write {lsn}");
+                let applied = engine.upsert_if(&row(id), &condition(&holds))?;
+                assert_eq!(applied, Applied::Replaced, "write {lsn}");
+                Ok(())
+            }
+            Write::Update(id) => {
+                let id = RowId { id, check: self.fields(lsn).check };
+                let mut change = Change::of(&self.schema, lsn);
+                let applied = change.give(|update| engine.update(id, lsn, update))?;
+                assert_eq!(applied, Applied::Replaced, "write {lsn}");
+                Ok(())
+            }
+            Write::DeleteWhere(_, before) => {
+                let removed = engine.delete_where(&fields::added_by(before), u64::MAX)?;
+                assert_eq!(removed, 1, "write {lsn}");
+                Ok(())
+            }
         }
     }
 }

@@ -1,17 +1,11 @@
-//! Checks what rows carry beside their vectors, and filters, against the schema of a collection.
+//! Checks what rows carry beside their vectors against the schema of a collection.
 
 use vstream_attribute::{
-    Fields, Filter, IdKind, Refused, RefusedKind, Schema, Test, ATTRIBUTES_BYTES_MAX,
-    PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
+    Fields, IdKind, Refused, RefusedKind, Schema, ATTRIBUTES_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    STRING_ID_BYTES_MAX,
 };
 
 use crate::row::{PayloadChange, Update};
-
-/// Deepest filter, and most conditions of one.
-const FILTER_DEPTH_MAX: usize = 16;
-const FILTER_NODES_MAX: usize = 4096;
-/// Most values in the lists of a filter.
-const FILTER_VALUES_MAX: usize = 1 << 16;
 
 /// Checks id, attributes and payload of a row that is to be stored. Cost: a pass over the
 /// attributes; nothing for a row without any in a collection without a schema.
@@ -90,68 +84,6 @@ pub(crate) fn check_update(update: &Update<'_>, schema: &Schema) -> Result<(), R
     match update.payload {
         PayloadChange::Set(payload) => check_payload(payload),
         PayloadChange::Keep | PayloadChange::Remove => Ok(()),
-    }
-}
-
-/// Checks a filter: its attributes exist, its lists are sorted, and it is neither too deep nor too
-/// large. Errors: `UnknownAttribute`, `BadFilter`.
-pub(crate) fn check_filter(filter: &Filter, schema: &Schema) -> Result<(), Refused> {
-    let bad = |what: String| Err(Refused::new(RefusedKind::BadFilter, what));
-    let (mut nodes, mut values) = (0, 0);
-    let mut left: Vec<(&Filter, usize)> = vec![(filter, 1)];
-    while let Some((node, depth)) = left.pop() {
-        nodes += 1;
-        if nodes > FILTER_NODES_MAX || depth > FILTER_DEPTH_MAX {
-            return bad(format!(
-                "The filter has more than {FILTER_NODES_MAX} conditions, or more than \
-                 {FILTER_DEPTH_MAX} inside each other."
-            ));
-        }
-        let (count, is_sorted) = match node {
-            Filter::And(of) | Filter::Or(of) | Filter::AtLeast(_, of) => {
-                if of.len() > FILTER_NODES_MAX {
-                    return bad(format!("The filter has more than {FILTER_NODES_MAX} conditions."));
-                }
-                left.extend(of.iter().map(|one| (one, depth + 1)));
-                (0, true)
-            }
-            Filter::Not(one) => {
-                left.push((one, depth + 1));
-                (0, true)
-            }
-            Filter::Ids(ids) => (ids.len(), ids.is_sorted()),
-            Filter::Attribute(column, test) => {
-                if schema.kind(*column).is_none() {
-                    return Err(unknown(*column));
-                }
-                values_of(test)
-            }
-        };
-        values += count;
-        if values > FILTER_VALUES_MAX || !is_sorted {
-            return bad(format!(
-                "The lists of the filter have more than {FILTER_VALUES_MAX} values, or are not \
-                 sorted."
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Number of values of a condition, and whether they have the order that the condition needs.
-fn values_of(test: &Test) -> (usize, bool) {
-    match test {
-        Test::KeywordIn(texts) | Test::AnyOf(texts) | Test::AllOf(texts) => {
-            (texts.len(), texts.is_sorted())
-        }
-        Test::I64In(numbers) => (numbers.len(), numbers.is_sorted()),
-        Test::F64In(numbers) => (numbers.len(), true),
-        Test::Exists
-        | Test::KeywordPrefix(_)
-        | Test::IsEmpty
-        | Test::I64Range(_)
-        | Test::F64Range(_)
-        | Test::Bool(_) => (1, true),
     }
 }
 

@@ -66,11 +66,16 @@ impl Merged {
     ) -> Result<Merged, Error> {
         let Plan { sources, since, .. } = plan;
         let moved = sources.iter().map(|of| vec![GONE; of.segment.rows() as usize]).collect();
+        let writer = if sources.iter().any(|source| source.segment.has_fields()) {
+            SegmentWriter::create_with_fields(store, name, settings)?
+        } else {
+            SegmentWriter::create(store, name, settings)?
+        };
         let mut merge = Merge {
             sources,
             since: *since,
             moved,
-            writer: SegmentWriter::create(store, name, settings)?,
+            writer,
             settings,
             written: 0,
             gathered: Gathered::new(settings),
@@ -260,24 +265,21 @@ impl Merge<'_> {
                 self.check_stop()?;
                 live.segment.leaf_centroid(leaf, &mut centroid);
                 let near = nearest(&centroids, padded, &centroid);
-                live.segment.for_each_in_leaf(
-                    leaf,
-                    &mut |row, IndexRow { vector: stored, .. }| {
-                        if self.is_kept(source, row) {
-                            if row % ROWS_PER_WAY == 0 {
-                                yield_to_queries();
-                            }
-                            stored.read(&mut vector);
-                            targets.rotate(&vector, &mut rotated);
-                            let gap = |&target: &usize| {
-                                let centroid = &centroids[target * padded..][..padded];
-                                kernels::l2_squared(&rotated, centroid)
-                            };
-                            let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
-                            coming[*target.expect("a target")].push((source, row));
+                live.segment.for_each_vector_in_leaf(leaf, &mut |row, _, stored| {
+                    if self.is_kept(source, row) {
+                        if row % ROWS_PER_WAY == 0 {
+                            yield_to_queries();
                         }
-                    },
-                )?;
+                        stored.read(&mut vector);
+                        targets.rotate(&vector, &mut rotated);
+                        let gap = |&target: &usize| {
+                            let centroid = &centroids[target * padded..][..padded];
+                            kernels::l2_squared(&rotated, centroid)
+                        };
+                        let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
+                        coming[*target.expect("a target")].push((source, row));
+                    }
+                })?;
             }
         }
         coming.iter_mut().for_each(|rows| rows.sort_unstable());

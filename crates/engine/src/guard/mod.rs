@@ -22,6 +22,7 @@
 
 mod choice;
 mod classes;
+mod filtered;
 mod pace;
 mod window;
 
@@ -35,11 +36,12 @@ use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
+use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
-use crate::tree::{Tree, TreeScratch};
+use crate::tree::{Tree, TreeScratch, SHARE_CLASSES};
 
 /// One query in this many is offered to the guard once enough are known.
 const NOTE_EVERY: usize = 16;
@@ -116,6 +118,9 @@ pub struct RecallEstimate {
 struct State {
     recent: VecDeque<(Vec<f32>, usize)>,
     estimates: [Option<RecallEstimate>; CLASSES.len()],
+    filtered: VecDeque<FilteredQuery>,
+    /// By class of k and class of the share of rows that match.
+    filtered_estimates: [[Option<RecallEstimate>; SHARE_CLASSES]; CLASSES.len()],
 }
 
 /// State of audits, used by the guard's thread or by a caller who cannot wait for it.
@@ -124,6 +129,9 @@ struct Auditor {
     queries: [Window; CLASSES.len()],
     /// Audits of rows.
     rows: Window,
+    filtered: FilteredAudits,
+    /// The next audit is of a filtered query, if one waits.
+    is_filtered_turn: bool,
     since_conclusion: usize,
     /// Rows with copies passed over in succession.
     copies: usize,
@@ -153,6 +161,7 @@ pub(crate) struct Guard {
     on: bool,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
+    filtered: FilteredDecisions,
     /// Number of rows by estimate that held the true neighbours in the last audits, by class.
     depth: [AtomicUsize; CLASSES.len()],
     /// Class of the last query.
@@ -176,6 +185,7 @@ impl Guard {
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
             costs: Costs::of(settings),
             decisions: Default::default(),
+            filtered: FilteredDecisions::default(),
             depth: Default::default(),
             last_class: AtomicUsize::new(USUAL),
             most_asked: AtomicUsize::new(0),
@@ -185,6 +195,8 @@ impl Guard {
             auditor: Mutex::new(Auditor {
                 queries: Default::default(),
                 rows: Window::default(),
+                filtered: FilteredAudits::default(),
+                is_filtered_turn: false,
                 since_conclusion: 0,
                 copies: 0,
                 random: SplitMix(settings.seed),
@@ -323,6 +335,11 @@ impl Guard {
             window.forget(&now);
             window.drop_stale(&now);
         });
+        auditor.filtered.forget(&now);
+        auditor.is_filtered_turn = !auditor.is_filtered_turn;
+        if auditor.is_filtered_turn && self.step_filtered(search, auditor) {
+            return true;
+        }
         let noted = locked(&self.state).recent.pop_front();
         let asked = noted
             .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
@@ -338,6 +355,9 @@ impl Guard {
                 auditor.since_conclusion = 0;
                 self.conclude(class, auditor, &moment(search));
             }
+            return true;
+        }
+        if !auditor.is_filtered_turn && self.step_filtered(search, auditor) {
             return true;
         }
         if !self.wants_rows(auditor) && auditor.rows.take_stale(&now).is_none() {

@@ -264,32 +264,21 @@ impl Window {
     }
 
     /// The recall of `effort` by the audits; `None` without audits.
-    ///
-    /// The interval is Student's for the mean over queries. Two queries are added that lost two
-    /// more neighbours of ten than the mean. So the interval is not empty when no audit lost any,
-    /// and about as wide then as by the rule of three.
     pub(super) fn estimate(
         &self,
         of: Neighbours,
         effort: Reached,
         now: &Moment,
     ) -> Option<RecallEstimate> {
-        const ADDED: f64 = 2.0 * 0.2 * 0.2;
         let shares: Vec<f64> = self
             .audits
             .iter()
             .map(|audit| audit.corrected(of.unwrap_or(audit.k), effort, now))
             .collect();
-        let n = shares.len() as f64;
-        let mean = shares.iter().sum::<f64>() / n;
-        let variance = (shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() + ADDED)
-            / (n - 1.0).max(1.0);
-        // Within 1 % of Student's quantile from 8 audits on.
-        let quantile = 1.96 + 2.6 / (n - 1.0).max(1.0);
-        let margin = quantile * (variance / n).sqrt();
+        let (recall, margin) = interval(&shares);
         (!shares.is_empty()).then(|| RecallEstimate {
-            recall: mean.clamp(0.0, 1.0),
-            margin: margin.min(1.0),
+            recall,
+            margin,
             audits: shares.len(),
             evidence: if of.is_some() { Evidence::Rows } else { Evidence::Queries },
         })
@@ -315,6 +304,23 @@ impl Window {
         let known = self.audits.iter().map(|audit| audit.surprise(of.unwrap_or(audit.k)));
         known.sum::<f64>() / self.audits.len().max(1) as f64
     }
+}
+
+/// The mean of the shares that audits found, and half the width of its 95 % confidence interval.
+///
+/// The interval is Student's for the mean over queries. Two queries are added that lost two more
+/// neighbours of ten than the mean. So the interval is not empty when no audit lost any, and about
+/// as wide then as by the rule of three.
+pub(super) fn interval(shares: &[f64]) -> (f64, f64) {
+    const ADDED: f64 = 2.0 * 0.2 * 0.2;
+    let n = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / n;
+    let variance = (shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() + ADDED)
+        / (n - 1.0).max(1.0);
+    // Within 1 % of Student's quantile from 8 audits on.
+    let quantile = 1.96 + 2.6 / (n - 1.0).max(1.0);
+    let margin = quantile * (variance / n).sqrt();
+    (mean.clamp(0.0, 1.0), margin.min(1.0))
 }
 
 /// Most audits kept of `k` neighbours each.

@@ -6,7 +6,6 @@ use vstream_attribute::{FieldsBuffer, Filter, Refused, RefusedKind, Schema};
 use vstream_index::SearchStats;
 use vstream_vector::Neighbor;
 
-use crate::accept::check_filter;
 use crate::error::Error;
 use crate::reader::{Query, ReadSnapshot, Reader, Scratch};
 use crate::row::RowId;
@@ -14,7 +13,7 @@ use crate::row::RowId;
 /// Most rows that one call reads.
 pub const READ_ROWS_MAX: usize = 10_000;
 
-/// What of a row is wanted beside id, version and routing.
+/// What of a row is wanted beside id and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct With {
     /// Which attributes.
@@ -63,10 +62,6 @@ pub struct StoredRow {
     pub id: u64,
     /// Version.
     pub version: u64,
-    /// Routing code.
-    pub code: u64,
-    /// Shard.
-    pub shard: u16,
     /// The vector in its stored form, if it was asked for.
     pub vector: Option<Vec<f32>>,
     /// String id, and what was asked for of attributes and payload.
@@ -146,8 +141,8 @@ impl ReadSnapshot {
         let wanted: Vec<u64> = ids.iter().map(|id| id.id).collect();
         let mut rows = rows::read(self.rows(), &schema, self.dimension(), &wanted, with)?;
         for (id, row) in ids.iter().zip(&mut rows) {
-            let is_other = |row: &StoredRow| id.check != 0 && row.fields.fields().check != id.check;
-            if row.as_ref().is_some_and(is_other) {
+            let is_other = |row: &StoredRow| row.fields.fields().check != id.check;
+            if id.check != 0 && row.as_ref().is_some_and(is_other) {
                 *row = None;
             }
         }
@@ -165,7 +160,7 @@ impl ReadSnapshot {
         let schema = self.reader().schema();
         with.check(&schema)?;
         check_limit("limit", limit, 1)?;
-        filter.map_or(Ok(()), |filter| check_filter(filter, &schema))?;
+        filter.map_or(Ok(()), |filter| filter.check(&schema))?;
         let (ids, next) = rows::first_ids(self.rows(), filter, after, limit)?;
         let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with)?;
         Ok(Page { rows: rows.into_iter().flatten().collect(), next })
@@ -173,7 +168,7 @@ impl ReadSnapshot {
 
     /// As [`Reader::count`], at this moment.
     pub fn count(&self, filter: Option<&Filter>) -> Result<u64, Error> {
-        filter.map_or(Ok(()), |filter| check_filter(filter, &self.reader().schema()))?;
+        filter.map_or(Ok(()), |filter| filter.check(&self.reader().schema()))?;
         let mut count = 0;
         self.rows().for_each_match(filter, &mut |_| count += 1)?;
         Ok(count)

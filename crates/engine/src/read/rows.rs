@@ -2,12 +2,14 @@
 
 use std::collections::BinaryHeap;
 
-use vstream_attribute::{Attributes, AttributesBuilder, Fields, FieldsBuffer, Filter, Schema};
-use vstream_index::IndexRow;
+use vstream_attribute::{
+    Attributes, AttributesBuilder, Fields, FieldsBuffer, Filter, IdKind, Schema,
+};
+use vstream_segment::{WantedColumns, WantedFields};
 
 use super::{StoredRow, With, WithAttributes};
 use crate::error::Error;
-use crate::tree::Pinned;
+use crate::tree::{Pinned, ReadRow, Wanted};
 
 /// The rows of some ids, in the order of `ids`; `None` where there is none.
 pub(super) fn read(
@@ -22,14 +24,31 @@ pub(super) fn read(
     sorted.dedup();
     let mut found: Vec<Option<StoredRow>> = vec![None; sorted.len()];
     let mut builder = AttributesBuilder::default();
+    let mut columns = match &with.attributes {
+        WithAttributes::Of(columns) => columns.clone(),
+        WithAttributes::None | WithAttributes::All => Vec::new(),
+    };
+    columns.sort_unstable();
+    let columns = match with.attributes {
+        WithAttributes::None => WantedColumns::None,
+        WithAttributes::All => WantedColumns::All,
+        WithAttributes::Of(_) => WantedColumns::These(&columns),
+    };
+    let fields =
+        WantedFields { names: schema.id == IdKind::String, columns, payload: with.payload };
+    let wanted = Wanted { vector: with.vector, fields };
     let mut failed = None;
-    pinned.show(
-        &sorted,
-        &mut |at, row| match copy(&row, schema, dimension, with, &mut builder) {
-            Ok(row) => found[at] = Some(row),
-            Err(error) => failed = Some(error),
-        },
-    )?;
+    let copy = &mut |at: usize, row: ReadRow<'_>| match copy(
+        sorted[at],
+        &row,
+        (schema, dimension),
+        wanted,
+        &mut builder,
+    ) {
+        Ok(row) => found[at] = Some(row),
+        Err(error) => failed = Some(error),
+    };
+    pinned.read(&sorted, wanted, copy)?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -37,27 +56,28 @@ pub(super) fn read(
     Ok(ids.iter().map(|id| found[at(id)].clone()).collect())
 }
 
+/// Copies what is wanted of a row.
 fn copy(
-    row: &IndexRow<'_>,
-    schema: &Schema,
-    dimension: usize,
-    with: &With,
+    id: u64,
+    row: &ReadRow<'_>,
+    (schema, dimension): (&Schema, usize),
+    wanted: Wanted<'_>,
     builder: &mut AttributesBuilder,
 ) -> Result<StoredRow, Error> {
-    let IndexRow { key, vector, fields } = row;
-    let vector = with.vector.then(|| {
+    let ReadRow { version, vector, fields } = row;
+    let vector = vector.filter(|_| wanted.vector).map(|vector| {
         let mut values = vec![0.0; dimension];
         vector.read(&mut values);
         values
     });
-    let payload = fields.payload.filter(|_| with.payload);
-    let attributes = match &with.attributes {
-        WithAttributes::None => Attributes::NONE,
-        WithAttributes::All => fields.attributes,
-        WithAttributes::Of(columns) => {
+    let payload = fields.payload.filter(|_| wanted.fields.payload);
+    let attributes = match wanted.fields.columns {
+        WantedColumns::None => Attributes::NONE,
+        WantedColumns::All => fields.attributes,
+        WantedColumns::These(columns) => {
             builder.clear();
             for (column, value) in fields.attributes.iter() {
-                if columns.contains(&column) {
+                if columns.binary_search(&column).is_ok() {
                     builder.set(schema, column, &value)?;
                 }
             }
@@ -65,8 +85,7 @@ fn copy(
         }
     };
     let fields = FieldsBuffer::from(&Fields { attributes, payload, ..*fields });
-    let (id, version, code, shard) = (key.id, key.version, key.code, key.shard);
-    Ok(StoredRow { id, version, code, shard, vector, fields })
+    Ok(StoredRow { id, version: *version, vector, fields })
 }
 
 /// The `limit` least ids of matches above `after`, ascending, and the last of them if there are more.

@@ -111,7 +111,7 @@ impl Pinned {
         out: &mut TopK,
         stats: &mut SearchStats,
     ) -> Result<Found, Error> {
-        self.rank(probe.vector, usize::MAX, scratch);
+        self.rank(probe, usize::MAX, scratch)?;
         let costs: Vec<&[f32]> = scratch.costs().collect();
         let ranks = ranks(&costs);
         stats.leaves += costs.iter().map(|costs| costs.len()).sum::<usize>();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vstream_index::{IndexRow, IndexSnapshot};
+use vstream_index::{IndexRow, IndexSettings, IndexSnapshot};
 use vstream_segment::SegmentView;
 
 use super::{CodeResidency, Tree, View};
@@ -15,6 +15,7 @@ pub(crate) struct Pinned {
     pub(super) immutable: Option<Box<dyn IndexSnapshot>>,
     pub(super) sequence: u64,
     pub(super) residency: Arc<CodeResidency>,
+    pub(super) settings: IndexSettings,
 }
 
 impl Tree {
@@ -35,7 +36,8 @@ impl Tree {
                     .as_ref()
                     .map(|immutable| immutable.rows().snapshot(Some(sequence)));
                 let residency = self.residency.clone();
-                return Pinned { view, memory, immutable, sequence, residency };
+                let settings = self.settings.index_settings();
+                return Pinned { view, memory, immutable, sequence, residency, settings };
             }
             view = again;
         }

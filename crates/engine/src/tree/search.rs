@@ -24,6 +24,7 @@ use vstream_index::{Effort, Probe, Reach, SearchStats};
 use vstream_segment::SegmentKind;
 use vstream_vector::{Neighbor, TopK};
 
+pub(crate) use self::filtered::{share_class, Thetas, SHARE_CLASSES};
 pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
 use super::heat::nearness;
@@ -31,7 +32,8 @@ use super::{Pinned, Tree};
 use crate::error::Error;
 
 impl Tree {
-    /// Offers the nearest rows of one read snapshot to `out`, which the caller reset to `probe.k`.
+    /// Offers the nearest rows of one read snapshot to `out`, which the caller reset to `probe.k`. A
+    /// query with a filter goes to [`Tree::search_filtered`].
     ///
     /// Errors: `Corrupt`, `Io`, if a segment cannot be read; `out` is incomplete then.
     pub(crate) fn search(
@@ -42,8 +44,7 @@ impl Tree {
     ) -> Result<SearchStats, Error> {
         {
             let view = self.view.load();
-            let is_memory = view.immutable.is_none() && view.segments.is_empty();
-            if is_memory && probe.filter.is_none() {
+            if view.immutable.is_none() && view.segments.is_empty() {
                 return Ok(view.memory.search(probe, &mut scratch.memory[0].stage, out));
             }
         }
@@ -98,9 +99,6 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        if probe.filter.is_some() {
-            return self.filtered(probe, scratch, out);
-        }
         if self.immutable.is_none() && self.view.segments.is_empty() {
             return Ok(self.memory.search(probe, &mut scratch.memory[0].stage, out));
         }
@@ -135,7 +133,7 @@ impl Pinned {
     ) -> Result<Visited, Error> {
         let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
-        self.rank(probe.vector, probes, scratch);
+        self.rank(probe, probes, scratch)?;
         let bound = scratch.nth_cost(probes);
         let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
         scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));

@@ -1,8 +1,10 @@
 //! Reads rows by id, and names the rows that match a filter, at one moment over all places.
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Fields, Filter};
 use vstream_index::stages::ExactSearch;
-use vstream_index::{IndexRow, RowKey};
+use vstream_index::{IndexRow, RowKey, Scratch, VectorRef};
+use vstream_segment::WantedFields;
+use vstream_vector::Neighbor;
 
 use super::{LiveSegment, Pinned};
 use crate::error::Error;
@@ -18,30 +20,65 @@ impl LiveSegment {
         // Blocks do not depend on the moment.
         Ok(self.segment.for_each_of(rows, self.at(0).blocks(), visit)?)
     }
+
+    /// Reads some rows, ascending, each with the position that `visit` gets. Reads vectors only if
+    /// they are wanted. Cost and errors: as [`LiveSegment::show`].
+    fn read(
+        &self,
+        rows: &[(u32, usize)],
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(usize, ReadRow<'_>),
+    ) -> Result<(), Error> {
+        let numbers: Vec<u32> = rows.iter().map(|&(row, _)| row).collect();
+        if wanted.vector {
+            let mut next = rows.iter();
+            return self.show(&numbers, &mut |number, row| {
+                let &(expected, at) = next.next().expect("a row that was asked for");
+                debug_assert_eq!(number, expected);
+                let IndexRow { key, vector, fields } = row;
+                visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
+            });
+        }
+        let read = self.segment.fields(&numbers, &wanted.fields)?;
+        for (&(row, at), fields) in rows.iter().zip(&read) {
+            let (version, fields) = (self.ids.version(row), fields.fields());
+            visit(at, ReadRow { version, vector: None, fields });
+        }
+        Ok(())
+    }
+}
+
+/// What of rows is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) vector: bool,
+    pub(crate) fields: WantedFields<'a>,
+}
+
+/// A row that was read.
+pub(crate) struct ReadRow<'a> {
+    pub(crate) version: u64,
+    /// At least if it was asked for.
+    pub(crate) vector: Option<VectorRef<'a>>,
+    /// At least those that were asked for.
+    pub(crate) fields: Fields<'a>,
 }
 
 impl Pinned {
-    /// Calls `visit` with the visible rows of some ids, and with the position of each id.
+    /// Calls `visit` with the position of each id that has a visible row, and with that row.
     ///
     /// * `ids`: ascending, each once.
     ///
-    /// Cost: a walk over the rows in memory, and a round of reads for each segment that has some of
-    /// the rows. Errors: `Corrupt`, `Io`.
-    pub(crate) fn show(
+    /// Cost: a pass over the ids in memory, over the rows there if vectors are wanted, and a round of
+    /// reads for each segment that has some of the rows. Errors: `Corrupt`, `Io`.
+    pub(crate) fn read(
         &self,
         ids: &[u64],
-        visit: &mut dyn FnMut(usize, IndexRow<'_>),
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) -> Result<(), Error> {
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "ascending, each once");
-        let mut left = ids.len();
-        for place in self.memory_places() {
-            place.for_each_row(&mut |row| {
-                if let Ok(at) = ids.binary_search(&row.key.id) {
-                    left -= 1;
-                    visit(at, row);
-                }
-            });
-        }
+        let mut left = ids.len() - self.read_memory(ids, wanted, visit);
         for live in &self.view.segments {
             if left == 0 {
                 return Ok(());
@@ -52,16 +89,45 @@ impl Pinned {
             };
             let mut rows: Vec<(u32, usize)> = ids.iter().enumerate().filter_map(row_of).collect();
             rows.sort_unstable();
-            let numbers: Vec<u32> = rows.iter().map(|&(row, _)| row).collect();
-            let mut next = rows.iter();
-            live.show(&numbers, &mut |number, row| {
-                let &(expected, at) = next.next().expect("a row that was asked for");
-                debug_assert_eq!(number, expected);
-                visit(at, row);
-            })?;
+            live.read(&rows, wanted, visit)?;
             left -= rows.len();
         }
         Ok(())
+    }
+
+    /// Reads the rows in memory; returns how many there are.
+    fn read_memory(
+        &self,
+        ids: &[u64],
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(usize, ReadRow<'_>),
+    ) -> usize {
+        let (mut found, mut scratch) = (0, Scratch::default());
+        let filter = Filter::Ids(ids.to_vec());
+        for place in self.memory_places() {
+            if wanted.vector {
+                place.for_each_row(&mut |row| {
+                    if let Ok(at) = ids.binary_search(&row.key.id) {
+                        found += 1;
+                        let IndexRow { key, vector, fields } = row;
+                        visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
+                    }
+                });
+                continue;
+            }
+            let mut rows = Vec::new();
+            let Ok(()) =
+                place.for_each_match(Some(&filter), &mut |RowKey { id, version, .. }| {
+                    rows.push(Neighbor { distance: 0.0, id, version });
+                });
+            found += rows.len();
+            place.read_fields(&rows, &mut scratch, &mut |at, fields| {
+                let Neighbor { id, version, .. } = rows[at];
+                let at = ids.binary_search(&id).expect("an id that was asked for");
+                visit(at, ReadRow { version, vector: None, fields });
+            });
+        }
+        found
     }
 
     /// Calls `visit` with the key of every visible row that matches, in any order. Errors: `Corrupt`,

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use vstream_attribute::Fields;
 use vstream_index::{Applied, IndexRow, IndexStats, Insert, Search};
 use vstream_store::Store;
 
@@ -199,15 +200,6 @@ impl Writing {
     }
 }
 
-/// Shows the live row of an id in an index. Cost: a walk over the index.
-fn show_in_memory(index: &dyn Search, id: u64, visit: &mut dyn FnMut(IndexRow<'_>)) {
-    index.for_each_row(&mut |row| {
-        if row.key.id == id {
-            visit(row);
-        }
-    });
-}
-
 /// Adds the tombstone of a row outside the memtable, with the sequence of the write.
 fn tombstone_at(
     immutable: &mut Option<ImmutableWriter>,
@@ -268,13 +260,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Replaces what a row carries beside its vector, with `before` the present result of
-    /// [`Writer::find`] for its id.
-    ///
-    /// * `row`: the whole row with its new fields.
-    pub(crate) fn replace_fields(&mut self, row: IndexRow<'_>, before: Found) {
-        let applied = self.upsert_over(row, Some(before));
-        debug_assert!(applied == Applied::Replaced, "a row that was found");
+    /// True if the row that was found is in the memtable, which can replace its fields alone.
+    pub(crate) fn is_in_memtable(&self, found: Found) -> bool {
+        matches!(found.place, Place::Memtable)
+    }
+
+    /// Replaces what a row of the memtable carries beside its vector.
+    pub(crate) fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) {
+        self.writing.writes += 1 + field_bytes::carried(&fields) as u64 / self.writing.row_bytes;
+        let is_there = self.writing.memory.replace_fields(id, version, fields);
+        debug_assert!(is_there, "a row that was found in the memtable");
     }
 
     /// Shows the row that was found under an id. Errors: `Corrupt`, `Io`, if it is in a segment that
@@ -285,20 +280,28 @@ impl Writer<'_> {
         found: Found,
         visit: &mut dyn FnMut(IndexRow<'_>),
     ) -> Result<(), Error> {
-        let Writing { reader, immutable, segments, .. } = &*self.writing;
-        match found.place {
-            Place::Memtable => show_in_memory(&**reader, id, visit),
+        let Writing { memory, immutable, segments, .. } = &*self.writing;
+        let is_there = match found.place {
+            Place::Memtable => memory.show(id, visit),
             Place::ImmutableMemtable => {
                 let immutable = immutable.as_ref().expect("the place of a row that was found");
-                show_in_memory(&**immutable.immutable.rows(), id, visit);
+                immutable.index.show(id, visit)
             }
-            Place::Segment(at, row) => segments[at].show(&[row], &mut |_, row| visit(row))?,
-        }
+            Place::Segment(at, row) => {
+                segments[at].show(&[row], &mut |_, row| visit(row))?;
+                true
+            }
+        };
+        debug_assert!(is_there, "a row that was found");
         Ok(())
     }
 
     /// The check of the string id of the row that was found. Errors: as [`Writer::show`].
     pub(crate) fn check_of(&self, id: u64, found: Found) -> Result<u64, Error> {
+        if let Place::Segment(at, _) = found.place {
+            let row = self.writing.segments[at].segment.find_row(id)?;
+            return Ok(row.map_or(0, |row| row.check));
+        }
         let mut check = 0;
         self.show(id, found, &mut |row| check = row.fields.check)?;
         Ok(check)

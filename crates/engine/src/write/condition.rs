@@ -2,7 +2,6 @@
 
 use vstream_attribute::{Filter, Schema};
 
-use crate::accept::check_filter;
 use crate::error::Error;
 use crate::tree::{Found, Writer};
 
@@ -33,7 +32,7 @@ pub enum IfVersion {
 impl Condition<'_> {
     /// Errors: `Invalid` if the filter does not fit the schema.
     pub(super) fn check(&self, schema: &Schema) -> Result<(), Error> {
-        Ok(self.filter.map_or(Ok(()), |filter| check_filter(filter, schema))?)
+        Ok(self.filter.map_or(Ok(()), |filter| filter.check(schema))?)
     }
 
     /// True if it holds for every row and for none.

@@ -2,7 +2,6 @@
 
 use vstream_attribute::Filter;
 
-use crate::accept::check_filter;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::remembered::{now_ms, RememberedDelete};
@@ -63,7 +62,7 @@ impl Engine {
     /// not fit the schema; `Corrupt`, `Io`, if a segment cannot be read, and nothing is removed then;
     /// those of [`Engine::delete`], after which some rows are gone.
     pub fn delete_where(&mut self, filter: &Filter, version: u64) -> Result<u64, Error> {
-        check_filter(filter, &self.settings.schema)?;
+        filter.check(&self.settings.schema)?;
         let mut matches = Vec::new();
         self.tree.pin().for_each_match(Some(filter), &mut |key| {
             if key.version <= version {

@@ -45,10 +45,13 @@ impl Engine {
         let Buffers { vector, narrowed, fields, merged } = &mut self.buffers;
         vector.resize(self.settings.dimension, 0.0);
         let mut key = RowKey { id, version, code: 0, shard: 0 };
+        let is_near = writer.is_in_memtable(found);
         writer.show(id, found, &mut |row| {
             (key.code, key.shard) = (row.key.code, row.key.shard);
-            row.vector.read(vector);
-            fields.set(&row.fields);
+            if !is_near {
+                row.vector.read(vector);
+            }
+            fields.set(row.fields);
         })?;
         let before = fields.fields();
         if check != 0 && before.check != check {
@@ -58,8 +61,15 @@ impl Engine {
         if let Some(journal) = &mut self.journal {
             journal.update(id, version, found.version, update)?;
         }
-        let row = IndexRow { key, vector: stored(narrowed, vector), fields };
-        writer.replace_fields(row, found);
+        if is_near {
+            writer.replace_fields(id, version, fields);
+        } else {
+            // The whole row moves to the memtable.
+            writer.upsert_over(
+                IndexRow { key, vector: stored(narrowed, vector), fields },
+                Some(found),
+            );
+        }
         drop(writer);
         self.step();
         Ok(Applied::Replaced)

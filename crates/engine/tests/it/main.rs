@@ -6,6 +6,7 @@ mod crowding;
 mod durable;
 mod element;
 mod extreme;
+mod fields;
 mod guard;
 mod radius;
 mod second_look;

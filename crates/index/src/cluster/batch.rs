@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::leaf::Leaf;
 use super::place::{Code, Incoming};
 use super::Shared;
-use crate::rows::{IndexRow, RowChunk, Sequence};
+use crate::rows::{RowChunk, Sequence};
 
 /// Rows that are appended together, which makes one new code block per chunk instead of one per row.
 pub(super) struct Batch {
@@ -91,7 +91,8 @@ impl Batch {
     pub(super) fn incoming(&self, row: usize, inserted: Option<Sequence>) -> Incoming<'_> {
         let (rows, lane, own) = &self.rows[row];
         Incoming {
-            row: IndexRow::plain(rows.key(*lane), rows.vector(*lane)),
+            rows,
+            lane: *lane,
             inserted: inserted.unwrap_or(*own),
             code: Code::Rotated(self.rotated(row)),
         }

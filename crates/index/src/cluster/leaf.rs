@@ -13,7 +13,8 @@ use vstream_quantize::rabitq::{block_bytes, clear, copy_lane, pack_lane, Factors
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
-use crate::rows::{RowChunk, Sequence, Visible};
+use crate::filter::{Compiled, Lanes, Summaries};
+use crate::rows::{Carried, RowChunk, Sequence, Visible};
 
 /// Each run is twice as long as the one before. A leaf is small as a rule, and still has room for
 /// 130,000 rows if many come before the writer can split it.
@@ -21,6 +22,9 @@ const RUNS: usize = 10;
 const FIRST_RUN: usize = 12;
 /// Bytes of codes that are prefetched. The processor fetches the rest, which is read in order.
 const PREFETCH_BYTES: usize = 1024;
+
+/// Steps of [`Leaf::prefetch_columns`].
+pub(crate) const COLUMN_STEPS: usize = 5;
 
 /// Index of a leaf in the writer's table.
 pub(crate) type LeafId = u32;
@@ -43,6 +47,10 @@ pub(crate) struct Leaf {
     later_runs: OnceLock<Box<[OnceLock<Run>; RUNS - 1]>>,
     /// Mean of the rows when the leaf was made; fixed for its life.
     pub(crate) center: Box<[f32]>,
+    /// What rows carry, widened before a row is published.
+    pub(crate) summaries: Summaries,
+    /// What the rows of each run carry, if any carries anything.
+    carried: OnceLock<Box<[OnceLock<Arc<Carried>>; RUNS]>>,
 }
 
 /// Chunks, and the codes of the full ones among them, which are the first.
@@ -94,6 +102,12 @@ impl CodeBlock {
     pub(crate) fn push_copy(&mut self, padded: usize, block: &[u8], lane: usize) {
         copy_lane(padded, (block, lane), (&mut self.codes, self.len));
         self.len += 1;
+    }
+
+    /// Adds the code of one of its own lanes once more.
+    pub(crate) fn push_own(&mut self, padded: usize, lane: usize) {
+        let own = self.codes.clone();
+        self.push_copy(padded, &own, lane);
     }
 }
 
@@ -209,6 +223,8 @@ impl Leaf {
             first_run: OnceLock::new(),
             later_runs: OnceLock::new(),
             center,
+            summaries: Summaries::default(),
+            carried: OnceLock::new(),
         }
     }
 
@@ -265,6 +281,12 @@ impl Leaf {
         f32::from_bits(self.reach.load(Ordering::Relaxed))
     }
 
+    /// Lets scans find what the rows of the chunk's run carry, before such a row is published.
+    pub(crate) fn share(&self, number: usize, carried: &Arc<Carried>) {
+        let runs = self.carried.get_or_init(Box::default);
+        runs[run_of(number).0].get_or_init(|| carried.clone());
+    }
+
     /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls this.
     pub(crate) fn add_chunk(&self, number: usize, chunk: LeafChunk) -> Option<Pen> {
         let (run, offset) = run_of(number);
@@ -304,6 +326,19 @@ impl Leaf {
         self.runs().flat_map(|run| run.chunks.iter()).map_while(OnceLock::get)
     }
 
+    /// Calls `visit` with the codes of a chunk that has some. Only the writer calls this.
+    pub(crate) fn with_codes(&self, number: usize, visit: impl FnOnce(&[u8])) {
+        let (run, offset) = run_of(number);
+        let run = self.run(run).expect("the run of a chunk");
+        let bytes = self.block_bytes();
+        if offset < run.full_chunks(bytes) {
+            visit(run.codes.slice(offset * bytes, bytes));
+        } else {
+            let filling = self.chunk(number).filling.load();
+            visit(&filling.as_deref().expect("a chunk with codes").codes);
+        }
+    }
+
     /// Calls `visit` with each chunk that has codes: number, chunk, codes, rows.
     #[inline]
     pub(crate) fn for_each_block(&self, mut visit: impl FnMut(usize, &LeafChunk, &[u8], usize)) {
@@ -316,11 +351,56 @@ impl Leaf {
         }
     }
 
+    /// Calls `visit` with each chunk that has codes and may have matches, and with the lanes that match
+    /// among those with codes.
+    #[inline]
+    pub(crate) fn for_each_match(
+        &self,
+        filter: &Compiled,
+        mut visit: impl FnMut(usize, &LeafChunk, &[u8], u32),
+    ) {
+        let mut first = 0;
+        let carried = self.carried.get();
+        for (run_number, run) in self.runs().enumerate() {
+            let mut masked = |number: usize, chunk: &LeafChunk, codes: &[u8], rows: usize| {
+                // Loaded after the codes, which were published after what their rows carry.
+                let carried = carried.or_else(|| self.carried.get());
+                let carried = carried.and_then(|runs| runs[run_number].get());
+                let carried = carried.map(|carried| (&**carried, number - first));
+                let lanes = Lanes { rows: (&chunk.rows, 0), carried };
+                let mask = filter.mask(lanes) & (u32::MAX >> (BLOCK - rows));
+                if mask != 0 {
+                    visit(number, chunk, codes, mask);
+                }
+            };
+            if run.for_each_block(first, self.block_bytes(), &mut masked) {
+                return;
+            }
+            first += run.chunks.len();
+        }
+    }
+
     /// Prefetches the head of the leaf, which leads to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
         // This field lies in both lines of the head.
         kernels::prefetch(std::slice::from_ref(&self.first_run));
+    }
+
+    /// Does one of the [`COLUMN_STEPS`] steps that bring the columns of the first run into cache. Each
+    /// step follows the pointers that the one before has prefetched.
+    #[inline]
+    pub(crate) fn prefetch_columns(&self, step: usize) {
+        let runs = || self.carried.get();
+        match step {
+            0 => kernels::prefetch(std::slice::from_ref(&self.carried)),
+            1 => runs().into_iter().for_each(|runs| kernels::prefetch(&runs[..1])),
+            _ => {
+                if let Some(carried) = runs().and_then(|runs| runs[0].get()) {
+                    carried.prefetch(step - 2);
+                }
+            }
+        }
     }
 
     /// Prefetches the chunks and the begin of the codes. The head should be in cache already.
@@ -339,15 +419,26 @@ impl Leaf {
             .runs()
             .map(|run| run.codes.bytes() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
+        let carried = self.carried.get().into_iter().flat_map(|runs| runs.iter());
+        let carried: usize = carried
+            .map(|run| run.get().map_or(0, |run| run.memory_bytes()) + size_of_val(run))
+            .sum();
         let own = (self.center.len() + self.centroid.len()) * size_of::<f32>() + size_of::<Leaf>();
         let rows: u64 = self.chunks().map(LeafChunk::memory_bytes).sum();
         // At most one chunk has a block of its own.
+        let own = own + self.summaries.memory_bytes() + carried;
         (own + runs + self.block_bytes() + size_of::<CodeBlock>()) as u64 + rows
     }
 
     fn block_bytes(&self) -> usize {
         block_bytes(self.centroid.len())
     }
+}
+
+/// Rows of the run that begins with a chunk; `None` if no run begins with it.
+pub(crate) fn run_rows(number: usize) -> Option<usize> {
+    let (run, offset) = run_of(number);
+    (offset == 0).then_some((FIRST_RUN << run) * BLOCK)
 }
 
 /// The run of a chunk, and the chunk's position in it.

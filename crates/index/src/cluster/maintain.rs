@@ -184,6 +184,9 @@ impl Cluster {
         let state = self.leaves[id as usize].take().expect("a leaf that is in use");
         self.dead -= state.dead;
         self.free.push(id);
+        if state.leaf.summaries.has_any() {
+            self.shared.postings.remove(&state.leaf, self.placed);
+        }
         (state.leaf, state.node)
     }
 

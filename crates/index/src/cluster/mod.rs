@@ -19,6 +19,7 @@ mod leaf;
 mod maintain;
 mod pinned;
 mod place;
+mod postings;
 mod rank;
 mod reader;
 mod scan;
@@ -28,17 +29,22 @@ mod tree;
 mod view;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
+use vstream_attribute::{Fields, FieldsBuffer};
 use vstream_quantize::rabitq::{Form, Rotation};
 
 use self::leaf::{Leaf, LeafId};
+use self::postings::Postings;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
 use crate::id_map::IdMap;
 use crate::publish::Published;
-use crate::rows::{IndexRow, RowWriter, Sequence};
+use crate::rows::{
+    Carrier, CodeCounts, Dictionary, IndexRow, Load, RowChunk, RowKey, RowWriter, Sequence,
+};
 use crate::stages::form_of;
 use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
 
@@ -83,6 +89,12 @@ struct Shared {
     rotation: Rotation,
     second_look: bool,
     published: Published<Root>,
+    dictionary: Arc<Dictionary>,
+    /// Living rows of this index per code.
+    living: CodeCounts,
+    /// Living rows.
+    rows: AtomicU64,
+    postings: Postings,
 }
 
 /// The reading side.
@@ -109,6 +121,8 @@ struct LeafState {
     node: u32,
     /// The chunk that has room, if any.
     open: Option<RowWriter>,
+    /// The writing end of what rows carry, between two chunks of a run.
+    load: Load,
     /// The pen of the newest run.
     pen: Option<Pen>,
     /// The pen of the newest chunk's fine codes.
@@ -133,6 +147,9 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
+    /// Rows of the tail that kept their vector: lane, leaf that has their code, and position there.
+    tail_origins: Vec<(usize, Weak<Leaf>, u32)>,
+    carrier: Carrier,
     ids: IdMap,
     /// Leaves that wait for a split, merge or rewrite, oldest first.
     queue: VecDeque<LeafId>,
@@ -156,6 +173,17 @@ impl Cluster {
 
     /// An empty index whose first write gets the sequence after `sequence`.
     pub fn after(index: IndexSettings, settings: ClusterSettings, sequence: u64) -> Cluster {
+        Cluster::with_dictionary(index, settings, sequence, Arc::default())
+    }
+
+    /// An index as [`Cluster::after`] makes it, which shares its dictionary of keywords with others:
+    /// each text is held once.
+    pub fn with_dictionary(
+        index: IndexSettings,
+        settings: ClusterSettings,
+        sequence: u64,
+        dictionary: Arc<Dictionary>,
+    ) -> Cluster {
         assert!((64..=1024).contains(&settings.leaf_rows_max), "leaf_rows_max is out of range");
         assert!((1..=1024).contains(&settings.batch_rows), "batch_rows is out of range");
         let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
@@ -167,6 +195,10 @@ impl Cluster {
             rotation: Rotation::new(index.dimension, index.seed),
             second_look: settings.second_look,
             published: Published::new(root, sequence),
+            dictionary: dictionary.clone(),
+            living: CodeCounts::default(),
+            rows: AtomicU64::new(0),
+            postings: Postings::default(),
         };
         Cluster {
             shared: Arc::new(shared),
@@ -175,6 +207,8 @@ impl Cluster {
             leaves: Vec::new(),
             free: Vec::new(),
             tail,
+            tail_origins: Vec::new(),
+            carrier: Carrier::new(dictionary),
             ids: IdMap::default(),
             queue: VecDeque::new(),
             overfull: Vec::new(),
@@ -202,12 +236,45 @@ impl Cluster {
         Some(RowAddress { leaf, position })
     }
 
-    fn version_at(&self, address: RowAddress) -> u64 {
+    /// Chunk and lane of an address.
+    fn row_at(&self, address: RowAddress) -> (&Arc<RowChunk>, usize) {
         if address.leaf == TAIL {
-            return self.tail.chunk().key(address.position as usize).version;
+            return (self.tail.chunk(), address.position as usize);
         }
         let (chunk, lane) = leaf::split_position(address.position);
-        self.state(address.leaf).leaf.chunk(chunk).rows.key(lane).version
+        (&self.state(address.leaf).leaf.chunk(chunk).rows, lane)
+    }
+
+    fn version_at(&self, address: RowAddress) -> u64 {
+        let (rows, lane) = self.row_at(address);
+        rows.key(lane).version
+    }
+
+    /// Kills the row at `address`, which no row of another place replaces: its id has other values now,
+    /// or is gone.
+    fn lose(&mut self, address: RowAddress, sequence: Sequence) {
+        let (rows, lane) = self.row_at(address);
+        rows.for_each_code(lane, |code| {
+            self.shared.living.lower(code);
+        });
+        self.kill(address, sequence);
+    }
+
+    /// Appends a row to the tail, where searches find it once its sequence is published.
+    fn push(&mut self, row: IndexRow<'_>) {
+        let lane = self.tail.push(&mut self.carrier, row, self.sequence);
+        self.tail.chunk().for_each_code(lane, |code| self.shared.living.raise(code));
+        self.ids.insert(row.key.id, (TAIL, lane as u32));
+        self.shared.rows.store(self.ids.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Publishes a write, and places the tail if it is full.
+    fn publish(&mut self) {
+        if self.tail.is_full() {
+            self.place_tail();
+        } else {
+            self.shared.published.publish(self.sequence);
+        }
     }
 
     /// Marks the row at `address` deleted as of `sequence`; queues its leaf if a job is due.
@@ -246,15 +313,10 @@ impl Insert for Cluster {
         self.sequence += 1;
         on_superseded(self.sequence);
         if let Some(address) = old {
-            self.kill(address, self.sequence);
+            self.lose(address, self.sequence);
         }
-        let lane = self.tail.push(row, self.sequence);
-        self.ids.insert(key.id, (TAIL, lane as u32));
-        if self.tail.is_full() {
-            self.place_tail();
-        } else {
-            self.shared.published.publish(self.sequence);
-        }
+        self.push(row);
+        self.publish();
         old.map_or(Applied::Inserted, |_| Applied::Replaced)
     }
 
@@ -265,7 +327,8 @@ impl Insert for Cluster {
         }
         self.sequence += 1;
         self.ids.remove(id);
-        self.kill(address, self.sequence);
+        self.shared.rows.store(self.ids.len() as u64, Ordering::Relaxed);
+        self.lose(address, self.sequence);
         self.deletes_since_maintenance += 1;
         let due = self.settings.batch_rows.min(DELETES_PER_MAINTENANCE);
         if self.deletes_since_maintenance >= due
@@ -289,12 +352,58 @@ impl Insert for Cluster {
     fn tombstone_at(&mut self, id: u64, sequence: u64) {
         if let Some(address) = self.address_of(id) {
             self.ids.remove(id);
-            self.kill(address, sequence);
+            self.lose(address, sequence);
         }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
         self.address_of(id).map(|address| self.version_at(address))
+    }
+
+    fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool {
+        let Some(address) = self.address_of(id) else { return false };
+        let (rows, lane) = self.row_at(address);
+        rows.read_fields(lane, out);
+        true
+    }
+
+    fn show(&self, id: u64, visit: &mut dyn FnMut(IndexRow<'_>)) -> bool {
+        let Some(address) = self.address_of(id) else { return false };
+        let (rows, lane) = self.row_at(address);
+        let mut fields = FieldsBuffer::default();
+        rows.read_fields(lane, &mut fields);
+        let (key, vector) = (rows.key(lane), rows.vector(lane));
+        visit(IndexRow { key, vector, fields: fields.fields() });
+        true
+    }
+
+    fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool {
+        let Some(old) = self.address_of(id) else { return false };
+        if self.version_at(old) > version {
+            return false;
+        }
+        let origin = if old.leaf == TAIL {
+            let lane = old.position as usize;
+            let held = self.tail_origins.iter().find(|(at, ..)| *at == lane);
+            held.map(|(_, leaf, position)| (leaf.clone(), *position))
+        } else {
+            Some((Arc::downgrade(&self.state(old.leaf).leaf), old.position))
+        };
+        let (rows, lane) = self.row_at(old);
+        let rows = rows.clone();
+        let key = RowKey { version, ..rows.key(lane) };
+        self.sequence += 1;
+        self.lose(old, self.sequence);
+        if let Some((leaf, position)) = origin {
+            self.tail_origins.push((self.tail.len(), leaf, position));
+            if old.leaf != TAIL {
+                // The vectors are as they were, so the leaf's centre is as good as before.
+                self.state_mut(old.leaf).lost -= 1;
+            }
+        }
+        self.push(IndexRow { key, vector: rows.vector(lane), fields });
+        self.publish();
+        true
     }
 
     fn reader(&self) -> Arc<dyn Search> {
@@ -311,7 +420,10 @@ impl Insert for Cluster {
             memory_bytes: leaves
                 + nodes
                 + self.ids.memory_bytes()
-                + self.tail.chunk().memory_bytes(),
+                + self.tail.chunk().memory_bytes()
+                + self.tail.chunk().carried_bytes()
+                + self.shared.living.memory_bytes()
+                + self.shared.postings.memory_bytes(),
             ..self.counts.clone()
         }
     }

@@ -2,13 +2,14 @@
 
 use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Fields, Filter};
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
-use super::scan::ClusterState;
+use super::scan::{ClusterScratch, ClusterState};
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
@@ -20,6 +21,7 @@ use crate::stages::{
     sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch, Wanted,
 };
 use crate::traits::{IndexSnapshot, PinnedRows};
+use crate::wanted::Wanted as Rows;
 
 /// A root and a sequence that a reader has pinned.
 pub(super) struct Pinned {
@@ -69,25 +71,34 @@ impl ExactSearch for Pinned {
         Some(&self.shared.rotation)
     }
 
-    fn scan_loose(&self, vector: &[f32], _: Option<&Filter>, out: &mut TopK) -> usize {
-        self.view().scan_tail(vector, out)
+    fn scan_loose(&self, vector: &[f32], filter: Option<&Filter>, out: &mut TopK) -> usize {
+        let view = self.view();
+        view.scan_tail(vector, view.compile(filter).as_ref(), out)
     }
 
     fn exact(
         &self,
         vector: &[f32],
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut TopK,
     ) -> Result<SearchStats, Infallible> {
-        Ok(self.view().exact(vector, out))
+        let view = self.view();
+        Ok(view.exact(vector, view.compile(filter).as_ref(), out))
     }
 
     fn for_each_match(
         &self,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         visit: &mut dyn FnMut(RowKey),
     ) -> Result<(), Infallible> {
-        self.for_each_row(&mut |row| visit(row.key));
+        let view = self.view();
+        let filter = view.compile(filter);
+        let filter = filter.as_ref();
+        let tail = &view.root.tail;
+        tail.for_each_match(filter, view.tail(), |lane| visit(tail.key(lane)));
+        view.for_each_chunk(filter, |rows| {
+            rows.for_each_match(filter, view.placed(), |lane| visit(rows.key(lane)));
+        });
         Ok(())
     }
 
@@ -95,10 +106,10 @@ impl ExactSearch for Pinned {
         &self,
         vector: &[f32],
         radius: f32,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Infallible> {
-        Ok(self.view().search_radius(vector, radius, out))
+        Ok(self.view().search_radius(vector, radius, filter, out))
     }
 }
 
@@ -107,8 +118,13 @@ impl StagedSearch for Pinned {
     type Address = Infallible;
     type Block = Infallible;
 
-    fn select(&self, _: Option<&Filter>, _: &mut Scratch) -> Result<u64, Infallible> {
-        Ok(u64::MAX)
+    fn select(&self, filter: Option<&Filter>, scratch: &mut Scratch) -> Result<u64, Infallible> {
+        let (view, state) = (self.view(), scratch.buffers::<ClusterState>());
+        let rows = self.shared.rows.load(Ordering::Relaxed);
+        let filter = view.compile(filter);
+        let most = filter.as_ref().map_or(rows, |f| f.at_most(rows, &self.shared.living));
+        state.set_filter(&view, filter);
+        Ok(most)
     }
 
     fn estimate_leaves(
@@ -138,10 +154,7 @@ impl StagedSearch for Pinned {
 
     /// Keeps leaves whatever their distance: codes in memory cost less than the proof.
     fn keep_leaves(&self, leaves: Range<usize>, _: f32, scratch: &mut Scratch) -> usize {
-        let ClusterState { ranked, is_scanned, .. } = scratch.buffers();
-        *is_scanned = false;
-        ranked.truncate(leaves.end);
-        ranked.len()
+        scratch.buffers::<ClusterState>().keep(&self.view(), leaves)
     }
 
     fn next_codes(&self, scratch: &mut Scratch) -> Option<Vec<Infallible>> {
@@ -158,11 +171,24 @@ impl StagedSearch for Pinned {
         candidates: &mut Vec<Candidate>,
     ) -> Scanned {
         let state: &mut ClusterState = scratch.buffers();
-        let (view, mut stats) = (self.view(), SearchStats::default());
+        let (view, mut counts) = (self.view(), Scanned::default());
         // Some of the best may have come after the moment.
         let mut keep = wanted.keep.saturating_add(wanted.keep / 8);
         loop {
-            let is_cut = view.scan(query, keep, state, candidates, &mut stats);
+            candidates.clear();
+            let wanted = Wanted { keep, ..wanted };
+            let is_cut = if state.filter.is_some() || wanted.deviations != 0.0 {
+                let scanned = view.scan_matches(query, wanted, state, candidates);
+                let rows = counts.rows + scanned.counts.rows;
+                counts = Scanned { rows, ..scanned.counts };
+                scanned.is_cut
+            } else {
+                let mut stats = SearchStats::default();
+                let is_cut = view.scan(query, wanted, state, candidates, &mut stats);
+                counts.rows += stats.rows;
+                (counts.matches, counts.leaves) = (stats.rows, stats.leaves);
+                is_cut
+            };
             view.drop_hidden(state, candidates);
             if !is_cut || candidates.len() >= wanted.keep {
                 break;
@@ -170,7 +196,7 @@ impl StagedSearch for Pinned {
             keep = keep.saturating_mul(2);
         }
         sort_candidates(candidates);
-        Scanned { rows: stats.rows, matches: stats.rows, leaves: stats.leaves }
+        counts
     }
 
     fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {
@@ -197,5 +223,32 @@ impl IndexSnapshot for Pinned {
 
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats {
         self.view().search(probe, scratch.buffers(), out)
+    }
+
+    fn read_fields(
+        &self,
+        rows: &[Neighbor],
+        scratch: &mut Scratch,
+        visit: &mut dyn FnMut(usize, Fields<'_>),
+    ) {
+        let (view, mut wanted) = (self.view(), Rows::new(rows));
+        wanted.find(&self.root.tail, view.tail(), visit);
+        // The search of this index alone and the stages have buffers of their own.
+        let alone = std::mem::take(&mut scratch.buffers::<ClusterScratch>().state.origins);
+        let staged = std::mem::take(&mut scratch.buffers::<ClusterState>().origins);
+        for origin in alone.iter().chain(&staged) {
+            if let Some((chunk, lane)) = view.find_origin(origin) {
+                wanted.look_at(chunk, lane, view.placed(), visit);
+            }
+        }
+        scratch.buffers::<ClusterScratch>().state.origins = alone;
+        scratch.buffers::<ClusterState>().origins = staged;
+        // The rows of exact searches have no origin.
+        for leaf in self.root.tree.leaves() {
+            if wanted.is_done() {
+                return;
+            }
+            leaf.chunks().for_each(|chunk| wanted.find(&chunk.rows, view.placed(), visit));
+        }
     }
 }

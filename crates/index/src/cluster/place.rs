@@ -7,10 +7,10 @@ use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::leaf::{fine_bytes, CodeBlock, Leaf, LeafChunk, LeafId};
+use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
-use crate::rows::{IndexRow, RowWriter, Sequence};
+use crate::rows::{Load, RowChunk, RowWriter, Sequence};
 
 /// Routing a row compares the leaves of so many nodes.
 const ROUTED_NODES: usize = 8;
@@ -26,11 +26,15 @@ pub(super) struct Buffers {
     fine: Vec<u8>,
     pub(super) route: RouteScratch,
     routed: Vec<(LeafId, u32)>,
+    /// Codes of appended rows, and the chunks that these entered.
+    posted: Vec<(u32, u32)>,
 }
 
 /// A row that is appended to a leaf.
 pub(super) struct Incoming<'a> {
-    pub(super) row: IndexRow<'a>,
+    /// The chunk that has the row, and its lane there.
+    pub(super) rows: &'a RowChunk,
+    pub(super) lane: usize,
     pub(super) inserted: Sequence,
     pub(super) code: Code<'a>,
 }
@@ -42,6 +46,8 @@ pub(super) enum Code<'a> {
     /// Copy the code of a lane of a block of a leaf with the same centroid, and its fine code if it has
     /// one.
     Copied { block: &'a [u8], lane: usize, fine: Option<&'a [u8]> },
+    /// Copy the code that the leaf has at this position already.
+    Kept { position: u32 },
 }
 
 impl Cluster {
@@ -59,13 +65,20 @@ impl Cluster {
             self.plant(&lanes);
         }
         let mut buffers = std::mem::take(&mut self.buffers);
-        for (row, &lane) in rotated.chunks_exact_mut(padded).zip(&lanes) {
-            tail.vector(lane).read(&mut buffers.vector);
-            self.shared.rotation.apply(&buffers.vector, row);
+        let kept: Vec<Option<(LeafId, u32)>> =
+            lanes.iter().map(|&lane| self.kept_code(lane)).collect();
+        for ((row, &lane), kept) in rotated.chunks_exact_mut(padded).zip(&lanes).zip(&kept) {
+            if kept.is_none() {
+                tail.vector(lane).read(&mut buffers.vector);
+                self.shared.rotation.apply(&buffers.vector, row);
+            }
         }
         buffers.routed.clear();
-        for (i, row) in rotated.chunks_exact(padded).enumerate() {
-            let leaf = nearest_leaf(&self.tree, row, &mut buffers.route);
+        for ((i, row), kept) in rotated.chunks_exact(padded).enumerate().zip(&kept) {
+            let leaf = match kept {
+                Some((leaf, _)) => *leaf,
+                None => nearest_leaf(&self.tree, row, &mut buffers.route),
+            };
             buffers.routed.push((leaf, i as u32));
         }
         buffers.routed.sort_unstable();
@@ -74,12 +87,16 @@ impl Cluster {
         for group in routed.chunk_by(|a, b| a.0 == b.0) {
             let rows = group.iter().map(|&(_, i)| {
                 let lane = lanes[i as usize];
+                let rotated = &rotated[i as usize * padded..][..padded];
+                let code = kept[i as usize]
+                    .map_or(Code::Rotated(rotated), |(_, position)| Code::Kept { position });
                 Incoming {
-                    row: IndexRow::plain(tail.key(lane), tail.vector(lane)),
+                    rows: &tail,
+                    lane,
+                    code,
                     // The batch's sequence hides this copy from readers of every earlier root: they
                     // see the row in the tail.
                     inserted: placed,
-                    code: Code::Rotated(&rotated[i as usize * padded..][..padded]),
                 }
             });
             self.append(group[0].0, rows);
@@ -90,9 +107,18 @@ impl Cluster {
             self.shared.index.dimension,
             self.settings.batch_rows,
         );
+        self.tail_origins.clear();
         self.tail_dead = 0;
         self.maintain(lanes.len());
         self.commit();
+    }
+
+    /// Leaf and position of the code that a row of the tail has already, if its leaf is in use.
+    fn kept_code(&self, lane: usize) -> Option<(LeafId, u32)> {
+        let (_, leaf, position) = self.tail_origins.iter().find(|(at, ..)| *at == lane)?;
+        let leaf = leaf.upgrade()?;
+        let state = self.leaves[leaf.id as usize].as_ref()?;
+        Arc::ptr_eq(&state.leaf, &leaf).then_some((leaf.id, *position))
     }
 
     /// Makes the first leaf, centred on the first batch.
@@ -134,6 +160,7 @@ impl Cluster {
             leaf: Arc::new(leaf),
             node,
             open: None,
+            load: Load::default(),
             pen: None,
             fine_pen: None,
             chunks: 0,
@@ -157,7 +184,7 @@ impl Cluster {
         let mut fine = std::mem::take(&mut self.buffers.fine);
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
-        let ids = &mut self.ids;
+        let (ids, carrier, posted) = (&mut self.ids, &mut self.carrier, &mut self.buffers.posted);
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
         for row in rows {
@@ -168,7 +195,13 @@ impl Cluster {
             let open = state.open.as_mut().expect("just opened");
             let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
             let centroid = &state.leaf.centroid;
-            let lane = open.push(row.row, row.inserted);
+            state.leaf.summaries.widen(row.rows, row.lane);
+            row.rows.for_each_code(row.lane, |code| posted.push((code, chunk as u32)));
+            let id = row.rows.id(row.lane);
+            let lane = open.push_copy(carrier, (row.rows, row.lane), row.inserted);
+            if let Some(carried) = open.carried() {
+                state.leaf.share(chunk, carried);
+            }
             match row.code {
                 Code::Rotated(rotated) => {
                     state.leaf.widen(kernels::l2_squared(rotated, centroid).sqrt());
@@ -187,20 +220,33 @@ impl Cluster {
                     }
                     codes.push_copy(padded, block, lane);
                 }
+                Code::Kept { position } => {
+                    let (from, lane) = super::leaf::split_position(position);
+                    if let Some(pen) = &mut state.fine_pen {
+                        let fine = state.leaf.chunk(from).fine_row(padded, lane);
+                        state.leaf.chunk(chunk).push_fine(pen, fine);
+                    }
+                    if from == chunk {
+                        codes.push_own(padded, lane);
+                    } else {
+                        state.leaf.with_codes(from, |block| codes.push_copy(padded, block, lane));
+                    }
+                }
             }
             let position = super::leaf::position(chunk, lane);
-            ids.insert(row.row.key.id, (leaf, position));
+            ids.insert(id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");
                 let pen = state.pen.as_mut().expect("the pen of the newest run");
                 state.leaf.seal(chunk, &full, pen);
-                state.open = None;
+                state.load = state.open.take().expect("the open chunk").into_load();
             }
         }
         if let Some(block) = block {
             state.leaf.chunk(state.chunks - 1).publish(block);
         }
+        shared.postings.add(&state.leaf, posted);
         self.buffers.bits = bits;
         self.buffers.fine = fine;
         self.queue_if_due(leaf);
@@ -209,7 +255,8 @@ impl Cluster {
 
 /// Opens the next chunk of a leaf.
 fn open_chunk(shared: &Shared, state: &mut LeafState) {
-    let rows = RowWriter::new(shared.index.element, shared.index.dimension, BLOCK);
+    let load = run_rows(state.chunks).map_or_else(|| std::mem::take(&mut state.load), Load::new);
+    let rows = RowWriter::in_run(shared.index.element, shared.index.dimension, BLOCK, load);
     let fine = if shared.second_look { fine_bytes(shared.rotation.padded()) } else { 0 };
     let (chunk, fine_pen) = LeafChunk::new(rows.chunk().clone(), fine);
     state.fine_pen = fine_pen;

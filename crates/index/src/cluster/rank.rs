@@ -41,6 +41,7 @@ impl Shared {
         probes: usize,
         state: &mut ClusterState,
     ) {
+        state.begin();
         let ClusterState { scan, estimates, nodes, ranked, .. } = state;
         let rotated = query.vector();
         nodes.clear();

@@ -28,10 +28,10 @@ impl Search for ClusterReader {
         &self,
         vector: &[f32],
         radius: f32,
-        _: Option<&Filter>,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> SearchStats {
-        self.now(|view| view.search_radius(vector, radius, out))
+        self.now(|view| view.search_radius(vector, radius, filter, out))
     }
 
     fn audit(

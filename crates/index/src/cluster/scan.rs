@@ -8,21 +8,26 @@
 //! Dead rows are left out before the best are kept, so they take no place of living rows. Each chunk
 //! knows which lanes ever died, and only those lanes are looked up.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::extended::ExtendedQuery;
 use vstream_quantize::rabitq::BLOCK;
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
-use vstream_vector::{kernels, Metric, Neighbor, TopK};
+use vstream_vector::{kernels, Neighbor, TopK};
 
-use super::leaf::{position, split_position, Leaf, LeafChunk};
+use super::leaf::{position, split_position, Leaf, LeafChunk, LeafId, COLUMN_STEPS};
 use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
+use crate::filter::Compiled;
 use crate::probe::SearchStats;
-use crate::rows::distance;
-use crate::stages::{sort_candidates, BestCandidates, Candidate, Found, Refine, RotatedQuery};
+use crate::rows::{distance, RowChunk};
+use crate::stages::{
+    as_estimate, sort_candidates, BestCandidates, Candidate, Found, Refine, RotatedQuery, Scanned,
+    Wanted,
+};
 
 /// Leaves whose heads are prefetched ahead of the scanned one, and whose centroids are.
 const HEAD_AHEAD: usize = 6;
@@ -49,10 +54,31 @@ pub(super) struct ClusterState {
     pub(super) estimates: Vec<f32>,
     pub(super) nodes: Vec<(f32, u32)>,
     pub(super) ranked: Vec<Ranked>,
-    /// True once the ranked leaves were scanned.
+    /// Ranks of the leaves that are scanned, if only a part of the ranked is.
+    pub(super) kept: Option<Range<usize>>,
+    /// With a filter: those of them that may hold a match.
+    pub(super) matching: Vec<u32>,
+    /// True if `matching` is filled for the kept leaves.
+    is_matched: bool,
+    /// True once these leaves were scanned.
     pub(super) is_scanned: bool,
+    /// Which rows are wanted; `None` for all.
+    pub(super) filter: Option<Compiled>,
+    /// Leaves that the filter's keywords are in, ascending, if that is known.
+    pub(super) listed: Option<Vec<LeafId>>,
+    /// Rows that were among the nearest when they were measured.
+    pub(super) origins: Vec<Origin>,
     /// After a second look: the least distance that each candidate may have, and its position.
     looked: Vec<(f32, u32)>,
+}
+
+/// Where a row of an answer is: node, leaf of the node, and position in the leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) id: u64,
+    pub(super) node: u32,
+    pub(super) child: u32,
+    pub(super) row: u32,
 }
 
 /// Buffers of a search of this index alone.
@@ -65,6 +91,75 @@ pub(super) struct ClusterScratch {
     pub(super) measured: Vec<(Neighbor, u32)>,
 }
 
+/// The result of a scan of rows that match.
+#[derive(Clone, Copy)]
+pub(super) struct ScannedMatches {
+    pub(super) counts: Scanned,
+    /// True if there were other candidates below the bound.
+    pub(super) is_cut: bool,
+}
+
+impl ClusterState {
+    /// Forgets the last query, but for the filter.
+    pub(super) fn begin(&mut self) {
+        self.kept = None;
+        self.is_matched = false;
+        self.origins.clear();
+    }
+
+    /// Sets the filter of a query.
+    pub(super) fn set_filter(&mut self, view: &View<'_>, filter: Option<Compiled>) {
+        self.begin();
+        self.listed = filter
+            .as_ref()
+            .and_then(|filter| view.listed(filter))
+            .map(|leaves| leaves.iter().map(|(leaf, _)| leaf.id).collect());
+        self.filter = filter;
+    }
+
+    /// Ranks of the leaves that are scanned.
+    fn kept(&self) -> Range<usize> {
+        let all = self.ranked.len();
+        let Range { start, end } = self.kept.clone().unwrap_or(0..all);
+        start.min(all)..end.min(all)
+    }
+
+    /// Keeps leaves of these ranks; returns how many of them may hold a match.
+    pub(super) fn keep(&mut self, view: &View<'_>, ranks: Range<usize>) -> usize {
+        self.kept = Some(ranks);
+        (self.is_scanned, self.is_matched) = (false, false);
+        if self.filter.is_none() {
+            return self.kept().len();
+        }
+        self.find_matching(view);
+        self.matching.len()
+    }
+
+    /// Fills `matching`, unless it is filled.
+    fn find_matching(&mut self, view: &View<'_>) {
+        if std::mem::replace(&mut self.is_matched, true) {
+            return;
+        }
+        let kept = self.kept();
+        let ClusterState { ranked, filter, listed, matching, .. } = self;
+        matching.clear();
+        for rank in kept.clone() {
+            if let Some(&next) = ranked[..kept.end].get(rank + HEAD_AHEAD) {
+                leaf_of(view.root, next).summaries.prefetch();
+            }
+            let leaf = leaf_of(view.root, ranked[rank]);
+            let may_match = match (&*filter, &*listed) {
+                (_, Some(listed)) => listed.binary_search(&leaf.id).is_ok(),
+                (Some(filter), None) => leaf.summaries.may_match(filter),
+                (None, None) => true,
+            };
+            if may_match {
+                matching.push(rank as u32);
+            }
+        }
+    }
+}
+
 /// Counts of a refinement.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Measured {
@@ -75,24 +170,30 @@ pub(super) struct Measured {
 }
 
 impl View<'_> {
-    /// Fills `candidates` with the `keep` least estimates of the ranked leaves; false if there were
-    /// no others. Adds the visited leaves and scanned codes to `stats`.
+    /// Fills `candidates` with the least estimates of the ranked leaves; false if there were no others
+    /// below the bound. Adds the visited leaves and scanned codes to `stats`.
     ///
     /// Rows that came after the view's moment may be among them, rows that died before it are not.
     pub(super) fn scan(
         &self,
         query: &RotatedQuery,
-        keep: usize,
+        wanted: Wanted,
         state: &mut ClusterState,
         candidates: &mut Vec<Candidate>,
         stats: &mut SearchStats,
     ) -> bool {
+        if state.filter.is_some() || wanted.deviations != 0.0 {
+            let scanned = self.scan_matches(query, wanted, state, candidates);
+            stats.leaves += scanned.counts.leaves;
+            stats.rows += scanned.counts.rows;
+            return scanned.is_cut;
+        }
         let (root, placed) = (self.root, self.placed());
+        let kept = state.kept();
         let ranked = &mut state.ranked;
-        candidates.clear();
-        let mut best = BestCandidates::new(keep, f32::INFINITY, candidates);
+        let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
         let mut estimates = [0.0f32; BLOCK];
-        for rank in 0..ranked.len() {
+        for rank in kept {
             stats.leaves += 1;
             prefetch_leaves(root, ranked, rank);
             let leaf = leaf_of(root, ranked[rank]);
@@ -118,6 +219,72 @@ impl View<'_> {
             });
         }
         best.finish()
+    }
+
+    /// Does a [`View::scan`] of rows that match, with lowered estimates if these are wanted.
+    ///
+    /// Codes of 32 rows without a match are not read. A match that came after the view's moment
+    /// counts as one.
+    pub(super) fn scan_matches(
+        &self,
+        query: &RotatedQuery,
+        wanted: Wanted,
+        state: &mut ClusterState,
+        candidates: &mut Vec<Candidate>,
+    ) -> ScannedMatches {
+        state.find_matching(self);
+        let (root, placed) = (self.root, self.placed());
+        let ClusterState { ranked, matching, filter, .. } = state;
+        let all = Compiled::All;
+        let filter = filter.as_ref().unwrap_or(&all);
+        let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
+        let mut estimates = [0.0f32; BLOCK];
+        let mut counts = Scanned::default();
+        for (at, &rank) in matching.iter().enumerate() {
+            for step in 0..COLUMN_STEPS {
+                if let Some(&next) = matching.get(at + COLUMN_STEPS - step) {
+                    leaf_of(root, ranked[next as usize]).prefetch_columns(step);
+                }
+            }
+            if let Some(&next) = matching.get(at + 1) {
+                leaf_of(root, ranked[next as usize]).prefetch_codes();
+            }
+            let leaf = leaf_of(root, ranked[rank as usize]);
+            let matches_before = counts.matches;
+            let mut bases = None;
+            leaf.for_each_match(filter, |at, chunk, block, mask| {
+                let mut mask = leaf.without_dead(chunk, mask, placed);
+                if mask == 0 {
+                    return;
+                }
+                let (base, gap) = *bases.get_or_insert_with(|| {
+                    let base = self.shared.form.base(query.vector(), &leaf.centroid);
+                    (base, self.shared.gap_of(base, query, leaf))
+                });
+                counts.matches += mask.count_ones() as usize;
+                counts.rows += BLOCK;
+                let (table, threshold) = (query.table(), best.threshold());
+                mask &= if wanted.deviations == 0.0 {
+                    table.scan_block_below(block, base, threshold, &mut estimates)
+                } else {
+                    let bases = (base, gap);
+                    let deviations = wanted.deviations;
+                    table.scan_block_lowered(block, bases, deviations, threshold, &mut estimates)
+                };
+                while mask != 0 {
+                    let lane = mask.trailing_zeros() as usize;
+                    mask &= mask - 1;
+                    let (estimate, row) = (estimates[lane], position(at, lane));
+                    best.push(Candidate { estimate, leaf: rank, row });
+                }
+                best.lower();
+            });
+            if let Some((base, gap)) = bases {
+                (ranked[rank as usize].base, ranked[rank as usize].gap) = (base, gap);
+            }
+            counts.leaves += usize::from(counts.matches > matches_before);
+        }
+        ScannedMatches { counts, is_cut: best.finish() }
     }
 
     /// Drops candidates that the view does not see.
@@ -156,14 +323,15 @@ impl View<'_> {
         &self,
         found: Found<'_>,
         most: usize,
-        state: &ClusterState,
+        state: &mut ClusterState,
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
+        let ClusterState { ranked, origins, .. } = state;
         let mut measured = Measured::default();
         let prefetch = |position: usize| {
             if let Some(next) = found.candidates.get(position) {
-                let (chunk, lane) = self.row_of(&state.ranked, next);
+                let (chunk, lane) = self.row_of(ranked, next);
                 chunk.rows.prefetch(lane);
             }
         };
@@ -173,7 +341,7 @@ impl View<'_> {
                 break;
             }
             prefetch(position + PREFETCH_AHEAD);
-            self.measure(found, position, &state.ranked, (&mut measured, out), seen);
+            self.measure(found, position, (ranked, origins), (&mut measured, out), seen);
         }
         measured
     }
@@ -211,7 +379,7 @@ impl View<'_> {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Measured {
-        let ClusterState { ranked, looked, .. } = state;
+        let ClusterState { ranked, looked, origins, .. } = state;
         let mut measured = Measured::default();
         let mut rest = looked.as_mut_slice();
         while !rest.is_empty() {
@@ -230,11 +398,12 @@ impl View<'_> {
             };
             (0..PREFETCH_AHEAD).for_each(prefetch);
             for (at, &(least, position)) in next.iter().enumerate() {
-                if least > self.shared.as_estimate(out.bound()) {
+                if least > as_estimate(self.shared.index, out.bound()) {
                     return measured;
                 }
                 prefetch(at + PREFETCH_AHEAD);
-                self.measure(found, position as usize, ranked, (&mut measured, out), seen);
+                let places = (&**ranked, &mut *origins);
+                self.measure(found, position as usize, places, (&mut measured, out), seen);
             }
             rest = later;
         }
@@ -247,7 +416,7 @@ impl View<'_> {
         &self,
         found: Found<'_>,
         position: usize,
-        ranked: &[Ranked],
+        (ranked, origins): (&[Ranked], &mut Vec<Origin>),
         (measured, out): (&mut Measured, &mut TopK),
         seen: &mut dyn FnMut(usize, Neighbor),
     ) {
@@ -262,9 +431,22 @@ impl View<'_> {
         if distance <= out.bound() {
             let key = rows.key(lane);
             let row = Neighbor { distance, id: key.id, version: key.version };
+            let Candidate { leaf, row: at, .. } = found.candidates[position];
+            let Ranked { node, child, .. } = ranked[leaf as usize];
+            origins.push(Origin { id: key.id, node, child, row: at });
             seen(position, row);
             out.offer(row);
         }
+    }
+
+    /// Chunk and lane of an origin; `None` if it is that of another root.
+    pub(super) fn find_origin(&self, origin: &Origin) -> Option<(&RowChunk, usize)> {
+        let leaf =
+            self.root.tree.nodes.get(origin.node as usize)?.leaves.get(origin.child as usize)?;
+        let (chunk, lane) = split_position(origin.row);
+        let rows = &leaf.chunks().nth(chunk)?.rows;
+        let is_there = lane < rows.len() && rows.id(lane) == origin.id;
+        is_there.then_some((&**rows, lane))
     }
 
     /// Chunk and lane of a candidate.
@@ -276,21 +458,17 @@ impl View<'_> {
 }
 
 impl super::Shared {
-    /// A distance of the metric as an estimate would state it, rounded up by the error that the
-    /// length of a stored row may have.
-    fn as_estimate(&self, distance: f32) -> f32 {
-        match self.index.metric {
-            // For two directions: |a - b|^2 = 2 (1 - cos).
-            Metric::Cosine => 2.0 * distance + 3.0 * self.index.element.roundoff(),
-            Metric::L2 | Metric::InnerProduct => distance,
+    /// Euclidean distance of the query to a centroid; 0 without a second look, which alone needs it.
+    fn gap(&self, base: f32, query: &RotatedQuery, leaf: &Leaf) -> f32 {
+        if self.second_look {
+            self.gap_of(base, query, leaf)
+        } else {
+            0.0
         }
     }
 
-    /// Euclidean distance of the query to a centroid; 0 without a second look, which alone needs it.
-    fn gap(&self, base: f32, query: &RotatedQuery, leaf: &Leaf) -> f32 {
-        if !self.second_look {
-            return 0.0;
-        }
+    /// Euclidean distance of the query to a centroid.
+    fn gap_of(&self, base: f32, query: &RotatedQuery, leaf: &Leaf) -> f32 {
         let squared = match self.form {
             Form::L2 => base,
             Form::InnerProduct => {

@@ -21,7 +21,7 @@ use super::halves::two_sides;
 use super::leaf::{Leaf, LeafId};
 use super::place::{Code, Incoming};
 use super::{Cluster, RowAddress};
-use crate::rows::{distance, IndexRow};
+use crate::rows::distance;
 
 /// One job compares the rows of so many leaves with new centres.
 const REASSIGNED_TOGETHER: usize = 4;
@@ -79,7 +79,8 @@ impl Cluster {
         from.for_each_block(|_, chunk, block, _| {
             alive_lanes(&chunk.rows).for_each(|lane| self.ids.prefetch(chunk.rows.key(lane).id));
             let rows = alive_lanes(&chunk.rows).map(|lane| Incoming {
-                row: IndexRow::plain(chunk.rows.key(lane), chunk.rows.vector(lane)),
+                rows: &chunk.rows,
+                lane,
                 inserted: chunk.rows.inserted(lane),
                 code: Code::Copied {
                     block,

@@ -14,22 +14,28 @@
 
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_vector::{kernels, Neighbor, TopK};
 
 use super::leaf::Leaf;
+use super::postings::ListedLeaf;
 use super::scan::{best_first, ClusterScratch};
 use super::tree::Root;
 use super::Shared;
+use crate::filter::Compiled;
 use crate::flat::{scan_exactly, scan_radius};
 use crate::probe::{Effort, Probe, SearchStats};
 use crate::radius::RadiusBound;
 use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
-use crate::rows::{Sequence, Visible};
-use crate::stages::{sort_candidates, Candidate, Found, Refine, RotatedQuery};
+use crate::rows::{RowChunk, Sequence, Visible};
+use crate::stages::{sort_candidates, Candidate, Found, Refine, RotatedQuery, Wanted};
 
 /// Rows by estimate that an audit measures per leaf at least. They cost about as much as the codes,
 /// all of which an audit scans anyway.
 const DEPTH_PER_LEAF: usize = 16;
+
+/// Listed leaves whose heads are prefetched ahead.
+const LISTED_AHEAD: usize = 4;
 
 /// A root, and the sequence as of which its rows are seen.
 #[derive(Clone, Copy)]
@@ -57,8 +63,9 @@ impl View<'_> {
         scratch: &mut ClusterScratch,
         out: &mut TopK,
     ) -> SearchStats {
+        scratch.state.set_filter(self, self.compile(probe.filter));
         match probe.effort {
-            Effort::Exact => self.exact(probe.vector, out),
+            Effort::Exact => self.exact(probe.vector, scratch.state.filter.as_ref(), out),
             Effort::Approximate { probes, refine } => {
                 self.approximate(probe, (probes, refine.max(probe.k)), scratch, out)
             }
@@ -70,24 +77,72 @@ impl View<'_> {
         }
     }
 
-    /// Offers every visible row of the tail; returns how many there were.
-    pub(super) fn scan_tail(&self, query: &[f32], out: &mut TopK) -> usize {
-        scan_exactly(&self.root.tail, self.shared.index, query, self.tail(), out)
+    /// The filter in codes; the view is pinned already.
+    pub(super) fn compile(&self, filter: Option<&Filter>) -> Option<Compiled> {
+        filter.map(|filter| Compiled::new(filter, &self.shared.dictionary))
     }
 
-    /// Offers every visible row.
-    pub(super) fn exact(&self, query: &[f32], out: &mut TopK) -> SearchStats {
-        let rows = self.scan_tail(query, out);
+    /// Offers every visible row of the tail that matches; returns how many there were.
+    pub(super) fn scan_tail(
+        &self,
+        query: &[f32],
+        filter: Option<&Compiled>,
+        out: &mut TopK,
+    ) -> usize {
+        scan_exactly(&self.root.tail, self.shared.index, (query, filter), self.tail(), out)
+    }
+
+    /// Offers every visible row that matches.
+    pub(super) fn exact(
+        &self,
+        query: &[f32],
+        filter: Option<&Compiled>,
+        out: &mut TopK,
+    ) -> SearchStats {
+        let rows = self.scan_tail(query, filter, out);
         let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
-        for leaf in self.root.tree.leaves() {
-            stats.leaves += 1;
-            for chunk in leaf.chunks() {
-                let rows = scan_exactly(&chunk.rows, self.shared.index, query, self.placed(), out);
-                stats.rows += rows;
-                stats.exact += rows;
-            }
-        }
+        stats.leaves = self.for_each_chunk(filter, |rows| {
+            let query = (query, filter);
+            let rows = scan_exactly(rows, self.shared.index, query, self.placed(), out);
+            stats.rows += rows;
+            stats.exact += rows;
+        });
         stats
+    }
+
+    /// Calls `visit` with every chunk of leaves that may hold a match; returns how many leaves.
+    ///
+    /// Where the filter asks for keywords that few rows have, only the chunks that have had them.
+    pub(super) fn for_each_chunk(
+        &self,
+        filter: Option<&Compiled>,
+        mut visit: impl FnMut(&RowChunk),
+    ) -> usize {
+        if let Some(listed) = filter.and_then(|filter| self.listed(filter)) {
+            for (at, (leaf, chunks)) in listed.iter().enumerate() {
+                if let Some((next, _)) = listed.get(at + LISTED_AHEAD) {
+                    next.prefetch_head();
+                }
+                let chunks = chunks.iter().map(|&chunk| leaf.chunk(usize::from(chunk)));
+                chunks.for_each(|chunk| visit(&chunk.rows));
+            }
+            return listed.len();
+        }
+        let may_match =
+            |leaf: &&Arc<Leaf>| filter.is_none_or(|filter| leaf.summaries.may_match(filter));
+        let mut leaves = 0;
+        for leaf in self.root.tree.leaves().filter(may_match) {
+            leaves += 1;
+            leaf.chunks().for_each(|chunk| visit(&chunk.rows));
+        }
+        leaves
+    }
+
+    /// The chunks that may hold a match; `None` if that is not known short of a look at every leaf.
+    pub(super) fn listed(&self, filter: &Compiled) -> Option<Vec<ListedLeaf>> {
+        let living = |code| u64::from(self.shared.living.get(code));
+        let codes = filter.required(&living)?;
+        self.shared.postings.find(&codes, self.root.placed)
     }
 
     /// Offers the nearest rows of `probes` leaves, or of as many as hold `k` rows, by the `refine`
@@ -99,7 +154,7 @@ impl View<'_> {
         scratch: &mut ClusterScratch,
         out: &mut TopK,
     ) -> SearchStats {
-        let rows = self.scan_tail(probe.vector, out);
+        let rows = self.scan_tail(probe.vector, scratch.state.filter.as_ref(), out);
         let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
         scratch.query.rotate(&self.shared.rotation, probe.vector);
         loop {
@@ -110,20 +165,20 @@ impl View<'_> {
             let mut keep = refine.saturating_add(refine / 8);
             while self.scan_and_refine(probe, (keep, refine), scratch, out, &mut stats) {
                 keep = keep.saturating_mul(2);
-                self.start_over(probe, out);
+                self.start_over(probe, scratch.state.filter.as_ref(), out);
             }
             if out.len() >= probe.k || ranked >= self.root.tree.leaves {
                 return stats;
             }
             probes = ranked.saturating_mul(4);
-            self.start_over(probe, out);
+            self.start_over(probe, scratch.state.filter.as_ref(), out);
         }
     }
 
     /// Empties `out` but for the rows of the tail.
-    fn start_over(&self, probe: &Probe<'_>, out: &mut TopK) {
+    fn start_over(&self, probe: &Probe<'_>, filter: Option<&Compiled>, out: &mut TopK) {
         out.reset(probe.k);
-        self.scan_tail(probe.vector, out);
+        self.scan_tail(probe.vector, filter, out);
     }
 
     /// Scans the ranked leaves and refines the `refine` least estimates. Returns true if fewer of the
@@ -139,7 +194,8 @@ impl View<'_> {
         stats: &mut SearchStats,
     ) -> bool {
         let ClusterScratch { query, state, candidates, .. } = scratch;
-        let is_cut = self.scan(query, keep, state, candidates, stats);
+        candidates.clear();
+        let is_cut = self.scan(query, best(keep), state, candidates, stats);
         best_first(candidates, refine);
         let found = likely(probe, query, candidates);
         let measured = self.refine(found, refine, state, out, &mut |_, _| {});
@@ -168,8 +224,9 @@ impl View<'_> {
         let least = self.root.tree.leaves * DEPTH_PER_LEAF;
         let mut depth = depth_from(depth, probe.k).max(least);
         loop {
-            self.start_over(probe, out);
-            let is_cut = self.scan(query, depth, state, candidates, stats);
+            self.start_over(probe, state.filter.as_ref(), out);
+            candidates.clear();
+            let is_cut = self.scan(query, best(depth), state, candidates, stats);
             self.drop_hidden(state, candidates);
             sort_candidates(candidates);
             measured.clear();
@@ -194,6 +251,7 @@ impl View<'_> {
         out: &mut TopK,
         reach: &mut Vec<Reach>,
     ) -> usize {
+        scratch.state.set_filter(self, self.compile(probe.filter));
         let depth = self.thorough(probe, depth, scratch, out, &mut SearchStats::default());
         let candidates = &scratch.candidates;
         let ranks_of = |position: u32| {
@@ -226,29 +284,38 @@ impl View<'_> {
         &self,
         vector: &[f32],
         radius: f32,
+        filter: Option<&Filter>,
         out: &mut Vec<Neighbor>,
     ) -> SearchStats {
         let View { shared, root, .. } = *self;
+        let filter = self.compile(filter);
+        let query = (vector, filter.as_ref());
         let mut rotated = vec![0.0; shared.rotation.padded()];
         shared.rotation.apply(vector, &mut rotated);
         let mut stats = SearchStats::default();
-        stats.rows += scan_radius(&root.tail, shared.index, vector, self.tail(), radius, out);
+        stats.rows += scan_radius(&root.tail, shared.index, query, self.tail(), radius, out);
         let length = kernels::norm_squared(&rotated).sqrt();
         let bound = RadiusBound::new(shared.index, length, radius);
         let may_hold = |leaf: &&Arc<Leaf>| {
             let gap = kernels::l2_squared(&rotated, &leaf.centroid).sqrt();
             bound.may_hold(gap, leaf.reach())
+                && filter.as_ref().is_none_or(|filter| leaf.summaries.may_match(filter))
         };
         for leaf in root.tree.leaves().filter(may_hold) {
             stats.leaves += 1;
             for chunk in leaf.chunks() {
                 let rows = &chunk.rows;
-                stats.rows += scan_radius(rows, shared.index, vector, self.placed(), radius, out);
+                stats.rows += scan_radius(rows, shared.index, query, self.placed(), radius, out);
             }
         }
         stats.exact = stats.rows;
         stats
     }
+}
+
+/// The best so many estimates.
+fn best(keep: usize) -> Wanted {
+    Wanted { keep, below: f32::INFINITY, deviations: 0.0 }
 }
 
 /// The candidates of a search of this index alone.

@@ -4,6 +4,8 @@ use vstream_quantize::rabitq::{QueryTable, Rotation};
 use vstream_quantize::Form;
 use vstream_vector::{kernels, Metric};
 
+use crate::traits::IndexSettings;
+
 /// A query as the codes of every place with the same rotation see it. Reused from query to query.
 #[derive(Default)]
 pub struct RotatedQuery {
@@ -89,6 +91,16 @@ pub fn form_of(metric: Metric) -> Form {
     match metric {
         Metric::L2 | Metric::Cosine => Form::L2,
         Metric::InnerProduct => Form::InnerProduct,
+    }
+}
+
+/// A distance of the metric as an estimate would state it, rounded up by the error that the length of
+/// a stored row may have.
+pub fn as_estimate(settings: IndexSettings, distance: f32) -> f32 {
+    match settings.metric {
+        // For two directions: |a - b|^2 = 2 (1 - cos).
+        Metric::Cosine => 2.0 * distance + 3.0 * settings.element.roundoff(),
+        Metric::L2 | Metric::InnerProduct => distance,
     }
 }
 

@@ -1,39 +1,45 @@
 //! Every index kind against its contract, against a model, and under concurrent readers.
 
 mod concurrent;
+mod fields;
+mod filtered;
 mod interleaved;
 mod maintain;
 mod model;
 mod outliers;
 
-use vstream_index::contract::{check, Contract};
+use vstream_index::contract::{check, check_filters, Contract};
 use vstream_index::{Cluster, ClusterSettings, Effort, Flat};
 
 #[test]
 fn flat_keeps_the_contract() {
-    check(&Contract {
+    let contract = Contract {
         name: "flat",
         make: |settings| Box::new(Flat::new(settings)),
         effort: Effort::Approximate { probes: 1, refine: 10 },
         recall_floor: 1.0,
         is_audited: true,
-    });
+    };
+    check(&contract);
+    check_filters(&contract);
 }
 
 #[test]
 fn cluster_keeps_the_contract() {
-    check(&Contract {
+    let contract = Contract {
         name: "cluster",
         make: |settings| Box::new(Cluster::new(settings, ClusterSettings::default())),
         effort: Effort::Approximate { probes: 16, refine: 160 },
         recall_floor: 0.95,
         is_audited: true,
-    });
+    };
+    check(&contract);
+    check_filters(&contract);
 }
 
 #[test]
 fn cluster_with_small_leaves_keeps_the_contract() {
-    check(&Contract {
+    let contract = Contract {
         name: "cluster, small leaves, large batches, second look",
         make: |settings| {
             let sizes = ClusterSettings {
@@ -50,5 +56,7 @@ fn cluster_with_small_leaves_keeps_the_contract() {
         effort: Effort::Approximate { probes: 48, refine: 160 },
         recall_floor: 0.95,
         is_audited: true,
-    });
+    };
+    check(&contract);
+    check_filters(&contract);
 }

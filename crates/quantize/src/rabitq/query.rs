@@ -71,6 +71,30 @@ impl QueryTable {
         kernels::scan(&scan, out)
     }
 
+    /// Scans like [`QueryTable::scan_block_below`], with every estimate lowered by `deviations` standard
+    /// deviations of its error: few rows are nearer than such an estimate says.
+    ///
+    /// * `gap`: Euclidean distance of the query to the block's centroid, not squared.
+    pub fn scan_block_lowered(
+        &self,
+        block: &[u8],
+        (base, gap): (f32, f32),
+        deviations: f32,
+        threshold: f32,
+        out: &mut [f32; BLOCK],
+    ) -> u32 {
+        self.scan_block(block, base, out);
+        let (_, factors) = block.split_at(block.len() - FACTOR_BYTES);
+        // The error is `|scale| · SPREAD · gap` times a standard normal number, and `scale` is negative.
+        let margin = deviations * SPREAD * gap;
+        let mut below = [false; BLOCK];
+        for (lane, (estimate, below)) in out.iter_mut().zip(&mut below).enumerate() {
+            *estimate += factor(factors, 1, lane) * margin;
+            *below = *estimate < threshold;
+        }
+        below.iter().rev().fold(0, |lanes, &below| lanes << 1 | u32::from(below))
+    }
+
     /// Finds the lanes of a block whose rows may be nearer to another centroid than to their own.
     ///
     /// The table must be built for `d`, the other centroid minus that of the block; `gap` is

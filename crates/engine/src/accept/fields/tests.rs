@@ -1,6 +1,4 @@
-use std::ops::Bound;
-
-use vstream_attribute::{AttributeKind, Attributes, AttributesBuilder, Range, ValueRef};
+use vstream_attribute::{AttributeKind, Attributes, AttributesBuilder, ValueRef};
 
 use super::*;
 
@@ -53,24 +51,4 @@ fn updates_are_checked_as_rows_are() {
         Some(RefusedKind::UnknownAttribute)
     );
     assert_eq!(kind(Update { set, unset: &[0, 1], ..Update::default() }), None);
-}
-
-#[test]
-fn filters_are_limited() {
-    let schema = schema();
-    let kind = |filter: &Filter| check_filter(filter, &schema).err().map(|refused| refused.kind);
-    let cheap = || {
-        let range = Range { from: Bound::Unbounded, to: Bound::Excluded(3.0) };
-        Filter::Attribute(0, Test::F64Range(range))
-    };
-    assert_eq!(kind(&Filter::And(vec![cheap(), Filter::Not(Box::new(cheap()))])), None);
-    assert_eq!(kind(&Filter::Attribute(2, Test::Exists)), Some(RefusedKind::UnknownAttribute));
-    let nested = (1..FILTER_DEPTH_MAX).fold(cheap(), |inner, _| Filter::Not(Box::new(inner)));
-    assert_eq!(kind(&nested), None);
-    assert_eq!(kind(&Filter::Not(Box::new(nested))), Some(RefusedKind::BadFilter));
-    assert_eq!(kind(&Filter::Or(vec![cheap(); FILTER_NODES_MAX])), Some(RefusedKind::BadFilter));
-    assert_eq!(kind(&Filter::Ids(vec![1, 2, 3])), None);
-    assert_eq!(kind(&Filter::Ids(vec![2, 1])), Some(RefusedKind::BadFilter));
-    let many = Filter::Ids((0..=FILTER_VALUES_MAX as u64).collect());
-    assert_eq!(kind(&many), Some(RefusedKind::BadFilter));
 }

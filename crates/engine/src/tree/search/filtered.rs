@@ -1,21 +1,217 @@
-//! A query with a filter, over all places.
+//! A query with a filter, over all places. `vstream_index::stages` says how far it goes; this file
+//! shows it the places of a moment, in memory and in segments, as one list.
 
-use vstream_index::{Probe, SearchStats};
+use std::convert::Infallible;
+use std::ops::Range;
+
+use vstream_attribute::Filter;
+use vstream_index::stages::{
+    audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
+    Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
+};
+use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
+use vstream_segment::{SegmentKind, SegmentView};
+use vstream_store::blocks::BlockHandle;
+use vstream_store::Error as StoreError;
 use vstream_vector::TopK;
 
 use super::TreeScratch;
 use crate::error::Error;
-use crate::tree::Pinned;
+use crate::tree::{LiveSegment, Pinned, Tree};
 
-impl Pinned {
-    /// Offers the nearest rows that match. Exact over the matches, whatever the effort: the answer is
-    /// right at any selectivity. Errors: as `Pinned::search`.
-    pub(super) fn filtered(
+/// Least share of the rows that match, by class but the last.
+const SHARES: [f64; 3] = [0.2, 0.04, 0.008];
+/// Classes of that share: a filter that few rows pass needs another θ than one that many pass.
+pub(crate) const SHARE_CLASSES: usize = SHARES.len() + 1;
+
+/// The class of a share of rows that match.
+pub(crate) fn share_class(share: f64) -> usize {
+    SHARES.iter().take_while(|&&least| share < least).count()
+}
+
+/// Where searches with a filter may stop, by class of the share of rows that match.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thetas(pub(crate) [f32; SHARE_CLASSES]);
+
+impl Thetas {
+    /// Searches visit every leaf.
+    pub(crate) const EVERY_LEAF: Thetas = Thetas([f32::INFINITY; SHARE_CLASSES]);
+}
+
+/// What is done with the places of a moment.
+type Work<'w> = dyn FnMut(
+        &mut Places<'_, '_, StoreError>,
+        &FilteredProbe<'_>,
+        &mut FilteredScratch,
+    ) -> Result<FilteredStats, StoreError>
+    + 'w;
+
+/// A place in memory, whose rows can always be read.
+struct InMemory<'a>(Staged<'a, dyn IndexSnapshot + 'a>);
+
+impl FilteredPlace for InMemory<'_> {
+    type Error = StoreError;
+
+    fn leaves(&self) -> usize {
+        self.0.leaves()
+    }
+
+    fn select(&mut self, filter: Option<&Filter>) -> Result<u64, StoreError> {
+        let Ok(most) = self.0.select(filter);
+        Ok(most)
+    }
+
+    fn scan_loose(&mut self, probe: &FilteredProbe<'_>, out: &mut TopK) -> usize {
+        self.0.scan_loose(probe, out)
+    }
+
+    fn exact(
+        &mut self,
+        probe: &FilteredProbe<'_>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, StoreError> {
+        let Ok(stats) = self.0.exact(probe, out);
+        Ok(stats)
+    }
+
+    fn estimate(
+        &mut self,
+        vector: &[f32],
+        probes: usize,
+        queries: &mut RotatedQueries,
+        costs: &mut Vec<f32>,
+    ) {
+        self.0.estimate(vector, probes, queries, costs);
+    }
+
+    fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
+        self.0.rank(bound, queries)
+    }
+
+    fn visit(
+        &mut self,
+        leaves: Range<usize>,
+        ask: &Visit<'_>,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(vstream_index::stages::FoundRow),
+    ) -> Result<Visited, StoreError> {
+        let Ok(visited) = self.0.visit(leaves, ask, out, seen);
+        Ok(visited)
+    }
+}
+
+impl Tree {
+    /// Visits every leaf for a query, and writes to `needs` the θ that each true neighbour needs, nearest
+    /// first; see `guard/filtered.rs`. Returns the share of the rows that match, at most; `None` where
+    /// there are no leaves. Errors: as [`Tree::search`].
+    pub(crate) fn needs(
         &self,
         probe: &Probe<'_>,
-        _scratch: &mut TreeScratch,
+        scratch: &mut TreeScratch,
+        out: &mut TopK,
+        needs: &mut Vec<f32>,
+    ) -> Result<Option<f64>, Error> {
+        let pinned = self.pin();
+        if pinned.is_flat() {
+            return Ok(None);
+        }
+        let share = pinned.most_share(probe.filter, scratch)?;
+        pinned.over_places(probe, f32::INFINITY, scratch, &mut |places, probe, scratch| {
+            audit_filtered(places, probe, scratch, out, needs)
+        })?;
+        Ok(Some(share))
+    }
+
+    /// Offers the nearest rows of one read snapshot that match to `out`. Exact if `probe.effort` is;
+    /// otherwise it goes as far as `thetas` say. Errors: as [`Tree::search`].
+    pub(crate) fn search_filtered(
+        &self,
+        probe: &Probe<'_>,
+        thetas: &Thetas,
+        scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        self.exact(probe.vector, probe.filter, out)
+        self.pin().search_filtered(probe, thetas, scratch, out)
+    }
+}
+
+impl Pinned {
+    /// As [`Tree::search_filtered`], on this read snapshot.
+    pub(crate) fn search_filtered(
+        &self,
+        probe: &Probe<'_>,
+        thetas: &Thetas,
+        scratch: &mut TreeScratch,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Error> {
+        if probe.effort == Effort::Exact || self.is_flat() {
+            return self.exact(probe.vector, probe.filter, out);
+        }
+        let share = self.most_share(probe.filter, scratch)?;
+        let theta = thetas.0[share_class(share)];
+        let stats = self.over_places(probe, theta, scratch, &mut |places, probe, scratch| {
+            search_filtered(places, probe, scratch, out, &mut |_, _| {})
+        })?;
+        Ok(stats.work)
+    }
+
+    /// True if some place has no leaves.
+    fn is_flat(&self) -> bool {
+        let is_flat = |live: &LiveSegment| live.segment.kind() == SegmentKind::Flat;
+        self.memory_places().any(|place| place.rotation().is_none())
+            || self.view.segments.iter().any(|live| is_flat(live))
+    }
+
+    /// An upper bound on the share of the rows that match, by the counts that places keep.
+    fn most_share(&self, filter: Option<&Filter>, scratch: &mut TreeScratch) -> Result<f64, Error> {
+        scratch.begin(self.view.segments.len());
+        let (mut most, mut rows) = (0, 0);
+        for (place, state) in self.memory_places().zip(&mut scratch.memory) {
+            let (Ok(all), Ok(some)) =
+                (place.select(None, &mut state.stage), place.select(filter, &mut state.stage));
+            (rows, most) = (rows + all, most + some.min(all));
+        }
+        for (place, state) in self.segments().zip(&mut scratch.segments) {
+            let (all, some) =
+                (place.select(None, &mut state.stage)?, place.select(filter, &mut state.stage)?);
+            (rows, most) = (rows + all, most + some.min(all));
+        }
+        Ok(most as f64 / rows.max(1) as f64)
+    }
+
+    /// Does some work on all places of this moment.
+    fn over_places(
+        &self,
+        probe: &Probe<'_>,
+        theta: f32,
+        scratch: &mut TreeScratch,
+        work: &mut Work<'_>,
+    ) -> Result<FilteredStats, Error> {
+        let views: Vec<SegmentView<'_>> = self.segments().collect();
+        let reads: Vec<_> = views
+            .iter()
+            .map(|view| move |wanted: &[BlockHandle]| view.blocks().read_many(wanted))
+            .collect();
+        scratch.begin(views.len());
+        let TreeScratch { memory, segments, filtered, .. } = scratch;
+        let nothing = |_: &[Infallible]| Ok(Vec::new());
+        let memory = self.memory_places().zip(memory);
+        let mut memory: Vec<InMemory<'_>> = memory
+            .map(|(place, state)| InMemory(Staged { place, state, read: &nothing }))
+            .collect();
+        let segments = views.iter().zip(segments).zip(&reads);
+        let mut segments: Vec<Staged<'_, SegmentView<'_>>> =
+            segments.map(|((place, state), read)| Staged { place, state, read }).collect();
+        let mut places: Vec<&mut dyn FilteredPlace<Error = StoreError>> = Vec::new();
+        places.extend(memory.iter_mut().map(|place| place as &mut dyn FilteredPlace<Error = _>));
+        places.extend(segments.iter_mut().map(|place| place as &mut dyn FilteredPlace<Error = _>));
+        let probe = FilteredProbe {
+            settings: self.settings,
+            vector: probe.vector,
+            k: probe.k,
+            filter: probe.filter,
+            stop: Stop { theta, patience: PATIENCE },
+        };
+        Ok(work(&mut places, &probe, filtered)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Buffers of a query over all places, and the bounds that places share.
 
-use vstream_index::stages::{Candidate, PlaceState, RotatedQueries};
+use vstream_index::stages::{Candidate, FilteredScratch, PlaceState, RotatedQueries};
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
 
@@ -19,6 +19,7 @@ pub(crate) struct TreeScratch {
     pub(super) order: Vec<usize>,
     pub(in crate::tree) best: BestEstimates,
     pub(super) merged: Vec<f32>,
+    pub(super) filtered: FilteredScratch,
     /// Id and segment of rows that were among the nearest when their exact distance was taken.
     pub(super) origins: Vec<(u64, usize)>,
 }

@@ -9,6 +9,7 @@ use vstream_attribute::Filter;
 use vstream_index::stages::{
     Candidate, ExactSearch, Found, PlaceState, Refine, RotatedQueries, StagedSearch, Wanted,
 };
+use vstream_index::Probe;
 use vstream_segment::SegmentView;
 use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
 use vstream_vector::{Neighbor, TopK};
@@ -36,14 +37,24 @@ impl Pinned {
 
     /// Ranks the nearest leaves of each place; the `probes` nearest leaves of all places are among
     /// them.
-    pub(in crate::tree) fn rank(&self, vector: &[f32], probes: usize, scratch: &mut TreeScratch) {
+    ///
+    /// First sets the filter of the query for all its stages. Errors: `Corrupt`, `Io`.
+    pub(in crate::tree) fn rank(
+        &self,
+        probe: &Probe<'_>,
+        probes: usize,
+        scratch: &mut TreeScratch,
+    ) -> Result<(), Error> {
+        let vector = probe.vector;
         scratch.begin(self.view.segments.len());
         let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
+            let Ok(_) = place.select(probe.filter, &mut state.stage);
             estimate(place, (vector, probes), queries, state);
             rank(place, f32::INFINITY, queries, state);
         }
         for (place, state) in self.segments().zip(&mut *segments) {
+            place.select(probe.filter, &mut state.stage)?;
             estimate(&place, (vector, probes), queries, state);
         }
         // These costs come from centroids rounded to bytes. Exact centroids may give another order,
@@ -54,6 +65,7 @@ impl Pinned {
         for (place, state) in self.segments().zip(segments) {
             rank(&place, bound, queries, state);
         }
+        Ok(())
     }
 
     /// Scans the leaves that each place in memory visits, and keeps the `keep` best rows of each
@@ -241,7 +253,7 @@ fn scan<P: StagedSearch + ?Sized>(
     state: &mut PlaceState<P::State>,
 ) -> usize {
     let PlaceState { stage, candidates, query, .. } = state;
-    let wanted = Wanted { keep, below };
+    let wanted = Wanted { keep, below, deviations: 0.0 };
     place.scan_codes(queries.get(*query), codes, wanted, stage, candidates).rows
 }
 

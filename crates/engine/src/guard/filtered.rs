@@ -1,0 +1,284 @@
+//! What the guard knows about queries with a filter: where their search may stop.
+//!
+//! A search with a filter visits leaves in order of their cost, and stops where the next leaf costs
+//! at least θ times the distance of the worst of the k best rows so far. Whoever knows how large θ had
+//! to be for each true neighbour of some queries, knows θ for any recall: it is a quantile.
+//!
+//! 1. Readers offer queries with their filters, as they offer queries without one. Large filters are
+//!    not kept.
+//! 2. An audit goes through every code of the matches, and notes the θ that each true neighbour would
+//!    have needed. It also searches as a reader would.
+//! 3. Audits count for the class of k and the class of the share of rows that match: a filter that few
+//!    rows pass needs another θ than one that many pass.
+//! 4. Until a class has enough audits, rows of the collection stand in for its queries, each without
+//!    itself and without a filter: measured, such a query needs about as large a θ as any filter does,
+//!    if it aims a little higher.
+//!
+//! Audits of filtered queries take turns with the others, and have no budget of their own.
+
+mod step;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use vstream_attribute::{Filter, Test};
+
+use super::classes::CLASSES;
+use super::window::{aim, interval, Moment, WINDOW_MIN};
+use super::{Evidence, RecallEstimate};
+use crate::tree::{Thetas, SHARE_CLASSES};
+
+/// Most audits of a class.
+const WINDOW: usize = 256;
+/// Rows that stand in for the queries of a class of k.
+const ROWS: usize = 200;
+/// Part of the allowed loss that a θ from rows leaves unused: for 0.95 it aims at 0.965.
+const ROWS_RESERVE: f64 = 0.3;
+/// Most queries that wait for an audit, and that are kept to be asked again.
+const RING: usize = 32;
+/// Most conditions and values of a filter that is kept.
+const KEPT_CONDITIONS_MAX: usize = 64;
+const KEPT_VALUES_MAX: usize = 1024;
+
+/// A query with its filter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FilteredQuery {
+    pub(super) vector: Vec<f32>,
+    pub(super) k: usize,
+    pub(super) filter: Filter,
+}
+
+/// True if a filter is small enough to be kept.
+pub(super) fn is_kept(filter: &Filter) -> bool {
+    let (mut left, mut conditions, mut values) = (vec![filter], 0, 0);
+    while let Some(one) = left.pop() {
+        conditions += 1;
+        match one {
+            Filter::And(of) | Filter::Or(of) | Filter::AtLeast(_, of) => left.extend(of),
+            Filter::Not(of) => left.push(of),
+            Filter::Ids(ids) => values += ids.len(),
+            Filter::Attribute(
+                _,
+                Test::KeywordIn(texts) | Test::AnyOf(texts) | Test::AllOf(texts),
+            ) => values += texts.len(),
+            Filter::Attribute(_, Test::I64In(numbers)) => values += numbers.len(),
+            Filter::Attribute(_, Test::F64In(numbers)) => values += numbers.len(),
+            Filter::Attribute(..) => {}
+        }
+        if conditions + left.len() > KEPT_CONDITIONS_MAX || values > KEPT_VALUES_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+/// An audit of a filtered query, or of a row that stands in for one.
+pub(super) struct FilteredAudit {
+    /// `None` for a row.
+    pub(super) query: Option<FilteredQuery>,
+    pub(super) at: Moment,
+    /// The θ that each true neighbour would have needed.
+    pub(super) needed: Vec<f32>,
+    /// The θ of the search that was made as a reader makes it, and the share of the true neighbours
+    /// that it found.
+    pub(super) made: Option<(f32, f64)>,
+}
+
+impl FilteredAudit {
+    /// Share of the true neighbours that need no larger θ.
+    fn by_needed(&self, theta: f32) -> f64 {
+        if self.needed.is_empty() {
+            return 1.0;
+        }
+        let found = self.needed.iter().filter(|&&needed| needed <= theta).count();
+        found as f64 / self.needed.len() as f64
+    }
+
+    /// What the search that was made found beyond what the neighbours needed.
+    fn surprise(&self) -> f64 {
+        self.made.map_or(0.0, |(theta, found)| found - self.by_needed(theta))
+    }
+
+    /// Share of the true neighbours that a search with this θ finds.
+    fn share(&self, theta: f32) -> f64 {
+        (self.by_needed(theta) + self.surprise()).clamp(0.0, 1.0)
+    }
+}
+
+/// The last audits of one class, oldest first.
+#[derive(Default)]
+struct FilteredWindow {
+    audits: VecDeque<FilteredAudit>,
+}
+
+impl FilteredWindow {
+    fn push(&mut self, audit: FilteredAudit) {
+        if self.audits.len() == WINDOW {
+            self.audits.pop_front();
+        }
+        self.audits.push_back(audit);
+    }
+
+    /// Drops audits that say nothing about `now` any more; returns their queries.
+    fn forget(&mut self, now: &Moment) -> Vec<FilteredQuery> {
+        let mut queries = Vec::new();
+        while self.audits.front().is_some_and(|oldest| now.has_outlived(&oldest.at)) {
+            queries.extend(self.audits.pop_front().and_then(|audit| audit.query));
+        }
+        queries
+    }
+
+    fn estimate(&self, theta: f32, evidence: Evidence) -> Option<RecallEstimate> {
+        let shares: Vec<f64> = self.audits.iter().map(|audit| audit.share(theta)).collect();
+        if shares.is_empty() {
+            return None;
+        }
+        let (mean, margin) = interval(&shares);
+        Some(RecallEstimate { recall: mean, margin, audits: shares.len(), evidence })
+    }
+
+    /// The least θ with which a search finds `share` of the neighbours, by what they need.
+    fn theta_for(&self, share: f64) -> f32 {
+        let needed = self.audits.iter().flat_map(|audit| audit.needed.iter().copied());
+        let mut needed: Vec<f32> = needed.collect();
+        if needed.is_empty() {
+            return 0.0;
+        }
+        let nth = ((needed.len() as f64 * share).ceil() as usize).clamp(1, needed.len()) - 1;
+        *needed.select_nth_unstable_by(nth, f32::total_cmp).1
+    }
+
+    /// Mean of [`FilteredAudit::surprise`].
+    fn surprise(&self) -> f64 {
+        let surprises = self.audits.iter().map(FilteredAudit::surprise);
+        surprises.sum::<f64>() / self.audits.len().max(1) as f64
+    }
+}
+
+/// Audits by class, used by the auditor alone.
+#[derive(Default)]
+pub(super) struct FilteredAudits {
+    queries: [[FilteredWindow; CLASSES.len()]; SHARE_CLASSES],
+    rows: [FilteredWindow; CLASSES.len()],
+    /// Queries whose audits no longer count.
+    again: VecDeque<FilteredQuery>,
+}
+
+impl FilteredAudits {
+    /// Forgets what no longer counts.
+    pub(super) fn forget(&mut self, now: &Moment) {
+        self.rows.iter_mut().for_each(|window| drop(window.forget(now)));
+        let forgotten = self.queries.iter_mut().flatten().flat_map(|window| window.forget(now));
+        self.again.extend(forgotten);
+        let spare = self.again.len().saturating_sub(RING);
+        self.again.drain(..spare);
+    }
+
+    /// A query to be asked again.
+    pub(super) fn ask_again(&mut self) -> Option<FilteredQuery> {
+        self.again.pop_front()
+    }
+
+    /// True if a class of k has too few rows to stand in for its queries.
+    pub(super) fn wants_rows(&self, class: usize) -> bool {
+        self.rows[class].audits.len() < ROWS
+    }
+
+    pub(super) fn push_query(&mut self, share: usize, class: usize, audit: FilteredAudit) {
+        self.queries[share][class].push(audit);
+    }
+
+    pub(super) fn push_row(&mut self, class: usize, audit: FilteredAudit) {
+        self.rows[class].push(audit);
+    }
+
+    /// θ for a class, and the recall that it is estimated to have; `None` without enough audits.
+    fn conclude(&self, share: usize, class: usize, target: f64) -> Option<(f32, RecallEstimate)> {
+        let (queries, rows) = (&self.queries[share][class], &self.rows[class]);
+        let loss = 1.0 - target;
+        if queries.audits.len() >= WINDOW_MIN {
+            let first = queries.theta_for(target);
+            let estimate = queries.estimate(first, Evidence::Queries)?;
+            let aimed = (aim(target, &estimate) - queries.surprise()).clamp(0.0, 1.0);
+            let theta = queries.theta_for(aimed);
+            return Some((theta, queries.estimate(theta, Evidence::Queries)?));
+        }
+        if rows.audits.len() < WINDOW_MIN {
+            return None;
+        }
+        let theta = rows.theta_for(target + ROWS_RESERVE * loss);
+        Some((theta, rows.estimate(theta, Evidence::Rows)?))
+    }
+}
+
+/// What readers need to know, without a lock.
+pub(super) struct FilteredDecisions {
+    /// Bits of θ by class of share and class of k; those of a NaN where nothing is decided.
+    theta: [[AtomicU32; CLASSES.len()]; SHARE_CLASSES],
+    /// Classes of k that were asked for.
+    is_asked: [AtomicBool; CLASSES.len()],
+    /// Filtered queries so far.
+    seen: AtomicUsize,
+}
+
+impl Default for FilteredDecisions {
+    fn default() -> FilteredDecisions {
+        let undecided = || AtomicU32::new(f32::NAN.to_bits());
+        FilteredDecisions {
+            theta: std::array::from_fn(|_| std::array::from_fn(|_| undecided())),
+            is_asked: Default::default(),
+            seen: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl FilteredDecisions {
+    /// Counts a query; returns how many there were before it.
+    pub(super) fn note(&self, class: usize) -> usize {
+        self.is_asked[class].store(true, Ordering::Relaxed);
+        self.seen.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The classes of k that were asked for with a filter.
+    pub(super) fn asked(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..CLASSES.len()).filter(|&class| self.is_asked[class].load(Ordering::Relaxed))
+    }
+
+    /// θ for a share of matching rows; `None` if nothing is decided.
+    pub(super) fn theta(&self, share: usize, class: usize) -> Option<f32> {
+        let theta = f32::from_bits(self.theta[share][class].load(Ordering::Relaxed));
+        (!theta.is_nan()).then_some(theta)
+    }
+
+    /// θ by class of share; every leaf where nothing is decided.
+    pub(super) fn thetas(&self, class: usize) -> Thetas {
+        let theta = |share| self.theta(share, class).unwrap_or(f32::INFINITY);
+        Thetas(std::array::from_fn(theta))
+    }
+
+    /// Decides anew about a class of k; returns the estimates by class of share.
+    pub(super) fn conclude(
+        &self,
+        audits: &FilteredAudits,
+        class: usize,
+        target: f64,
+    ) -> [Option<RecallEstimate>; SHARE_CLASSES] {
+        std::array::from_fn(|share| {
+            let decided = audits.conclude(share, class, target);
+            let theta = decided.map_or(f32::NAN, |(theta, _)| theta);
+            self.theta[share][class].store(theta.to_bits(), Ordering::Relaxed);
+            decided.map(|(_, estimate)| estimate)
+        })
+    }
+}
+
+/// Keeps a query for the auditor; the oldest of too many goes.
+pub(super) fn keep(ring: &mut VecDeque<FilteredQuery>, query: FilteredQuery) {
+    if ring.len() == RING {
+        ring.pop_front();
+    }
+    ring.push_back(query);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,583 @@
+//! What rows carry beside key and vector.
+//!
+//! 1. Values that filters test lie in *columns*, a [`Sheet`] of them for the chunks of a run. A keyword is a code
+//!    of the dictionary, a number or timestamp 8 bytes in an order that comparisons of whole numbers
+//!    follow, a truth value a bit, a list of keywords a slice of codes. A bit per lane says whether
+//!    there is a value.
+//! 2. String id, texts and payload are *cold*: one byte string per row, which is shared and not
+//!    copied when the row moves.
+//!
+//! Chunks of one run share what they carry ([`Carried`]), so that a scan finds the columns of a leaf in
+//! one place. They get a sheet for the columns of the first row that has any, and one more for a later
+//! row with other columns. So a column may be added at any time, and columns that few rows have cost
+//! nothing elsewhere. The one writer fills a lane before it publishes it; readers take no lock.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use vstream_attribute::{AttributeKind, Fields, FieldsBuffer, ValueRef};
+
+use vstream_vector::kernels;
+
+use super::cold;
+use super::dictionary::{Dictionary, Texts};
+use crate::append::{Pen, Table};
+
+/// Lanes of a mask.
+pub(crate) const WORD: usize = 32;
+
+/// Sets of columns that the writer remembers, so that chunks share their layouts.
+const LAYOUTS_MAX: usize = 64;
+
+/// A value as a sheet holds it.
+#[derive(Clone, Debug)]
+pub(crate) enum Stored {
+    Code(u32),
+    Codes(Arc<[u32]>),
+    /// See [`ordered`] for numbers that are not whole.
+    Number(AttributeKind, i64),
+    Truth(bool),
+    /// There is a text; it lies with the cold fields.
+    Text,
+}
+
+impl Stored {
+    /// The kind of column that holds such values.
+    pub(crate) fn kind(&self) -> AttributeKind {
+        match self {
+            Stored::Code(_) => AttributeKind::Keyword,
+            Stored::Codes(_) => AttributeKind::Keywords,
+            Stored::Number(kind, _) => *kind,
+            Stored::Truth(_) => AttributeKind::Bool,
+            Stored::Text => AttributeKind::Text,
+        }
+    }
+
+    /// The codes of a value.
+    pub(crate) fn codes(&self) -> &[u32] {
+        match self {
+            Stored::Code(code) => std::slice::from_ref(code),
+            Stored::Codes(codes) => codes,
+            _ => &[],
+        }
+    }
+}
+
+/// A float as a whole number in the same order; its own inverse on the bits. Zero of either sign keeps
+/// its sign, and the two are neighbours.
+pub(crate) fn ordered(number: f64) -> i64 {
+    flip(number.to_bits() as i64)
+}
+
+/// The float of an [`ordered`] number.
+fn unordered(number: i64) -> f64 {
+    f64::from_bits(flip(number) as u64)
+}
+
+fn flip(bits: i64) -> i64 {
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
+/// The columns of a sheet.
+#[derive(Debug, PartialEq, Eq)]
+struct Layout {
+    /// Ascending by column and kind.
+    columns: Vec<Place>,
+    /// Words of a lane.
+    words: usize,
+    lists: usize,
+}
+
+/// Where a column lies in a sheet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    column: u16,
+    kind: AttributeKind,
+    /// Words of a lane before it, or its number among the lists.
+    start: usize,
+}
+
+impl Layout {
+    /// * `columns`: ascending.
+    fn new(columns: &[(u16, AttributeKind)]) -> Layout {
+        use AttributeKind::{Bool, Keyword, Keywords, Text, Timestamp, F64, I64};
+        let wide = columns.iter().filter(|(_, kind)| matches!(kind, I64 | F64 | Timestamp)).count();
+        // Columns of two words come first, so that they are aligned whatever the number of lanes.
+        let (mut next_wide, mut next_narrow, mut lists) = (0, 2 * wide, 0);
+        let take = |next: &mut usize, words| {
+            *next += words;
+            *next - words
+        };
+        let place = |&(column, kind): &(u16, AttributeKind)| {
+            let start = match kind {
+                I64 | F64 | Timestamp => take(&mut next_wide, 2),
+                Keyword => take(&mut next_narrow, 1),
+                Keywords => take(&mut lists, 1),
+                Bool | Text => 0,
+            };
+            Place { column, kind, start }
+        };
+        let columns = columns.iter().map(place).collect();
+        Layout { columns, words: next_narrow, lists }
+    }
+
+    fn find(&self, column: u16, kind: AttributeKind) -> Option<usize> {
+        self.columns.binary_search_by_key(&(column, kind.tag()), Place::key).ok()
+    }
+}
+
+impl Place {
+    fn key(&self) -> (u16, u8) {
+        (self.column, self.kind.tag())
+    }
+}
+
+/// What the writer of an index needs to write fields: the dictionary, and buffers.
+pub(crate) struct Carrier {
+    pub(crate) dictionary: Arc<Dictionary>,
+    layouts: Vec<Arc<Layout>>,
+    row: Vec<(u16, Stored)>,
+}
+
+impl Carrier {
+    pub(crate) fn new(dictionary: Arc<Dictionary>) -> Carrier {
+        Carrier { dictionary, layouts: Vec::new(), row: Vec::new() }
+    }
+
+    fn layout(&mut self, columns: &[(u16, AttributeKind)]) -> Arc<Layout> {
+        let is_same = |layout: &&Arc<Layout>| {
+            let places = layout.columns.iter().map(|place| (place.column, place.kind));
+            places.eq(columns.iter().copied())
+        };
+        if let Some(known) = self.layouts.iter().find(is_same) {
+            return known.clone();
+        }
+        if self.layouts.len() == LAYOUTS_MAX {
+            self.layouts.clear();
+        }
+        self.layouts.push(Arc::new(Layout::new(columns)));
+        self.layouts[self.layouts.len() - 1].clone()
+    }
+}
+
+/// What the rows of some chunks carry. Made with the first row that carries anything. Its lanes are
+/// those of the chunks, one after the other.
+#[derive(Default)]
+pub(crate) struct Carried {
+    sheet: OnceLock<Box<Sheet>>,
+    /// By lane.
+    cold: OnceLock<Box<[OnceLock<Arc<[u8]>>]>>,
+}
+
+/// Some columns, and the next sheet.
+pub(crate) struct Sheet {
+    layout: Arc<Layout>,
+    table: Table,
+    /// Lanes with a value, a word per 32 lanes, column by column.
+    present: Box<[AtomicU32]>,
+    /// Lanes with a true value, likewise, if there is a column of truth values.
+    truths: Box<[AtomicU32]>,
+    /// Lists of codes, `lists × lanes`.
+    lists: Box<[OnceLock<Arc<[u32]>>]>,
+    dictionary: Arc<Dictionary>,
+    next: OnceLock<Box<Sheet>>,
+}
+
+/// A column of a sheet, as masks read it.
+#[derive(Clone, Copy)]
+pub(crate) struct Column<'a> {
+    sheet: &'a Sheet,
+    at: usize,
+}
+
+/// The pens of the sheets of one [`Carried`].
+#[derive(Default)]
+pub(crate) struct Pens(Vec<Pen>);
+
+/// The writing end of what the rows of some chunks carry; handed from chunk to chunk.
+#[derive(Default)]
+pub(crate) struct Load {
+    carried: Option<Arc<Carried>>,
+    pens: Pens,
+    /// Lanes of the chunks before this one.
+    first: usize,
+    /// Lanes of all chunks.
+    lanes: usize,
+}
+
+impl Load {
+    /// For the first of some chunks with so many lanes together.
+    pub(crate) fn new(lanes: usize) -> Load {
+        Load { lanes, ..Load::default() }
+    }
+
+    /// For the chunk after one of `lanes` lanes.
+    pub(crate) fn after(self, lanes: usize) -> Load {
+        Load { first: self.first + lanes, ..self }
+    }
+
+    /// What the rows so far carry, if any does.
+    pub(crate) fn carried(&self) -> Option<&Arc<Carried>> {
+        self.carried.as_ref()
+    }
+
+    /// Lanes of the chunks before this one.
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Writes what a new row carries, before the lane is published.
+    pub(crate) fn write(&mut self, carrier: &mut Carrier, lane: usize, fields: Fields<'_>) {
+        let carried = self.carried.get_or_insert_default();
+        carried.write(carrier, &mut self.pens, (self.first + lane, self.lanes), fields);
+    }
+
+    /// Writes what a row of another chunk carries, before the lane is published.
+    pub(crate) fn copy(&mut self, carrier: &mut Carrier, lane: usize, from: (&Carried, usize)) {
+        let carried = self.carried.get_or_insert_default();
+        carried.copy(carrier, &mut self.pens, (self.first + lane, self.lanes), from);
+    }
+}
+
+impl Sheet {
+    fn new(layout: Arc<Layout>, dictionary: Arc<Dictionary>, lanes: usize) -> (Pen, Sheet) {
+        let (pen, table) = Table::new(lanes, layout.words);
+        let words = layout.columns.len() * lanes.div_ceil(WORD);
+        let zeros = |words: usize| (0..words).map(|_| AtomicU32::new(0)).collect();
+        let has_truths = layout.columns.iter().any(|place| place.kind == AttributeKind::Bool);
+        let sheet = Sheet {
+            table,
+            present: zeros(words),
+            truths: zeros(if has_truths { words } else { 0 }),
+            lists: (0..layout.lists * lanes).map(|_| OnceLock::new()).collect(),
+            dictionary,
+            next: OnceLock::new(),
+            layout,
+        };
+        (pen, sheet)
+    }
+
+    /// Writes a value; the caller publishes the lane.
+    fn write(&self, pen: &mut Pen, at: usize, lane: usize, stored: Stored) {
+        let lanes = self.table.lanes();
+        let Place { start, .. } = self.layout.columns[at];
+        let word = at * lanes.div_ceil(WORD) + lane / WORD;
+        let bit = 1 << (lane % WORD);
+        match stored {
+            Stored::Code(code) => self.table.set_narrow(pen, start * lanes, lane, code),
+            Stored::Number(_, number) => {
+                self.table.set_wide(pen, start * lanes, lane, number as u64);
+            }
+            Stored::Codes(codes) => {
+                let is_first = self.lists[start * lanes + lane].set(codes).is_ok();
+                assert!(is_first, "a lane is written once");
+            }
+            Stored::Truth(is_true) => {
+                self.truths[word].fetch_or(if is_true { bit } else { 0 }, Ordering::Relaxed);
+            }
+            Stored::Text => {}
+        }
+        // Relaxed is enough here and above: the chunk publishes the lane with Release.
+        self.present[word].fetch_or(bit, Ordering::Relaxed);
+    }
+
+    fn column(&self, at: usize) -> Column<'_> {
+        Column { sheet: self, at }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let words = (self.present.len() + self.truths.len()) * size_of::<AtomicU32>();
+        let lists: usize =
+            self.lists.iter().filter_map(OnceLock::get).map(|list| 16 + size_of_val(&**list)).sum();
+        let slots = self.lists.len() * size_of::<OnceLock<Arc<[u32]>>>();
+        size_of::<Sheet>() + self.table.bytes() + words + slots + lists
+    }
+}
+
+impl Drop for Sheet {
+    /// Lowers the counts of the codes: no reader can reach the chunk any more.
+    fn drop(&mut self) {
+        for at in 0..self.layout.columns.len() {
+            let column = self.column(at);
+            if matches!(column.kind(), AttributeKind::Keyword | AttributeKind::Keywords) {
+                for lane in (0..self.table.lanes()).filter(|&lane| column.has(lane)) {
+                    column.stored(lane).codes().iter().for_each(|&code| {
+                        self.dictionary.release(code);
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Column<'_> {
+    /// The kind of its values.
+    #[inline]
+    pub(crate) fn kind(&self) -> AttributeKind {
+        self.sheet.layout.columns[self.at].kind
+    }
+
+    /// The lanes of a word that have a value. Lanes that are not published may be among them.
+    #[inline]
+    pub(crate) fn present(&self, word: usize) -> u32 {
+        self.sheet.present[self.word(word)].load(Ordering::Relaxed)
+    }
+
+    /// The lanes of a word whose value is true.
+    #[inline]
+    pub(crate) fn truths(&self, word: usize) -> u32 {
+        self.sheet.truths[self.word(word)].load(Ordering::Relaxed)
+    }
+
+    /// The codes of a word's lanes. Those without a value are of no meaning.
+    #[inline]
+    pub(crate) fn codes(&self, word: usize) -> [u32; WORD] {
+        lanes_of(self.sheet.table.narrow(self.start()), word)
+    }
+
+    /// The numbers of a word's lanes. Those without a value are of no meaning.
+    #[inline]
+    pub(crate) fn numbers(&self, word: usize) -> [i64; WORD] {
+        lanes_of(self.sheet.table.wide(self.start()), word).map(|number| number as i64)
+    }
+
+    /// The list of a lane that has one.
+    #[inline]
+    pub(crate) fn list(&self, lane: usize) -> &[u32] {
+        self.sheet.lists[self.start() + lane].get().expect("a lane with a list")
+    }
+
+    fn has(&self, lane: usize) -> bool {
+        self.present(lane / WORD) >> (lane % WORD) & 1 == 1
+    }
+
+    /// The value of a lane that has one.
+    fn stored(&self, lane: usize) -> Stored {
+        let sheet = self.sheet;
+        match self.kind() {
+            AttributeKind::Keyword => Stored::Code(sheet.table.narrow(self.start())[lane]),
+            AttributeKind::Keywords => {
+                let list = sheet.lists[self.start() + lane].get();
+                Stored::Codes(list.expect("a lane with a list").clone())
+            }
+            AttributeKind::Bool => {
+                Stored::Truth(self.truths(lane / WORD) >> (lane % WORD) & 1 == 1)
+            }
+            AttributeKind::Text => Stored::Text,
+            kind => Stored::Number(kind, sheet.table.wide(self.start())[lane] as i64),
+        }
+    }
+
+    fn start(&self) -> usize {
+        self.sheet.layout.columns[self.at].start * self.sheet.table.lanes()
+    }
+
+    fn word(&self, word: usize) -> usize {
+        self.at * self.sheet.table.lanes().div_ceil(WORD) + word
+    }
+}
+
+/// The values of a word's lanes; zeros where nothing is published.
+#[inline]
+fn lanes_of<T: Copy + Default>(values: &[T], word: usize) -> [T; WORD] {
+    let rest = values.get(word * WORD..).unwrap_or_default();
+    match rest.first_chunk::<WORD>() {
+        Some(lanes) => *lanes,
+        None => {
+            let mut lanes = [T::default(); WORD];
+            lanes[..rest.len()].copy_from_slice(rest);
+            lanes
+        }
+    }
+}
+
+impl Carried {
+    /// Writes the fields of a new row into a lane that is not published; interns its keywords.
+    fn write(
+        &self,
+        carrier: &mut Carrier,
+        pens: &mut Pens,
+        (lane, lanes): (usize, usize),
+        fields: Fields<'_>,
+    ) {
+        let mut row = std::mem::take(&mut carrier.row);
+        row.clear();
+        for (column, value) in fields.attributes.iter() {
+            let intern = |text: &str| carrier.dictionary.intern(column, text);
+            row.push(match value {
+                ValueRef::Keyword(text) => (column, Stored::Code(intern(text))),
+                ValueRef::Keywords(texts) => {
+                    (column, Stored::Codes(texts.into_iter().map(intern).collect()))
+                }
+                ValueRef::I64(number) => (column, Stored::Number(AttributeKind::I64, number)),
+                ValueRef::Timestamp(at) => (column, Stored::Number(AttributeKind::Timestamp, at)),
+                ValueRef::F64(x) => (column, Stored::Number(AttributeKind::F64, ordered(x))),
+                ValueRef::Bool(is_true) => (column, Stored::Truth(is_true)),
+                ValueRef::Text(_) => (column, Stored::Text),
+            });
+        }
+        self.write_row(carrier, pens, (lane, lanes), &mut row);
+        carrier.row = row;
+        if let Some(bytes) = cold::encode(fields) {
+            self.write_cold((lane, lanes), bytes.into());
+        }
+    }
+
+    /// Writes what a published row of another chunk carries into a lane that is not published.
+    fn copy(
+        &self,
+        carrier: &mut Carrier,
+        pens: &mut Pens,
+        (lane, lanes): (usize, usize),
+        (from, old): (&Carried, usize),
+    ) {
+        let mut row = std::mem::take(&mut carrier.row);
+        row.clear();
+        from.for_each_stored(old, |column, stored| {
+            stored.codes().iter().for_each(|&code| carrier.dictionary.retain(code));
+            row.push((column, stored));
+        });
+        // Sheets are in the order of their making.
+        row.sort_unstable_by_key(|(column, stored)| (*column, stored.kind().tag()));
+        self.write_row(carrier, pens, (lane, lanes), &mut row);
+        carrier.row = row;
+        if let Some(bytes) = from.cold(old) {
+            self.write_cold((lane, lanes), bytes.clone());
+        }
+    }
+
+    /// Writes values, ascending by column, to the sheets that have the columns, or to a new one.
+    fn write_row(
+        &self,
+        carrier: &mut Carrier,
+        pens: &mut Pens,
+        (lane, lanes): (usize, usize),
+        row: &mut Vec<(u16, Stored)>,
+    ) {
+        let mut slot = &self.sheet;
+        for number in 0.. {
+            if row.is_empty() {
+                return;
+            }
+            let sheet = slot.get_or_init(|| {
+                let columns: Vec<_> =
+                    row.iter().map(|(column, stored)| (*column, stored.kind())).collect();
+                let layout = carrier.layout(&columns);
+                let (pen, sheet) = Sheet::new(layout, carrier.dictionary.clone(), lanes);
+                pens.0.push(pen);
+                Box::new(sheet)
+            });
+            let pen = &mut pens.0[number];
+            let before = row.len();
+            row.retain_mut(|(column, stored)| {
+                let found = sheet.layout.find(*column, stored.kind());
+                if let Some(at) = found {
+                    sheet.write(pen, at, lane, std::mem::replace(stored, Stored::Text));
+                }
+                found.is_none()
+            });
+            if row.len() < before {
+                sheet.table.publish(pen, lane + 1);
+            }
+            slot = &sheet.next;
+        }
+    }
+
+    fn write_cold(&self, (lane, lanes): (usize, usize), bytes: Arc<[u8]>) {
+        let cold = self.cold.get_or_init(|| (0..lanes).map(|_| OnceLock::new()).collect());
+        let is_first = cold[lane].set(bytes).is_ok();
+        assert!(is_first, "a lane is written once");
+    }
+
+    fn sheets(&self) -> impl Iterator<Item = &Sheet> {
+        std::iter::successors(self.sheet.get(), |sheet| sheet.next.get()).map(|sheet| &**sheet)
+    }
+
+    /// The columns of a number, one for each kind of values that rows of the chunk have.
+    #[inline]
+    pub(crate) fn columns(&self, column: u16) -> impl Iterator<Item = Column<'_>> {
+        self.sheets().flat_map(move |sheet| {
+            let places = &sheet.layout.columns;
+            let first = places.partition_point(|place| place.column < column);
+            let is_column = move |&at: &usize| places.get(at).is_some_and(|p| p.column == column);
+            (first..).take_while(is_column).map(|at| sheet.column(at))
+        })
+    }
+
+    /// Calls `visit` with each value of a published row, sheet by sheet.
+    pub(crate) fn for_each_stored(&self, lane: usize, mut visit: impl FnMut(u16, Stored)) {
+        for sheet in self.sheets() {
+            for (at, place) in sheet.layout.columns.iter().enumerate() {
+                let column = sheet.column(at);
+                if column.has(lane) {
+                    visit(place.column, column.stored(lane));
+                }
+            }
+        }
+    }
+
+    /// Prefetches the first sheet step by step: its pointer, the sheet, and the begin of its values.
+    #[inline]
+    pub(crate) fn prefetch(&self, step: usize) {
+        let sheet = || self.sheet.get();
+        match step {
+            0 => kernels::prefetch(std::slice::from_ref(&self.sheet)),
+            1 => sheet().into_iter().for_each(|sheet| {
+                kernels::prefetch(std::slice::from_ref(&**sheet));
+            }),
+            _ => sheet().into_iter().for_each(|sheet| {
+                kernels::prefetch(&sheet.present);
+                kernels::prefetch(&sheet.layout.columns);
+                if sheet.layout.words > 0 {
+                    let values = sheet.table.narrow(0);
+                    kernels::prefetch(&values[..values.len().min(256)]);
+                }
+            }),
+        }
+    }
+
+    fn cold(&self, lane: usize) -> Option<&Arc<[u8]>> {
+        self.cold.get()?[lane].get()
+    }
+
+    /// Copies what a published row carries.
+    pub(crate) fn read(&self, lane: usize, out: &mut FieldsBuffer) {
+        out.clear();
+        let cold = self.cold(lane).map(|bytes| cold::decode(bytes)).unwrap_or_default();
+        out.set_name(cold.name, cold.check);
+        out.set_payload(cold.payload);
+        let mut row: Vec<(u16, Stored)> = Vec::new();
+        self.for_each_stored(lane, |column, stored| row.push((column, stored)));
+        row.sort_unstable_by_key(|(column, stored)| (*column, stored.kind().tag()));
+        let Some(sheet) = self.sheet.get().filter(|_| !row.is_empty()) else { return };
+        let texts: Texts<'_> = sheet.dictionary.texts();
+        let mut long = cold.texts.iter();
+        for (column, stored) in row {
+            let value = match stored {
+                Stored::Code(code) => ValueRef::Keyword(texts.text(code)),
+                Stored::Codes(codes) => {
+                    ValueRef::Keywords(codes.iter().map(|&code| texts.text(code)).collect())
+                }
+                Stored::Number(AttributeKind::F64, number) => ValueRef::F64(unordered(number)),
+                Stored::Number(AttributeKind::Timestamp, at) => ValueRef::Timestamp(at),
+                Stored::Number(_, number) => ValueRef::I64(number),
+                Stored::Truth(is_true) => ValueRef::Bool(is_true),
+                Stored::Text => match long.next() {
+                    Some((_, text)) => text,
+                    None => continue,
+                },
+            };
+            out.push(column, &value);
+        }
+    }
+
+    /// Bytes of columns and cold fields.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let cold = self.cold.get().map_or(0, |cold| {
+            // A string that two chunks share while a row moves counts in both.
+            let held = cold.iter().filter_map(OnceLock::get).map(|bytes| 16 + bytes.len());
+            size_of_val(&**cold) + held.sum::<usize>()
+        });
+        size_of::<Carried>() + cold + self.sheets().map(Sheet::memory_bytes).sum::<usize>()
+    }
+}
