@@ -7,7 +7,7 @@ use std::ops::Range;
 use vstream_attribute::Filter;
 use vstream_index::stages::{
     audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
-    Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
+    Places, RotatedQueries, Staged, StagedSearch, Stop, Visit, Visited, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
 use vstream_segment::{SegmentKind, SegmentView};
