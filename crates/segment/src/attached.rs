@@ -143,7 +143,10 @@ impl Attached {
     }
 
     /// Slots of the wanted columns that have values in blocks of their own.
-    fn wanted_slots<'s>(&'s self, wanted: &'s WantedFields<'s>) -> impl Iterator<Item = usize> + 's {
+    fn wanted_slots<'s>(
+        &'s self,
+        wanted: &'s WantedFields<'s>,
+    ) -> impl Iterator<Item = usize> + 's {
         let columns = self.directory.columns.iter().enumerate();
         columns
             .filter(|(_, entry)| entry.shape.kind != AttributeKind::Text)
@@ -173,7 +176,8 @@ impl Attached {
             if wants_wide {
                 add(Area::Wide, wide);
             }
-            let chunks = self.directory.chunk_of(rows.start)..=self.directory.chunk_of(rows.end - 1);
+            let chunks =
+                self.directory.chunk_of(rows.start)..=self.directory.chunk_of(rows.end - 1);
             for &slot in &slots {
                 out.extend(chunks.clone().filter_map(|chunk| self.column_block(slot, chunk)));
             }
@@ -299,9 +303,8 @@ impl<'a> FieldReader<'a> {
         if let Some(span) = span {
             self.hold_wide(span, wide)?;
         }
-        let corrupt_wide = |what| {
-            self.segment.corrupt(span.map_or(0, |span| span.extent.offset), what)
-        };
+        let corrupt_wide =
+            |what| self.segment.corrupt(span.map_or(0, |span| span.extent.offset), what);
         let wide = match (span, &wide.0) {
             (Some(span), Some((_, block))) => {
                 block.row(row - span.first_row).map_err(corrupt_wide)?

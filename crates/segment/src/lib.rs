@@ -47,9 +47,7 @@ pub use ids::FoundRow;
 pub use pinned::write_pinned;
 pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
-pub use verify::BlockReport;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
 pub use tombstones::Tombstones;
-pub use write::{
-    yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
-};
+pub use verify::BlockReport;
+pub use write::{yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};

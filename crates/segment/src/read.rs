@@ -57,9 +57,9 @@ pub struct IoCounts {
 /// Bytes of memory of an open segment, without the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentMemory {
-    /// Leaf directory and block offsets.
+    /// Leaf directory, block offsets, and the directory of fields.
     pub directory: u64,
-    /// Directory of fields: summaries of leaves, block offsets, shared dictionaries.
+    /// Part of `directory`: summaries of leaves, block offsets of fields, shared dictionaries.
     pub fields: u64,
     /// Codes and factors that are in memory.
     pub codes: u64,
@@ -366,7 +366,7 @@ impl Segment {
             + size_of_val(&*self.ids);
         let parts = size_of_val(&*self.parts);
         let fields = self.attached.as_ref().map_or(0, Attached::memory_bytes) as u64;
-        let directory = (directory + parts + size_of_val(&*self.breaks)) as u64;
+        let directory = (directory + parts + size_of_val(&*self.breaks)) as u64 + fields;
         SegmentMemory { directory, fields, codes: self.code_bytes().0 }
     }
 
@@ -432,11 +432,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
             return Err(Error::new(ErrorKind::Unsupported, name, what));
         }
     };
-    let place = |number| BlockAddress {
-        file: header.identity,
-        number,
-        version: header.version(),
-    };
+    let place = |number| BlockAddress { file: header.identity, number, version: header.version() };
     unseal(place(0), &ends[0], name, 0)?;
     unseal(place(FOOTER_NUMBER), &ends[1], name, foot_offset)?;
     let footer = Footer::decode(&ends[1]).map_err(|what| corrupt(foot_offset, what.0))?;

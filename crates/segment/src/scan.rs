@@ -176,9 +176,8 @@ impl<'a> FieldWalk<'a> {
             return Ok(());
         }
         let Some(attached) = &self.segment.attached else { return Ok(()) };
-        let wanted = |end: u32| {
-            attached.blocks_of(std::iter::once(range.start..end), &WantedFields::ALL)
-        };
+        let wanted =
+            |end: u32| attached.blocks_of(std::iter::once(range.start..end), &WantedFields::ALL);
         let most = self.end.min(range.start.saturating_add(AHEAD_ROWS)).max(range.end);
         let mut end = most;
         let mut addresses = wanted(end);

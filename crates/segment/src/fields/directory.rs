@@ -102,8 +102,7 @@ impl Directory {
         let mut input = ByteReader::new(bytes);
         let chunks = input.u32()? as usize;
         input.require_items(chunks, 4)?;
-        let chunks: Vec<u32> =
-            (0..chunks).map(|_| input.u32()).collect::<Result<_, _>>()?;
+        let chunks: Vec<u32> = (0..chunks).map(|_| input.u32()).collect::<Result<_, _>>()?;
         let names = take_spans(&mut input, counts.rows)?;
         let wide = take_spans(&mut input, counts.rows)?;
         let columns = input.u32()? as usize;

@@ -101,13 +101,25 @@ pub(crate) struct Bounds {
 /// A condition without conditions in it.
 #[derive(Clone, Debug)]
 pub(crate) enum Atom {
-    Exists { slot: usize },
-    IsEmpty { slot: usize },
+    Exists {
+        slot: usize,
+    },
+    IsEmpty {
+        slot: usize,
+    },
     /// The number is in one of these, ascending and apart.
-    Numbers { slot: usize, spans: Vec<Span> },
+    Numbers {
+        slot: usize,
+        spans: Vec<Span>,
+    },
     /// * `codes`: of the shared dictionary, ascending and apart; for `All`, one span per word.
     /// * `bounds`: rows of the segment that match.
-    Words { slot: usize, test: WordTest, codes: Option<Vec<Span>>, bounds: Bounds },
+    Words {
+        slot: usize,
+        test: WordTest,
+        codes: Option<Vec<Span>>,
+        bounds: Bounds,
+    },
     /// The row is one of these, ascending.
     Rows(Vec<u32>),
 }
@@ -327,7 +339,12 @@ impl<E> Compiler<'_, E> {
         let most = u64::from(entry.present);
         let Some(shared) = self.dictionaries.get(slot).and_then(Option::as_ref) else {
             debug_assert!(entry.shape.form == Form::Local);
-            return Some(Atom::Words { slot, test, codes: None, bounds: Bounds { least: 0, most } });
+            return Some(Atom::Words {
+                slot,
+                test,
+                codes: None,
+                bounds: Bounds { least: 0, most },
+            });
         };
         let (counts, texts) = shared.view();
         let found = match &mut test {

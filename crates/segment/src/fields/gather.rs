@@ -9,7 +9,7 @@
 //!    instead; then its blocks are ready at once too.
 //! 4. Every leaf gets a summary of each column.
 //!
-//! Memory: one chunk; 6 bytes per keyword that waits; 56 bytes per leaf and column.
+//! Memory: one chunk; 10 bytes per keyword that waits; 56 bytes per leaf and column.
 
 use vstream_attribute::{AttributeKind, Fields, ValueRef, ATTRIBUTES_MAX};
 
@@ -103,11 +103,7 @@ impl FieldsWriter {
     }
 
     /// The column of this number. Errors: one of another kind, or a number out of range.
-    fn column(
-        &mut self,
-        column: u16,
-        kind: AttributeKind,
-    ) -> Result<&mut ColumnWriter, String> {
+    fn column(&mut self, column: u16, kind: AttributeKind) -> Result<&mut ColumnWriter, String> {
         let at = match self.columns.binary_search_by_key(&column, |held| held.column) {
             Ok(at) => at,
             Err(_) if usize::from(column) >= ATTRIBUTES_MAX => {

@@ -106,9 +106,9 @@ impl Masks<'_, '_> {
             Atom::Exists { slot } => {
                 self.each_block(*slot, out, |block, part| block.presence(part.row, part.rows));
             }
-            Atom::IsEmpty { slot } => self.each_list(*slot, out, |block, at| {
-                block.list(at).len() == 0
-            }),
+            Atom::IsEmpty { slot } => {
+                self.each_list(*slot, out, |block, at| block.list(at).len() == 0)
+            }
             Atom::Numbers { slot, spans } => self.spans(*slot, |_| spans.as_slice().into(), out),
             Atom::Words { slot, test: WordTest::All(words), codes, .. } => {
                 self.all_of(*slot, words.iter().map(|word| word.text.as_str()), codes, out);
