@@ -287,7 +287,10 @@ impl StagedSearch for SegmentView<'_> {
                 self.clear_deleted(leaf.leaf, masks);
                 masks.as_slice()
             });
-            self.scan_leaf(query, codes, (rank, leaf), masks, &mut best, &mut scanned);
+            let seen = self.scan_leaf(query, codes, (rank, leaf), masks, &mut best);
+            scanned.rows += seen.rows;
+            scanned.matches += seen.matches;
+            scanned.leaves += seen.leaves;
         }
         best.finish();
         sort_candidates(candidates);
@@ -400,7 +403,7 @@ impl SegmentView<'_> {
         self.segment.leaves[leaf as usize].first_row + candidate.row
     }
 
-    /// Scans the codes of a leaf.
+    /// Scans the codes of a leaf; returns what it looked at.
     ///
     /// * `masks`: the rows that match, 32 to a word; `None` without a filter.
     fn scan_leaf(
@@ -410,22 +413,19 @@ impl SegmentView<'_> {
         (rank, leaf): (u32, Ranked),
         masks: Option<&[u32]>,
         best: &mut BestCandidates<'_>,
-        scanned: &mut Scanned,
-    ) {
+    ) -> Scanned {
         let entry = &self.segment.leaves[leaf.leaf as usize];
         let blocks = (entry.rows as usize).div_ceil(BLOCK);
         let codes = codes.chunks_exact(self.segment.header.posting_block_bytes()).take(blocks);
         let Some(masks) = masks else {
-            scanned.rows += entry.rows as usize;
-            scanned.matches += entry.rows as usize;
-            scanned.leaves += 1;
             for (block, codes) in (0..).zip(codes) {
                 let from = ScannedBlock { rank, base: leaf.base, entry, block, mask: u32::MAX };
                 self.scan_block(query, codes, from, best);
             }
-            return;
+            let rows = entry.rows as usize;
+            return Scanned { rows, matches: rows, leaves: 1 };
         };
-        let before = scanned.matches;
+        let mut scanned = Scanned::default();
         for ((block, codes), &mask) in (0..).zip(codes).zip(masks) {
             if mask != 0 {
                 scanned.rows += (entry.rows - block * BLOCK as u32).min(BLOCK as u32) as usize;
@@ -434,7 +434,8 @@ impl SegmentView<'_> {
                 self.scan_block(query, codes, from, best);
             }
         }
-        scanned.leaves += usize::from(scanned.matches > before);
+        scanned.leaves = usize::from(scanned.matches > 0);
+        scanned
     }
 
     /// Scans a block of codes for visible rows.

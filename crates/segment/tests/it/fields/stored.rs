@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use vstream_attribute::FieldsBuffer;
-use vstream_index::IndexRow;
+use vstream_attribute::{Fields, FieldsBuffer};
+use vstream_index::{IndexRow, PinnedRows, VectorRef};
 use vstream_segment::{
-    FoundRow, LeafRows, Segment, SegmentKind, SegmentWriter, Tombstones, WantedColumns,
-    WantedFields,
+    write_pinned, FoundRow, LeafRows, Segment, SegmentKind, SegmentWriter, Tombstones,
+    WantedColumns, WantedFields,
 };
 use vstream_store::codec::Tier;
 use vstream_store::Cache;
@@ -83,6 +83,18 @@ fn fields_come_back() {
         assert!(segment.has_fields());
         segment.verify().unwrap();
         assert!(segment.memory().fields > 0);
+        let report = segment.fields_report().unwrap();
+        let columns: u64 = report.columns.iter().map(|column| column.bytes).sum();
+        assert_eq!(
+            (columns, report.name_bytes, report.payload_bytes, report.directory_bytes),
+            (summary.column_bytes, summary.name_bytes, summary.payload_bytes, summary.fields_bytes)
+        );
+        let present = |column| {
+            rows.fields.iter().filter(|row| row.fields().attributes.get(column).is_some()).count()
+        };
+        for column in &report.columns {
+            assert_eq!(column.rows as usize, present(column.column), "{column}");
+        }
         check_walks(&segment, &rows);
         let mut random = SplitMix(seed);
         let columns = [SKU, PRICE, BODY, AUTHORS];
@@ -139,6 +151,62 @@ fn fields_survive_being_written_again() {
     let again = open(&store, "again.seg", resident());
     again.verify().unwrap();
     check_walks(&again, &rows);
+}
+
+/// An index in memory: every seventh row is in no leaf.
+struct Pinned<'a> {
+    rows: &'a Rows,
+    has_fields: bool,
+}
+
+impl PinnedRows for Pinned<'_> {
+    fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
+        self.for_each_leaf_row(&mut |_, row| visit(row));
+    }
+
+    fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>)) {
+        let leaves = self.rows.leaves.iter().zip(0..);
+        let leaf_of: Vec<u32> =
+            leaves.flat_map(|(&rows, leaf)| std::iter::repeat_n(leaf, rows)).collect();
+        for is_loose in [true, false] {
+            for row in (0..self.rows.len()).filter(|row| row.is_multiple_of(7) == is_loose) {
+                let vector = VectorRef::F32(&self.rows.vectors[row]);
+                let mut held = IndexRow::plain(self.rows.keys[row], vector);
+                if self.has_fields {
+                    held.fields = self.rows.fields[row].fields();
+                }
+                visit((!is_loose).then_some(leaf_of[row]), held);
+            }
+        }
+    }
+}
+
+/// A flush writes the fields of all rows, and a segment of version 1 if no row has some.
+#[test]
+fn a_pinned_index_gives_its_fields() {
+    let store = memory();
+    let rows = Rows::random(71, 3000, 48);
+    let settings = settings(48, SegmentKind::Cluster, Tier::Hot);
+    for has_fields in [true, false] {
+        let name = format!("{has_fields}.seg");
+        write_pinned(&store, &name, settings, &Pinned { rows: &rows, has_fields }).unwrap();
+        let segment = open(&store, &name, resident());
+        segment.verify().unwrap();
+        assert_eq!(segment.has_fields(), has_fields);
+        assert_eq!(segment.fields_report().is_some(), has_fields);
+        let tombstones = Tombstones::none(3000);
+        let mut seen = 0;
+        segment
+            .at(&tombstones, 0)
+            .for_each_row(&mut |IndexRow { key, fields, .. }| {
+                let row = rows.keys.iter().position(|held| *held == key).unwrap();
+                let expected = if has_fields { rows.fields[row].fields() } else { Fields::NONE };
+                assert_eq!(fields, expected, "row {row}");
+                seen += 1;
+            })
+            .unwrap();
+        assert_eq!(seen, 3000);
+    }
 }
 
 /// Rows without any field in a segment for fields cost next to nothing.
