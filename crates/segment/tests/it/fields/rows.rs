@@ -115,7 +115,7 @@ impl Rows {
 
 fn fields(random: &mut SplitMix, row: usize, centre: usize, is_late: bool) -> FieldsBuffer {
     let mut out = FieldsBuffer::default();
-    let mut some = |random: &mut SplitMix, percent: usize| random.below(100) < percent;
+    let some = |random: &mut SplitMix, percent: usize| random.below(100) < percent;
     if !some(random, 3) {
         out.set_name(&format!("item-{row}-ü{}", random.below(9)), random.next() | 1);
     }
