@@ -5,6 +5,7 @@ import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
+import io.vstream.flink.row.Schema;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -123,13 +124,14 @@ public record JobSettings(
                     "The job is not JSON: " + e.getOriginalMessage() + ".", e);
         }
         boolean asked = present(job.path("queries"));
-        Input queries = asked ? input(job.path("queries"), true) : null;
+        Schema rows = Schema.fromJson(job.path("collection"));
+        Input queries = asked ? input(job.path("queries"), true, rows) : null;
         String snapshot = text(job.path("snapshot").path("path"));
         return new JobSettings(
                 job.path("name").asText("vstream"),
                 dataflow(job, queries, snapshot),
                 job.path("collection").path("seed").asLong(42),
-                input(need(job, "vectors"), false),
+                input(need(job, "vectors"), false, rows),
                 queries,
                 workload(job.path("workload"), asked),
                 results(job.path("results")),
@@ -163,7 +165,7 @@ public record JobSettings(
                 .build();
     }
 
-    private static Input input(JsonNode input, boolean queries) {
+    private static Input input(JsonNode input, boolean queries, Schema rows) {
         Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
         boolean kafka = kind == Input.Kind.KAFKA;
         boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
@@ -173,7 +175,7 @@ public record JobSettings(
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(DataflowSettings.K),
-                kafka ? KafkaInput.fromJson(input, queries) : null);
+                kafka ? KafkaInput.fromJson(input, queries, rows) : null);
     }
 
     private static Results results(JsonNode results) {

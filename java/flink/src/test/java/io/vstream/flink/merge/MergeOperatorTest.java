@@ -8,6 +8,7 @@ import io.vstream.flink.control.MergedAudits;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import java.util.ArrayList;
@@ -41,7 +42,8 @@ class MergeOperatorTest {
     private void open(OperatorSubtaskState state) throws Exception {
         harness =
                 new KeyedOneInputStreamOperatorTestHarness<>(
-                        new MergeOperator(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
+                        new MergeOperator(
+                                DEADLINE, Schema.PLAIN, "search", EnumSet.noneOf(Fault.class)),
                         part -> part.ticket().number(),
                         Types.LONG,
                         new CoordinatedEnvironment(this::hear));
