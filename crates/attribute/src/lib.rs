@@ -11,6 +11,7 @@
 //! (`src/record.rs`).
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod error;
 mod fields;
 mod filter;
@@ -18,6 +19,7 @@ mod record;
 mod schema;
 mod value;
 
+pub use buffer::FieldsBuffer;
 pub use error::{Refused, RefusedKind};
 pub use fields::Fields;
 pub use filter::{Filter, Range, Test};

@@ -1,5 +1,7 @@
 //! The schema of a collection: which ids, attributes and groups its rows have.
 
+mod bytes;
+
 use crate::error::{Refused, RefusedKind};
 
 /// Most attributes of a collection.

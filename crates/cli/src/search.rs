@@ -42,7 +42,7 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     let readers: Vec<Reader> = engines.iter().map(Engine::reader).collect();
     let effort = if arguments.exact { Effort::Exact } else { Effort::Auto };
     for Wanted { name, vector } in &wanted {
-        let query = Query { vector, k: arguments.k, effort, filter: None };
+        let query = Query { vector, k: arguments.k, effort, filter: None, radius: None };
         let answer = search_all(&readers, &query)?;
         if arguments.json {
             let line = AnswerLine {

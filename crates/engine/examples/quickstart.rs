@@ -33,7 +33,8 @@ fn main() -> Result<(), Error> {
     let reader = engine.reader();
     let mut scratch = Scratch::new();
     let mut neighbours = Vec::new();
-    let query = Query { vector: &[0.9, 0.2, 0.0], k: 2, effort: Effort::Auto, filter: None };
+    let query =
+        Query { vector: &[0.9, 0.2, 0.0], k: 2, effort: Effort::Auto, filter: None, radius: None };
     reader.search(&query, &mut scratch, &mut neighbours)?;
     for found in &neighbours {
         let name = COLOURS.iter().find(|(id, ..)| *id == found.id).map_or("?", |(_, name, _)| name);

@@ -1,7 +1,11 @@
-//! Checks and normalises vectors, of rows and of queries.
+//! Checks and normalises vectors, of rows and of queries; `fields.rs` checks what rows carry beside.
+
+mod fields;
 
 use vstream_vector::{kernels, Element, Metric};
 
+pub use self::fields::check_fields;
+pub(crate) use self::fields::{check_filter, check_update};
 use crate::error::Error;
 use crate::settings::Settings;
 

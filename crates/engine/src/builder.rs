@@ -84,7 +84,7 @@ impl<'a> EngineBuilder<'a> {
     }
 
     /// Calls `adjust` to change the settings of an engine that is opened. It cannot change settings
-    /// that the stored rows depend on: dimension, metric and element.
+    /// that the stored rows depend on: dimension, metric, element and schema. It may add attributes.
     pub fn adjust(mut self, adjust: Adjust<'a>) -> EngineBuilder<'a> {
         self.adjust = Some(adjust);
         self
@@ -139,16 +139,21 @@ impl<'a> EngineBuilder<'a> {
         };
         let mut manifest = Manifest::read(&directory.store)?;
         manifest.make_log(&directory.store)?;
-        let stored = manifest.settings.row_form();
+        let stored = manifest.settings.clone();
         if let Some(adjust) = self.adjust {
             adjust(&mut manifest.settings, &mut manifest.journaling);
         }
-        if manifest.settings.row_form() != stored {
+        if !manifest.settings.row_form().extends(&stored.row_form()) {
             return Err(Error::invalid(
-                "dimension, metric and element of a collection cannot change: make another",
+                "dimension, metric, element, ids, groups and attributes of a collection cannot \
+                 change, except for attributes that are added: make another",
             ));
         }
         manifest.journaling.validate()?;
+        if manifest.settings.schema != stored.schema {
+            manifest.settings.validate()?;
+            manifest.publish(&directory.store)?;
+        }
         let mut engine = Engine::empty(manifest.settings.clone())?;
         engine.replay(directory, manifest)?;
         Ok(engine)

@@ -5,11 +5,13 @@ use std::path::Path;
 use vstream_store::{FileStore, Syncing};
 
 use crate::checkpoint::SharedState;
-use crate::engine::{Engine, RowsOf};
+use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
 use crate::recovery::{recover, Change, Replay};
+use crate::remembered::RememberedDelete;
 use crate::settings::{IndexKind, Settings};
+use crate::translate::Translation;
 use crate::tree::SegmentEntry;
 use crate::version::{Directory, Manifest};
 
@@ -40,7 +42,7 @@ impl Engine {
     /// Begins a commit; [`Commit::wait`] ends it. Other threads may write while this one waits. One
     /// sync serves all threads that wait.
     pub fn begin_commit(&mut self) -> Result<Commit, Error> {
-        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
+        let rows = rows_of(&self.settings, &self.tree, self.remembered.as_ref());
         match &mut self.journal {
             Some(journal) => journal.commit(&rows),
             None => Ok(Commit::nothing()),
@@ -58,7 +60,7 @@ impl Engine {
     /// engine also does this in the background when the log or memory has grown. Errors: `Io`; no
     /// row is lost then.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
+        let rows = rows_of(&self.settings, &self.tree, self.remembered.as_ref());
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
     }
 
@@ -82,7 +84,7 @@ impl Engine {
     /// [`crate::Journaling::background`] this call writes no row. Errors: `Invalid` for an engine
     /// in memory alone, `Io`.
     pub fn share(&mut self) -> Result<SharedState, Error> {
-        let rows = RowsOf { settings: &self.settings, tree: &self.tree };
+        let rows = rows_of(&self.settings, &self.tree, self.remembered.as_ref());
         let nothing =
             || Error::invalid("the engine keeps its rows in memory: create it in a directory");
         self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
@@ -91,15 +93,16 @@ impl Engine {
     /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
     /// Does not change `source`. Cost: reads and inserts the rows; meanwhile memory holds the rows
-    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric or element
-    /// differ from this collection's, `Unavailable` if the state is open; otherwise the same as
+    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric, element, ids or
+    /// groups differ from this collection's, or if it lacks an attribute and is not open, `Unavailable` if the state is open; otherwise the same as
     /// [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
-        if manifest.settings.row_form() != self.settings.row_form() {
+        if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
             return Err(Error::invalid(format!(
-                "{} has another dimension, metric or element than this collection",
+                "{} has another dimension, metric, element, or kind of ids or groups than this \
+                 collection",
                 source.display()
             )));
         }
@@ -109,13 +112,17 @@ impl Engine {
         let settings = Settings { index, memory, recall_guard: false, ..settings };
         let mut other = Engine::empty(settings)?;
         recover(&directory.store, &manifest, &mut other)?;
-        let (mut taken, mut failed) = (0, None);
+        let theirs = manifest.settings.schema.clone();
+        let (mut taken, mut failed, mut translation) = (0, None, Translation::default());
         other.pin().for_each_row(&mut |row| {
             if failed.is_none() && keep(row.shard) {
-                failed = self.restore_row(row).err();
+                failed = self.take_over(row, &theirs, &mut translation).err();
                 taken += 1;
             }
         })?;
+        if let (Some(ours), Some(theirs)) = (&mut self.remembered, &other.remembered) {
+            theirs.list().into_iter().for_each(|delete| ours.note(delete));
+        }
         failed.map_or(Ok(taken), Err)
     }
 
@@ -140,7 +147,12 @@ impl Replay for Engine {
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error> {
         match change {
             Change::Upsert(row) => self.restore_row(row),
-            Change::Delete { id, version } => self.delete(*id, *version).map(|_| ()),
+            Change::Update { id, version, update } => {
+                self.update(*id, *version, update).map(|_| ())
+            }
+            Change::Delete { id, version } | Change::Remember { id, version } => {
+                self.delete(*id, *version).map(|_| ())
+            }
         }
     }
 
@@ -155,6 +167,12 @@ impl Replay for Engine {
         let found = live.count();
         self.tree.add(live);
         Ok(found)
+    }
+
+    fn remembered(&mut self, deletes: Vec<RememberedDelete>) {
+        if let Some(remembered) = &mut self.remembered {
+            deletes.into_iter().for_each(|delete| remembered.note(delete));
+        }
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {

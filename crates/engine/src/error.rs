@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use vstream_attribute::{Refused, RefusedKind};
 use vstream_vector::cursor::Truncated;
 
 /// What went wrong, by remedy.
@@ -35,6 +36,7 @@ struct Fields {
     message: String,
     file: Option<String>,
     offset: Option<u64>,
+    refused: Option<RefusedKind>,
     source: Option<Source>,
 }
 
@@ -66,6 +68,12 @@ impl Error {
         self.0.offset
     }
 
+    /// Why attributes, payload, id or filter were refused, if that is the error: for counters by
+    /// reason.
+    pub fn refused(&self) -> Option<RefusedKind> {
+        self.0.refused
+    }
+
     /// True if a file that is asked for is not there.
     pub(crate) fn is_not_found(&self) -> bool {
         match &self.0.source {
@@ -77,7 +85,8 @@ impl Error {
 
     fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = message.into();
-        Error(Box::new(Fields { kind, message, file: None, offset: None, source: None }))
+        let (file, offset, refused, source) = (None, None, None, None);
+        Error(Box::new(Fields { kind, message, file, offset, refused, source }))
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
@@ -140,8 +149,17 @@ impl From<vstream_store::Error> for Error {
             message: error.to_string(),
             file: Some(error.file().to_owned()),
             offset: error.offset(),
+            refused: None,
             source: Some(Source::Store(error)),
         }))
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        let mut error = Error::invalid(refused.message);
+        error.0.refused = Some(refused.kind);
+        error
     }
 }
 

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use vstream_attribute::Schema;
 use vstream_index::IndexRow;
 
 use crate::checkpoint::{Checkpoints, Rows, SharedState};
@@ -28,8 +29,11 @@ use crate::compaction::{Compactor, MergeBegun};
 use crate::defect::{self, Defect};
 use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
+use crate::field_bytes;
 use crate::priority::yield_to_others;
 use crate::recovery::Recovered;
+use crate::row::{PayloadChange, Update};
+use crate::settings::DIMENSION_MAX;
 use crate::tree::Tree;
 use crate::version::{Directory, Manifest};
 use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
@@ -40,6 +44,8 @@ const SEGMENTS_MANY: usize = 32;
 
 /// A group goes to the log when its records take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
+/// Most bytes of a record beside fields and changes: what every record has, and a vector.
+const RECORD_PLAIN_MAX: usize = 64 + DIMENSION_MAX * size_of::<f32>();
 
 /// Makes an engine durable. The one writer of the engine owns it.
 pub(crate) struct Journal {
@@ -140,25 +146,60 @@ impl Journal {
 
     /// Logs an upsert that will replace the row of version `before`, if there is one.
     pub(crate) fn upsert(&mut self, row: &IndexRow<'_>, before: Option<u64>) -> Result<(), Error> {
-        self.make_room()?;
+        self.make_room(field_bytes::bytes_of(&row.fields))?;
         self.state.upsert(row.key.id, before, row.key.version);
         self.group.push_upsert(row, self.state);
         Ok(())
     }
 
+    /// Logs an update of the row of version `before`, which was checked.
+    pub(crate) fn update(
+        &mut self,
+        id: u64,
+        version: u64,
+        before: u64,
+        update: &Update<'_>,
+    ) -> Result<(), Error> {
+        let payload = match update.payload {
+            PayloadChange::Set(payload) => payload.len(),
+            PayloadChange::Keep | PayloadChange::Remove => 0,
+        };
+        self.make_room(update.set.bytes().len() + 2 * update.unset.len() + payload)?;
+        self.state.upsert(id, Some(before), version);
+        self.group.push_update(id, version, update, self.state);
+        Ok(())
+    }
+
+    /// Publishes a schema with more attributes; later records may have values of them.
+    pub(crate) fn publish_schema(&mut self, schema: &Arc<Schema>) -> Result<(), Error> {
+        self.log.check()?;
+        self.checkpoints.versions().publish_schema(schema)
+    }
+
+    /// Logs a delete of a row that is not there, so that it is remembered.
+    pub(crate) fn remember(&mut self, id: u64, version: u64) -> Result<(), Error> {
+        self.make_room(0)?;
+        self.state.remember();
+        self.group.push_delete(id, version, false, self.state);
+        Ok(())
+    }
+
     /// Logs a delete that will remove the row of version `before`.
     pub(crate) fn delete(&mut self, id: u64, version: u64, before: u64) -> Result<(), Error> {
-        self.make_room()?;
+        self.make_room(0)?;
         self.state.delete(id, before);
         if defect::active(Defect::DeletesNotLogged) {
             return Ok(());
         }
-        self.group.push_delete(id, version, self.state);
+        self.group.push_delete(id, version, true, self.state);
         Ok(())
     }
 
-    fn make_room(&mut self) -> Result<(), Error> {
-        if self.group.bytes() >= GROUP_BYTES {
+    /// Ends the group if it is long enough, or if the next record would not fit.
+    ///
+    /// * `bytes`: of that record, without what every record has and without a vector.
+    fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+        if self.group.bytes() >= GROUP_BYTES || !self.group.fits(bytes + RECORD_PLAIN_MAX) {
             self.hand_over();
             self.is_step_due = true;
         }

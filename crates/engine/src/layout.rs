@@ -11,6 +11,7 @@ const LOG: &str = "log-";
 const BASE: &str = "base-";
 const SEGMENT: &str = "segment-";
 const MARKS: &str = "marks-";
+const REMEMBERED: &str = "deletes-";
 
 /// Returns the name of a log.
 pub(crate) fn log_name(number: u64) -> String {
@@ -32,12 +33,18 @@ pub(crate) fn delete_bitmap_name(number: u64) -> String {
     format!("{MARKS}{number:010}")
 }
 
+/// Returns the name of a file of remembered deletes.
+pub(crate) fn remembered_name(number: u64) -> String {
+    format!("{REMEMBERED}{number:010}")
+}
+
 /// The kind of a file, with the number in its name.
 pub(crate) enum Number {
     Log(u64),
     Base(u64),
     Segment(u64),
     Marks(u64),
+    Remembered(u64),
 }
 
 /// Returns kind and number of a file of an engine; `None` for any other name.
@@ -53,6 +60,9 @@ pub(crate) fn number(name: &str) -> Option<Number> {
     }
     if let Some(tombstones) = name.strip_prefix(MARKS) {
         return digits(tombstones).map(Number::Marks);
+    }
+    if let Some(deletes) = name.strip_prefix(REMEMBERED) {
+        return digits(deletes).map(Number::Remembered);
     }
     let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
     digits(base).map(Number::Base)

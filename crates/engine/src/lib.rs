@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod applied;
 mod builder;
 mod checkpoint;
 mod compaction;
@@ -17,22 +18,28 @@ mod durability;
 mod durable;
 mod engine;
 mod error;
+mod field_bytes;
 mod guard;
 mod handover;
 mod journal;
 mod layout;
 mod priority;
+mod read;
 mod reader;
 mod records;
 mod recovery;
+mod remembered;
 mod row;
 mod settings;
 mod snapshot;
+mod translate;
 mod tree;
 mod version;
 mod wal;
+mod write;
 
-pub use accept::{check_row, NORM_MAX};
+pub use accept::{check_fields, check_row, NORM_MAX};
+pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use checkpoint::{SharedFile, SharedState};
 #[cfg(feature = "defects")]
@@ -44,18 +51,22 @@ pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
 pub use priority::yield_to_others;
+pub use read::{Answer, Page, StoredRow, With, WithAttributes, READ_ROWS_MAX};
 pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
     inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
 };
-pub use row::Row;
-pub use settings::{Ablation, DeleteOrder, IndexKind, Settings, DIMENSION_MAX, K_MAX};
+pub use row::{PayloadChange, Row, RowId, Update};
+pub use settings::{
+    Ablation, DeleteOrder, IndexKind, Settings, DELETES_REMEMBERED_MAX, DIMENSION_MAX, K_MAX,
+};
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;
 pub use vstream_attribute::{
-    Attribute, AttributeKind, Attributes, AttributesBuilder, Fields, Filter, Grouping, IdKind,
-    Refused, RefusedKind, Schema, Value, ValueRef,
+    Attribute, AttributeKind, Attributes, AttributesBuilder, Fields, FieldsBuffer, Filter,
+    Grouping, IdKind, Range, Refused, RefusedKind, Schema, Test, Value, ValueRef,
 };
-pub use vstream_index::{Applied, SearchStats};
+pub use vstream_index::SearchStats;
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};
+pub use write::{Condition, IfVersion};

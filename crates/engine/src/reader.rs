@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Filter, Schema};
 use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
-use crate::accept::{check_query, normalise, refused};
+use crate::accept::{check_filter, check_query, normalise, refused};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
@@ -54,6 +54,16 @@ pub struct Query<'a> {
     pub effort: Effort,
     /// Rows that may be in the answer; `None` for all.
     pub filter: Option<&'a Filter>,
+    /// Most distance of a row in the answer, a distance of the metric: squared under l2. `None` for
+    /// no limit.
+    pub radius: Option<f32>,
+}
+
+impl<'a> Query<'a> {
+    /// A query for the `k` nearest rows, at the effort that the recall target needs.
+    pub fn new(vector: &'a [f32], k: usize) -> Query<'a> {
+        Query { vector, k, effort: Effort::Auto, filter: None, radius: None }
+    }
 }
 
 /// Reusable buffers of one querying thread.
@@ -87,6 +97,18 @@ pub struct ReadSnapshot {
 }
 
 impl ReadSnapshot {
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    pub(crate) fn rows(&self) -> &Pinned {
+        &self.rows
+    }
+
+    pub(crate) fn dimension(&self) -> usize {
+        self.reader.dimension
+    }
+
     /// Searches like [`Reader::search`], on the rows of this read snapshot. Errors: the same.
     pub fn search(
         &self,
@@ -107,10 +129,15 @@ impl Reader {
         Reader { dimension: settings.dimension, metric: settings.metric, tree, guard }
     }
 
+    /// What rows carry beside their vectors, now.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.tree.schema()
+    }
+
     /// Writes to `out` the `k` nearest rows that live at one moment during the call, nearest first,
     /// ties by id.
     ///
-    /// Returns fewer than `k` rows only if fewer live. Errors: `Invalid` for an invalid query; the
+    /// Returns fewer than `k` rows only if fewer live, match the filter and are within the radius. Errors: `Invalid` for an invalid query; the
     /// search then did nothing. `Corrupt` or `Io` if a segment cannot be read; there is no answer
     /// then.
     pub fn search(
@@ -144,6 +171,8 @@ impl Reader {
                 query.k
             )));
         }
+        query.filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
+        check_radius(query.radius)?;
         let Scratch { tree, top, normalised } = scratch;
         let vector = if self.metric == Metric::Cosine {
             normalise(query.vector, normalised)?;
@@ -166,15 +195,18 @@ impl Reader {
         top.reset(query.k);
         let stats = search(&Probe { vector, k: query.k, effort, filter: query.filter }, tree, top)?;
         top.drain_sorted(out);
+        if let Some(radius) = query.radius {
+            out.truncate(out.partition_point(|row| row.distance <= radius));
+        }
         Ok(stats)
     }
 
-    /// Writes to `out` every row within `radius` of the vector that lives at one moment during the
+    /// Writes to `out` every row that matches within `radius` of the vector that lives at one moment during the
     /// call, nearest first, ties by id.
     ///
     /// `radius` is a distance of the metric: squared under l2. Exact: passes over leaves that
     /// cannot hold such a row, and scans every row of the other leaves. Errors: `Invalid` for an
-    /// invalid vector or a radius that is not a number; the search then did nothing. `Corrupt` or
+    /// invalid vector, a radius that is not a number or an invalid filter; the search then did nothing. `Corrupt` or
     /// `Io` if a segment cannot be read.
     pub fn search_radius(
         &self,
@@ -185,9 +217,8 @@ impl Reader {
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
         check_query(vector, self.dimension, self.metric).map_err(refused)?;
-        if radius.is_nan() {
-            return Err(Error::invalid("the radius is not a number: give a distance"));
-        }
+        check_radius(Some(radius))?;
+        filter.map_or(Ok(()), |filter| check_filter(filter, &self.tree.schema()))?;
         let vector = if self.metric == Metric::Cosine {
             normalise(vector, &mut scratch.normalised)?;
             scratch.normalised.as_slice()
@@ -199,4 +230,11 @@ impl Reader {
         out.sort_unstable_by(Neighbor::order);
         Ok(stats)
     }
+}
+
+fn check_radius(radius: Option<f32>) -> Result<(), Error> {
+    if radius.is_some_and(f32::is_nan) {
+        return Err(Error::invalid("the radius is not a number: give a distance"));
+    }
+    Ok(())
 }

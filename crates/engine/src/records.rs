@@ -78,23 +78,24 @@ pub(crate) fn checked(bytes: &[u8]) -> Option<&[u8]> {
     (xxh3_64(body) == u64::from_le_bytes(*checksum)).then_some(body)
 }
 
-/// Reads and checks the magic number and the format of a file. Errors: `Corrupt`, `Unsupported`.
+/// Reads and checks the magic number and the format of a file, from 1 to `format`; returns the
+/// format. Errors: `Corrupt`, `Unsupported`.
 pub(crate) fn check_format(
     path: &Path,
     input: &mut ByteReader<'_>,
     magic: &[u8; 8],
     format: u32,
-) -> Result<(), Error> {
+) -> Result<u32, Error> {
     let found = input.array().and_then(|found| Ok((found, input.u32()?)));
     let (begins, found) = found.map_err(|at| Error::truncated(path, at))?;
     if &begins != magic {
         return Err(Error::corrupt(path, "it does not begin as a file of ours"));
     }
-    if found != format {
+    if !(1..=format).contains(&found) {
         return Err(Error::unsupported(format!(
-            "{} has format {found}, this version reads format {format}: use a newer version",
+            "{} has format {found}, this version reads format {format} and older: use a newer version",
             path.display()
         )));
     }
-    Ok(())
+    Ok(found)
 }

@@ -1,11 +1,11 @@
-//! The row that a caller upserts.
+//! The rows that callers write and read.
 
-use vstream_attribute::Fields;
+use vstream_attribute::{Attributes, Fields};
 
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// The user's id.
+    /// The user's id; the low half of its hash in a collection of string ids.
     pub id: u64,
     /// Version. An upsert changes nothing if its version is older than the stored one.
     pub version: u64,
@@ -18,4 +18,43 @@ pub struct Row<'a> {
     pub vector: &'a [f32],
     /// String id, attributes and payload, as the collection's schema has them.
     pub fields: Fields<'a>,
+}
+
+/// Which row is meant. A number stands for the row of that id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowId {
+    /// The id; the low half of its hash in a collection of string ids.
+    pub id: u64,
+    /// The high half of the hash in a collection of string ids; a row whose text has another hash is
+    /// another row. 0: not compared.
+    pub check: u64,
+}
+
+impl From<u64> for RowId {
+    fn from(id: u64) -> RowId {
+        RowId { id, check: 0 }
+    }
+}
+
+/// A change of what a row carries beside its vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Update<'a> {
+    /// Values of attributes to set; the other attributes keep theirs.
+    pub set: Attributes<'a>,
+    /// Columns whose values go.
+    pub unset: &'a [u16],
+    /// What becomes of the payload.
+    pub payload: PayloadChange<'a>,
+}
+
+/// What an update does to the payload of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadChange<'a> {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// The row gets this one.
+    Set(&'a [u8]),
+    /// The row has none any more.
+    Remove,
 }

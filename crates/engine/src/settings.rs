@@ -1,5 +1,9 @@
 //! An engine's settings, which are checked once.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use vstream_attribute::{Attribute, Grouping, IdKind, Refused, Schema};
 use vstream_index::{ClusterSettings, IndexSettings};
 use vstream_vector::{Element, Metric};
 
@@ -9,6 +13,11 @@ use crate::error::Error;
 pub const DIMENSION_MAX: usize = vstream_store::codec::DIMENSION_MAX;
 /// Largest `k` of a query.
 pub const K_MAX: usize = 1000;
+
+/// Most versions of deleted rows that an engine keeps.
+pub const DELETES_REMEMBERED_MAX: usize = 1 << 20;
+/// Longest time for which an engine keeps the versions of deleted rows.
+const DELETES_REMEMBERED_FOR_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Vectors of more bytes than this take a second look by default. A second look saves exact
 /// distances, whose cost grows with the bytes of a vector; its own cost grows with the dimensions
@@ -89,6 +98,13 @@ pub struct Settings {
     pub code_memory: Option<u64>,
     /// The order in which rows end, by deletes or because newer rows replace them.
     pub deletes: DeleteOrder,
+    /// What rows carry beside key and vector: ids of texts, attributes, groups. The default is
+    /// nothing, and costs nothing.
+    pub schema: Arc<Schema>,
+    /// How long the engine keeps the versions of deleted rows, at least: meanwhile an upsert older
+    /// than the delete of its id changes nothing. 1 s to a year; `None`: not at all. At most
+    /// [`DELETES_REMEMBERED_MAX`] versions are kept, in 40 bytes of memory each; the oldest go first.
+    pub deletes_remembered: Option<Duration>,
     /// Parts that are left out, to measure their worth. The collection does not store this setting.
     pub ablation: Ablation,
 }
@@ -163,13 +179,21 @@ impl Settings {
             memory: None,
             code_memory: None,
             deletes: DeleteOrder::default(),
+            schema: Arc::default(),
+            deletes_remembered: None,
             ablation: Ablation::default(),
         }
     }
 
     /// The settings that stored rows depend on: they cannot change once there are rows.
-    pub(crate) fn row_form(&self) -> (usize, Metric, Element) {
-        (self.dimension, self.metric, self.element)
+    pub(crate) fn row_form(&self) -> RowForm<'_> {
+        let Settings { dimension, metric, element, schema, .. } = self;
+        RowForm {
+            vectors: (*dimension, *metric, *element),
+            ids: schema.id,
+            groups: schema.grouping,
+            attributes: &schema.attributes,
+        }
     }
 
     /// Checks every field. The error names the field and the values that it may have.
@@ -192,6 +216,15 @@ impl Settings {
                 self.memory.unwrap_or(0)
             )));
         }
+        let least = Duration::from_secs(1);
+        let allowed = least..=DELETES_REMEMBERED_FOR_MAX;
+        if self.deletes_remembered.is_some_and(|time| !allowed.contains(&time)) {
+            return Err(Error::invalid(format!(
+                "deletes-remembered is {:?}: choose a time from 1 s to 366 d, or none",
+                self.deletes_remembered.unwrap_or_default()
+            )));
+        }
+        check_schema(&self.schema)?;
         check_cluster(&self.cluster)
     }
 
@@ -202,6 +235,44 @@ impl Settings {
         let element = if direction { Element::F32 } else { self.element };
         IndexSettings { dimension: self.dimension, metric: self.metric, element, seed: self.seed }
     }
+}
+
+/// What stored rows depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RowForm<'a> {
+    vectors: (usize, Metric, Element),
+    ids: IdKind,
+    groups: Grouping,
+    attributes: &'a [Attribute],
+}
+
+impl RowForm<'_> {
+    /// True if rows of one form can become rows of the other: they differ in attributes at most.
+    pub(crate) fn is_like(&self, other: &RowForm<'_>) -> bool {
+        (self.vectors, self.ids, self.groups) == (other.vectors, other.ids, other.groups)
+    }
+
+    /// True if rows of the other form are rows of this one as they are.
+    pub(crate) fn extends(&self, other: &RowForm<'_>) -> bool {
+        self.is_like(other) && self.attributes.starts_with(other.attributes)
+    }
+}
+
+/// Checks a schema that a caller may have put together field by field.
+fn check_schema(schema: &Schema) -> Result<(), Error> {
+    if schema.grouping == Grouping::Isolated {
+        return Err(Error::invalid(
+            "groups are isolated: this engine keeps all rows in one index, so choose shared groups",
+        ));
+    }
+    let mut again = Schema { attributes: Vec::new(), ..schema.clone() };
+    for (at, Attribute { name, kind }) in schema.attributes.iter().enumerate() {
+        if usize::from(again.add(name, *kind)?) != at {
+            let what = format!("The attribute '{name}' is in the schema twice.");
+            return Err(Refused::new(vstream_attribute::RefusedKind::BadSchema, what).into());
+        }
+    }
+    Ok(())
 }
 
 fn check_cluster(sizes: &ClusterSettings) -> Result<(), Error> {

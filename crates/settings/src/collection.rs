@@ -1,12 +1,13 @@
 //! Settings of a collection: its vectors, metric, index and encoder.
 
 use serde::{Serialize, Serializer};
-use vstream_engine::{Ablation, DeleteOrder};
+use vstream_engine::{Ablation, DeleteOrder, Schema};
 use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
 use crate::document::Document;
 use crate::error::SettingsError;
+use crate::schema;
 use crate::section::{Notes, Section};
 
 /// Largest dimension of a collection.
@@ -15,6 +16,9 @@ pub(crate) const DIMENSION_MAX: u64 = 4096;
 /// Least and largest memory limit of a partition.
 const MEMORY_MIN: u64 = 64 << 10;
 const MEMORY_MAX: u64 = 1 << 50;
+
+/// Longest time for which deletes are remembered: 366 days.
+const REMEMBERED_MAX_MS: u64 = 366 * 24 * 3_600_000;
 
 /// Complete and validated settings of one collection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,6 +51,13 @@ pub struct CollectionSettings {
     /// have a time to live.
     #[serde(serialize_with = "delete_order_name")]
     pub deletes: DeleteOrder,
+    /// Kind of ids, attributes and groups of the rows: the keys `id`, `attributes`, `open` and
+    /// `groups`.
+    #[serde(flatten, serialize_with = "schema::write")]
+    pub schema: Schema,
+    /// Milliseconds for which versions of deleted rows are kept, so that an older upsert stays
+    /// without effect. `None`: not at all.
+    pub deletes_remembered: Option<u64>,
     /// Parts of the engine that are switched off to measure their effect.
     #[serde(serialize_with = "without_names")]
     pub without: Ablation,
@@ -162,6 +173,10 @@ impl CollectionSettings {
                 DELETE_ORDERS,
                 Some(DeleteOrder::Any),
             ),
+            schema: schema::read(section),
+            deletes_remembered: section.has("deletes-remembered").then(|| {
+                section.duration_ms("deletes-remembered", 1_000..=REMEMBERED_MAX_MS, 3_600_000)
+            }),
             without: read_without(section),
         };
         section.finish();

@@ -1,5 +1,8 @@
 //! The engine settings of a partition, from a collection's settings.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use vstream_engine::{IndexKind, Settings};
 
 use crate::collection::{CollectionSettings, IndexName};
@@ -19,6 +22,8 @@ impl CollectionSettings {
         settings.memory = self.memory;
         settings.code_memory = self.code_memory;
         settings.deletes = self.deletes;
+        settings.schema = Arc::new(self.schema.clone());
+        settings.deletes_remembered = self.deletes_remembered.map(Duration::from_millis);
         settings.ablation = self.without;
         settings
     }
@@ -26,7 +31,7 @@ impl CollectionSettings {
 
 #[cfg(test)]
 mod tests {
-    use vstream_engine::{Ablation, DeleteOrder};
+    use vstream_engine::{Ablation, AttributeKind, DeleteOrder, Grouping, IdKind};
 
     use super::*;
 
@@ -38,6 +43,8 @@ mod tests {
                     r#"{{"dimension": {dimension}, "metric": "l2", "element": "u8",
                          "index": "flat", "recall-target": {recall_target}, "seed": 7,
                          "memory": "64 kb", "code-memory": 0, "deletes": "oldest-first",
+                         "id": "string", "attributes": {{"price": "f64", "tags": "keywords"}},
+                         "open": true, "groups": {{"mode": "shared"}}, "deletes-remembered": "2 min",
                          "without": ["hot-cold", "compression"]}}"#
                 );
                 let settings = CollectionSettings::from_json(&text).expect("accepted").engine();
@@ -46,6 +53,12 @@ mod tests {
                 assert_eq!(settings.memory, Some(64 << 10));
                 assert_eq!(settings.code_memory, Some(0));
                 assert_eq!(settings.deletes, DeleteOrder::OldestFirst);
+                assert_eq!(settings.deletes_remembered, Some(Duration::from_secs(120)));
+                let schema = &settings.schema;
+                assert_eq!((schema.id, schema.grouping), (IdKind::String, Grouping::Shared));
+                let kinds = ["price", "tags"].map(|name| schema.kind(schema.column(name)?));
+                assert_eq!(kinds, [Some(AttributeKind::F64), Some(AttributeKind::Keywords)]);
+                assert!(schema.open);
                 let without = Ablation { hot_cold: true, compression: true, ..Ablation::default() };
                 assert_eq!(settings.ablation, without);
             }

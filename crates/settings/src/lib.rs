@@ -26,6 +26,7 @@ mod kafka;
 mod known;
 mod reference;
 mod route;
+mod schema;
 mod section;
 mod stream;
 mod units;

@@ -165,6 +165,16 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// `true` or `false`.
+    pub(crate) fn flag(&self, key: &'static str, default: bool) -> bool {
+        self.know(key, || (Form::Plain("`true`, `false`"), Some(default.into())));
+        let Some(value) = self.get(key) else { return default };
+        value.as_bool().unwrap_or_else(|| {
+            self.note(key, &format!("{} is neither true nor false. Write one.", show(value)));
+            default
+        })
+    }
+
     /// A text that is not empty. Without a default the key is required.
     pub(crate) fn text(&self, key: &'static str, default: Option<&str>) -> String {
         self.know(key, || (Form::Plain("text"), default.map(Value::from)));

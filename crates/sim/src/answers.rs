@@ -72,7 +72,7 @@ pub fn ask(
         let vector = question(script, &rows, &mut random);
         let truth = Truth::new(script, &rows, &vector);
         let effort = if turn < exact { Effort::Exact } else { Effort::Unaudited };
-        let query = Query { vector: &vector, k: K, effort, filter: None };
+        let query = Query { vector: &vector, k: K, effort, filter: None, radius: None };
         let asked = reader.search(&query, &mut scratch, &mut found);
         asked.map_err(|e| Violation::new(Breach::Unread, format!("no answer: {e}")))?;
         truth.check(&found, lsn)?;

@@ -110,7 +110,7 @@ fn count(engine: &Engine) -> Result<u64, Box<dyn Error>> {
 fn find(engine: &Engine, id: u64) -> Result<(), Box<dyn Error>> {
     let mut found = Vec::new();
     let vector = vector(id);
-    let query = Query { vector: &vector, k: 1, effort: Effort::Exact, filter: None };
+    let query = Query { vector: &vector, k: 1, effort: Effort::Exact, filter: None, radius: None };
     engine.reader().search(&query, &mut Scratch::new(), &mut found)?;
     match found[..] {
         [first] if first.distance == 0.0 => Ok(()),

@@ -178,7 +178,7 @@ impl Collection {
         effort: EffortChoice,
     ) -> PyResult<Pair<'py>> {
         let effort = effort.effort(self.settings.recall_target)?;
-        let query = Query { vector: slice1(&query)?, k, effort, filter: None };
+        let query = Query { vector: slice1(&query)?, k, effort, filter: None, radius: None };
         let answers = detached(py, || {
             let mut answers = Answers::default();
             answers.push(&self.reader, &query)?;
@@ -231,7 +231,7 @@ impl Collection {
         stretches(py, count, STRETCH_QUERIES, |range| {
             for at in range {
                 let vector = &values[at * dimension..(at + 1) * dimension];
-                answers.push(&self.reader, &Query { vector, k, effort, filter: None })?;
+                answers.push(&self.reader, &Query { vector, k, effort, filter: None, radius: None })?;
                 answers.pad((at + 1) * k);
             }
             Ok(())

@@ -43,6 +43,8 @@ impl Writer {
                     break;
                 }
                 Applied::Replaced => break,
+                // An upsert without a condition is neither.
+                Applied::ConditionFailed | Applied::Missing => break,
             }
         }
         Ok(())

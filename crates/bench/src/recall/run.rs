@@ -211,7 +211,7 @@ impl<'a> Stage<'a> {
         let mut asked = Asked::default();
         for row in rows {
             let query =
-                Query { vector: self.data.queries.row(row), k: self.case.k, effort, filter: None };
+                Query { vector: self.data.queries.row(row), k: self.case.k, effort, filter: None, radius: None };
             let mut answer = Vec::with_capacity(self.case.k);
             let begin = thread_cpu_seconds();
             let found = self.reader.search(&query, &mut self.scratch, &mut answer);

@@ -326,7 +326,7 @@ fn ask(
     let answer = |vector: &&[f32]| -> Result<_, vstream_engine::Error> {
         let mut out = Vec::with_capacity(K);
         let stats =
-            reader.search(&Query { vector, k: K, effort, filter: None }, &mut scratch, &mut out)?;
+            reader.search(&Query { vector, k: K, effort, filter: None, radius: None }, &mut scratch, &mut out)?;
         rows += stats.rows;
         Ok::<_, vstream_engine::Error>(out)
     };

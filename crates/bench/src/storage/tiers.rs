@@ -153,7 +153,7 @@ pub fn ask(
             (before, cpu) = (engine.stats().tree, process_cpu_seconds());
         }
         let begun = Instant::now();
-        let query = Query { vector: queries.row(at), k: K, effort, filter: None };
+        let query = Query { vector: queries.row(at), k: K, effort, filter: None, radius: None };
         reader.search(&query, &mut scratch, &mut out)?;
         if at >= first {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
@@ -227,7 +227,7 @@ fn ask_paused(
         std::thread::sleep(BETWEEN);
         if begun.load(Ordering::Relaxed) {
             let now = Instant::now();
-            let query = Query { vector: queries.row(at), k: K, effort, filter: None };
+            let query = Query { vector: queries.row(at), k: K, effort, filter: None, radius: None };
             reader.search(&query, &mut scratch, &mut out)?;
             times.push(now.elapsed().as_secs_f64() * 1e3);
         }

@@ -21,6 +21,7 @@ use super::write::{write, Capture, Taken};
 use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
 use crate::priority::yield_to_others;
+use crate::remembered::RememberedDelete;
 use crate::version::{Directory, Manifest, VersionSet};
 use crate::wal::{Log, Spare, State};
 
@@ -34,6 +35,9 @@ pub(crate) trait Rows {
 
     /// Captures the present rows for the checkpoint to write.
     fn capture(&self) -> Capture;
+
+    /// The deletes that are remembered now; none if the collection remembers none.
+    fn remembered(&self) -> Vec<RememberedDelete>;
 }
 
 /// Number of logs above which a checkpoint is due, however short they are. Each shared state begins
@@ -154,7 +158,8 @@ impl Checkpoints {
             self.begun = Some(state.lsn);
             let (capture, covers) = (rows.capture(), self.logs);
             self.logs.count += 1;
-            let taken = Arc::new(Taken { capture, state, log: number, covers });
+            let remembered = rows.remembered();
+            let taken = Arc::new(Taken { capture, remembered, state, log: number, covers });
             running.taken = Some(taken.clone());
             // The thread waits for this message. If the thread is gone, its result says why.
             let _ = switched.send(taken);
@@ -238,7 +243,8 @@ impl Checkpoints {
     fn take(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<Taken, Error> {
         let covers = self.logs;
         let number = self.rotate(log, state)?;
-        Ok(Taken { capture: rows.capture(), state, log: number, covers })
+        let (capture, remembered) = (rows.capture(), rows.remembered());
+        Ok(Taken { capture, remembered, state, log: number, covers })
     }
 
     /// Makes the next log and continues in it; returns its number.

@@ -7,6 +7,7 @@ use vstream_store::Store;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
+use crate::remembered::RememberedDelete;
 use crate::snapshot::PinnedSnapshot;
 use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Image, Manifest, VersionSet};
@@ -23,6 +24,8 @@ pub(crate) enum Capture {
 /// Captured rows with their state, and the number of the first log after them.
 pub(super) struct Taken {
     pub(super) capture: Capture,
+    /// The deletes that were remembered then.
+    pub(super) remembered: Vec<RememberedDelete>,
     pub(super) state: State,
     pub(super) log: u64,
     /// Logs that the checkpoint replaces.
@@ -46,7 +49,7 @@ fn write_image(versions: &VersionSet, image: &PinnedSnapshot, taken: &Taken) -> 
         remove_logs(versions, &old, number);
     }
     if defect::active(Defect::ManifestBeforeBase) {
-        publish_image(versions, Image { number, checksum: 0 }, state)?;
+        publish_image(versions, Image { number, checksum: 0 }, state, 0)?;
     }
     let summary = image.write_in(store, &prefix).inspect_err(|_| {
         // The disk may be full, and this attempt must not keep it full. The next attempt removes
@@ -59,7 +62,9 @@ fn write_image(versions: &VersionSet, image: &PinnedSnapshot, taken: &Taken) -> 
     let bytes = summary.files.iter().map(|file| file.bytes).sum();
     versions.note_image(bytes);
     versions.note_written(bytes);
-    publish_image(versions, Image { number, checksum: summary.checksum() }, state)?;
+    let remembered = versions.write_remembered(&taken.remembered)?;
+    publish_image(versions, Image { number, checksum: summary.checksum() }, state, remembered)
+        .inspect_err(|_| versions.remove_remembered(remembered))?;
     versions.remove_old(&old);
     Ok(())
 }
@@ -74,10 +79,17 @@ fn remove_logs(versions: &VersionSet, old: &Manifest, before: u64) {
     logs.for_each(|&log| versions.directory().remove(&log_name(log)));
 }
 
-fn publish_image(versions: &VersionSet, image: Image, state: State) -> Result<(), Error> {
+/// * `remembered`: number of the file of remembered deletes; 0 for none.
+fn publish_image(
+    versions: &VersionSet,
+    image: Image,
+    state: State,
+    remembered: u64,
+) -> Result<(), Error> {
     let mut manifest = versions.manifest();
     let mut next = manifest.clone();
     next.base.image = Some(image);
+    next.base.remembered = remembered;
     versions.publish(&mut next, state, image.number)?;
     *manifest = next;
     Ok(())
@@ -115,7 +127,11 @@ fn write_memtable(
             open().map(Some)
         }
     });
-    let done = live.and_then(|live| publish_memtable(versions, immutable, taken, entry, live));
+    let done = live.and_then(|live| {
+        let remembered = versions.write_remembered(&taken.remembered)?;
+        publish_memtable(versions, immutable, (taken, remembered), entry, live)
+            .inspect_err(|_| versions.remove_remembered(remembered))
+    });
     if done.is_err() || entry.rows == 0 {
         // The disk may be full, and this attempt must not keep it full.
         versions.directory().remove(&name);
@@ -128,10 +144,12 @@ fn write_memtable(
 
 /// Publishes the segment of a memtable, and the tombstones of the other segments at the memtable's
 /// last write. Returns the previous manifest and view.
+///
+/// * `remembered`: number of the file of remembered deletes; 0 for none.
 fn publish_memtable(
     versions: &VersionSet,
     immutable: &Arc<ImmutableMemtable>,
-    taken: &Taken,
+    (taken, remembered): (&Taken, u64),
     entry: SegmentEntry,
     live: Option<LiveSegment>,
 ) -> Result<(Manifest, Retired), Error> {
@@ -157,6 +175,7 @@ fn publish_memtable(
         }
         next.base.segments.extend((entry.rows > 0).then_some(entry));
         next.base.image = None;
+        next.base.remembered = remembered;
         versions.check_live(&next, taken.state, immutable.sequence())?;
         versions.publish(&mut next, taken.state, taken.log)
     })();

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use vstream_attribute::Schema;
 use vstream_store::{FileStore, Syncing};
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::settings::Settings;
 use crate::snapshot::SnapshotRows;
+use crate::translate::Translation;
 
 /// Deletes since the new owner began to wait for rows. A row that arrives with a version older than
 /// its delete is dead.
@@ -34,6 +37,8 @@ impl Awaiting {
 /// Adopts sealed rows into an engine, some at a time.
 pub struct Adoption {
     rows: SnapshotRows,
+    theirs: Arc<Schema>,
+    translation: Translation,
 }
 
 impl Adoption {
@@ -44,14 +49,17 @@ impl Adoption {
     /// `Io`.
     pub fn open(settings: &Settings, dir: &Path) -> Result<Adoption, Error> {
         let store = FileStore::open_dir(dir, Syncing::Off)?;
-        Ok(Adoption { rows: SnapshotRows::open(&store, settings)? })
+        let rows = SnapshotRows::open(&store, settings)?;
+        let theirs = rows.schema().clone();
+        Ok(Adoption { rows, theirs, translation: Translation::default() })
     }
 
     /// Reads up to `rows_max` rows and inserts them into `engine`, except rows that the engine has
     /// newer and rows that `awaiting` does not admit. Returns how many rows it read; 0 when none is
     /// left.
     ///
-    /// Cost: that of as many upserts. Errors: `Io`; rows that were inserted stay.
+    /// Cost: that of as many upserts. Errors: `Io`, `Invalid` if `engine` lacks an attribute of
+    /// the rows and its schema is not open; rows that were inserted stay.
     pub fn step(
         &mut self,
         engine: &mut Engine,
@@ -63,7 +71,7 @@ impl Adoption {
             let Some(row) = self.rows.next()? else { break };
             rows += 1;
             if awaiting.admits(row.id, row.version) {
-                engine.restore_row(&row)?;
+                engine.take_over(&row, &self.theirs, &mut self.translation)?;
             }
         }
         Ok(rows)

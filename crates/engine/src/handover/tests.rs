@@ -79,7 +79,8 @@ fn rows_of_the_range_move_to_the_bit_and_the_others_stay() {
             assert_eq!(now.2, shard);
         }
         let query = vector(&mut random);
-        let query = Query { vector: &query, k: 5, effort: Effort::Exact, filter: None };
+        let query =
+            Query { vector: &query, k: 5, effort: Effort::Exact, filter: None, radius: None };
         let mut found = Vec::new();
         new.reader().search(&query, &mut Scratch::default(), &mut found).expect("a good query");
         assert_eq!(found.len(), 5);

@@ -1,7 +1,10 @@
 //! Reads the manifest of a durable engine, and none of the files that it names.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use vstream_attribute::Schema;
 use vstream_store::{FileStore, Store, Syncing};
 use vstream_vector::{Element, Metric};
 
@@ -25,6 +28,10 @@ pub struct CollectionSummary {
     pub code_memory: Option<u64>,
     /// The order in which its rows end.
     pub deletes: DeleteOrder,
+    /// What its rows carry beside their vectors.
+    pub schema: Arc<Schema>,
+    /// How long it remembers deletes, if it does.
+    pub deletes_remembered: Option<Duration>,
     /// LSN of the last write that was known to be on the disk when the manifest was published.
     pub lsn: u64,
     /// Rows that lived at that write.
@@ -81,6 +88,8 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         memory: manifest.settings.memory,
         code_memory: manifest.settings.code_memory,
         deletes: manifest.settings.deletes,
+        schema: manifest.settings.schema.clone(),
+        deletes_remembered: manifest.settings.deletes_remembered,
         lsn: manifest.known.lsn,
         rows: manifest.known.live,
         digest: manifest.known.digest,

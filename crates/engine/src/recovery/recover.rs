@@ -6,19 +6,20 @@
 
 use std::path::Path;
 
-use vstream_attribute::Fields;
 use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
 use vstream_vector::cursor::ByteReader;
+use vstream_vector::Element;
 
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, COLLECTION};
-use crate::row::Row;
+use crate::remembered::RememberedDelete;
+use crate::row::{Row, Update};
 use crate::snapshot::{self, read_vector, stored_element};
 use crate::tree::SegmentEntry;
-use crate::version::Manifest;
+use crate::version::{read_remembered, Manifest};
 use crate::wal::{
     encode_header, GroupHeader, LogEnd, LogHeader, LogIdentity, Record, State, Window, CHECKSUM,
     GROUP_HEADER, GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
@@ -28,7 +29,17 @@ use crate::wal::{
 pub(crate) enum Change<'a> {
     /// A row in its stored form.
     Upsert(Row<'a>),
+    Update {
+        id: u64,
+        version: u64,
+        update: Update<'a>,
+    },
     Delete {
+        id: u64,
+        version: u64,
+    },
+    /// A delete of a row that was not there, which was remembered.
+    Remember {
         id: u64,
         version: u64,
     },
@@ -52,6 +63,9 @@ pub(crate) trait Replay {
         delete_bitmap: &[u8],
     ) -> Result<(u64, u128), Error>;
 
+    /// Takes the deletes that a checkpoint remembered.
+    fn remembered(&mut self, deletes: Vec<RememberedDelete>);
+
     /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
 }
@@ -73,9 +87,14 @@ pub(crate) fn recover(
     rows: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
     let mut state = recover_base(store, manifest, rows)?;
+    if manifest.base.remembered > 0 {
+        let file = (manifest.collection, manifest.base.remembered);
+        rows.remembered(read_remembered(store, file)?);
+    }
     let mut replay = LogReplay {
         manifest,
         vector: vec![0.0; manifest.settings.dimension],
+        unset: Vec::new(),
         rows,
         state: &mut state,
     };
@@ -129,7 +148,8 @@ fn recover_base(
         let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
         return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
     }
-    snapshot::read(store, &prefix, &manifest.settings, &mut |row| {
+    // Attributes are only added, so those of the image are in the columns of the manifest.
+    snapshot::read(store, &prefix, &manifest.settings, &mut |row, _| {
         rows.apply(&Change::Upsert(*row))
     })?;
     Ok(base.state)
@@ -240,6 +260,7 @@ fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
 struct LogReplay<'a> {
     manifest: &'a Manifest,
     vector: Vec<f32>,
+    unset: Vec<u16>,
     rows: &'a mut dyn Replay,
     state: &'a mut State,
 }
@@ -277,25 +298,7 @@ impl LogReplay<'_> {
             let Some(record) = Record::take(&mut records, vector_bytes) else {
                 return Err("a record that cannot be".to_owned());
             };
-            match record {
-                Record::Upsert { key, vector } => {
-                    let before = self.rows.version_of(key.id);
-                    read_vector(element, vector, &mut self.vector);
-                    let RowKey { id, version, code, shard } = key;
-                    let (vector, fields) = (&self.vector, Fields::NONE);
-                    let change = Change::Upsert(Row { id, version, code, shard, vector, fields });
-                    self.rows.apply(&change).map_err(|error| error.to_string())?;
-                    self.state.upsert(key.id, before, key.version);
-                }
-                Record::Delete { id, version } => {
-                    let Some(before) = self.rows.version_of(id) else {
-                        return Err(format!("it deletes row {id}, which is not there"));
-                    };
-                    let change = Change::Delete { id, version };
-                    self.rows.apply(&change).map_err(|error| error.to_string())?;
-                    self.state.delete(id, before);
-                }
-            }
+            self.record(&record, element)?;
         }
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
@@ -313,4 +316,45 @@ impl LogReplay<'_> {
         }
         Ok(())
     }
+    /// Applies one record. Errors: no engine wrote it after those before.
+    fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
+        let LogReplay { rows, state, vector: values, unset, .. } = self;
+        let before = |id| rows.version_of(id);
+        let missing = |id| format!("it changes row {id}, which is not there");
+        match *record {
+            Record::Upsert { key, vector, fields } => {
+                let before = before(key.id);
+                read_vector(element, vector, values);
+                let RowKey { id, version, code, shard } = key;
+                let row = Row { id, version, code, shard, vector: values, fields };
+                rows.apply(&Change::Upsert(row)).map_err(|error| error.to_string())?;
+                state.upsert(id, before, version);
+            }
+            Record::Update { id, version, set, unset: columns, payload } => {
+                let before = before(id).ok_or_else(|| missing(id))?;
+                let column = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
+                unset.clear();
+                unset.extend(columns.chunks_exact(2).map(column));
+                let update = Update { set, unset, payload };
+                let change = Change::Update { id, version, update };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.upsert(id, Some(before), version);
+            }
+            Record::Delete { id, version } => {
+                let before = before(id).ok_or_else(|| missing(id))?;
+                let change = Change::Delete { id, version };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.delete(id, before);
+            }
+            Record::Remember { id, version } => {
+                let change = Change::Remember { id, version };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.remember();
+            }
+        }
+        Ok(())
+    }
 }
+
+#[cfg(test)]
+mod tests;

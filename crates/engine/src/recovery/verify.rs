@@ -2,12 +2,18 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use vstream_attribute::Schema;
 use vstream_store::{FileStore, Store, Syncing};
 
 use super::recover::{recover, Change, Replay};
+use crate::accept::{check_fields, check_update};
 use crate::error::{Error, ErrorKind};
-use crate::layout::{base_prefix, delete_bitmap_name, holds, log_name, segment_name, COLLECTION};
+use crate::layout::{
+    base_prefix, delete_bitmap_name, holds, log_name, remembered_name, segment_name, COLLECTION,
+};
+use crate::remembered::RememberedDelete;
 use crate::settings::Settings;
 use crate::snapshot::{self, MANIFEST};
 use crate::tree::{self, SegmentEntry};
@@ -87,12 +93,17 @@ impl Verified {
 
 fn verify_snapshot(store: &FileStore, verified: &mut Verified) -> Result<(), Error> {
     let summary = snapshot::inspect_in(store, "")?;
+    let schema = summary.schema.clone();
     let settings = Settings::new(summary.dimension, summary.metric, summary.element);
+    let settings = Settings { schema, ..settings };
     (verified.rows, verified.digest) = (summary.rows, summary.digest);
     let mut named = vec![MANIFEST.to_owned()];
     named.extend(summary.files.iter().map(|file| snapshot::file_name(file.shard)));
     count_files(store, &named, verified)?;
-    snapshot::read(store, "", &settings, &mut |_| Ok(()))
+    let path = store.describe(MANIFEST);
+    snapshot::read(store, "", &settings, &mut |row, schema| {
+        check_fields(&row.fields, schema).map_err(|what| Error::corrupt(Path::new(&path), what))
+    })
 }
 
 fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), Error> {
@@ -103,6 +114,9 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
         named.push(segment_name(segment.number));
         named.extend((segment.tombstones > 0).then(|| delete_bitmap_name(segment.tombstones)));
     }
+    if manifest.base.remembered > 0 {
+        named.push(remembered_name(manifest.base.remembered));
+    }
     if let Some(image) = &manifest.base.image {
         let prefix = base_prefix(image.number);
         let summary = snapshot::inspect_in(store, &prefix)?;
@@ -111,7 +125,7 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
         named.extend(files.map(|file| format!("{prefix}{}", snapshot::file_name(file.shard))));
     }
     count_files(store, &named, verified)?;
-    let recovered = recover(store, &manifest, &mut Versions::default())?;
+    let recovered = recover(store, &manifest, &mut Versions::of(&manifest))?;
     (verified.rows, verified.digest) = (recovered.state.live, recovered.state.digest);
     for log in recovered.logs.iter().filter(|log| log.bytes < log.found) {
         let name = store.describe(&log_name(log.number));
@@ -137,15 +151,31 @@ fn count_files(store: &FileStore, named: &[String], verified: &mut Verified) -> 
     Ok(())
 }
 
-/// Ids and versions alone, which is enough to replay a log.
-#[derive(Default)]
-struct Versions(HashMap<u64, u64>);
+/// Ids and versions alone, which is enough to replay a log; fields are checked and not kept.
+struct Versions {
+    by_id: HashMap<u64, u64>,
+    schema: Arc<Schema>,
+}
+
+impl Versions {
+    fn of(manifest: &Manifest) -> Versions {
+        Versions { by_id: HashMap::new(), schema: manifest.settings.schema.clone() }
+    }
+}
 
 impl Replay for Versions {
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error> {
         match change {
-            Change::Upsert(row) => self.0.insert(row.id, row.version),
-            Change::Delete { id, .. } => self.0.remove(id),
+            Change::Upsert(row) => {
+                check_fields(&row.fields, &self.schema)?;
+                self.by_id.insert(row.id, row.version)
+            }
+            Change::Update { id, version, update } => {
+                check_update(update, &self.schema)?;
+                self.by_id.insert(*id, *version)
+            }
+            Change::Delete { id, .. } => self.by_id.remove(id),
+            Change::Remember { .. } => None,
         };
         Ok(())
     }
@@ -165,13 +195,15 @@ impl Replay for Versions {
             if !tree::is_deleted(delete_bitmap, row) {
                 live += 1;
                 digest = digest.wrapping_add(row_digest(id, version));
-                self.0.insert(id, version);
+                self.by_id.insert(id, version);
             }
         })?;
         Ok((live, digest))
     }
 
+    fn remembered(&mut self, _: Vec<RememberedDelete>) {}
+
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.0.get(&id).copied()
+        self.by_id.get(&id).copied()
     }
 }

@@ -5,11 +5,14 @@
 
 mod format;
 mod read;
+mod rows;
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
+use vstream_attribute::Schema;
 use vstream_index::IndexRow;
 use vstream_store::{FileStore, Store, Syncing};
 
@@ -19,9 +22,9 @@ use crate::row::Row;
 use crate::settings::Settings;
 use crate::tree::Pinned;
 
-pub(crate) use self::format::{file_name, read_vector, stored_element, RowFileWriter};
 pub use self::read::inspect;
 pub(crate) use self::read::{inspect_in, read, SnapshotRows};
+pub(crate) use self::rows::{file_name, read_vector, stored_element, RowFileWriter};
 
 /// Name of the manifest in a snapshot directory.
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -48,6 +51,8 @@ pub struct SnapshotSummary {
     pub metric: vstream_vector::Metric,
     /// Element type of the collection.
     pub element: vstream_vector::Element,
+    /// What its rows carry beside their vectors.
+    pub schema: Arc<Schema>,
     /// Living rows.
     pub rows: u64,
     /// Order-free sum of a hash of (id, version) over all rows. Two states with the same rows have
@@ -107,7 +112,7 @@ impl PinnedSnapshot {
             )));
         }
         // Without a manifest these files are leftovers of an attempt that a crash ended.
-        for left in store.list("shard-")?.iter().filter(|left| format::is_file_name(&left.name)) {
+        for left in store.list("shard-")?.iter().filter(|left| rows::is_file_name(&left.name)) {
             store.delete(&left.name)?;
         }
         write(&store, "", &self.settings, rows)
@@ -175,7 +180,7 @@ fn write(
             let file = match files.entry(key.shard) {
                 Entry::Occupied(file) => file.into_mut(),
                 Entry::Vacant(place) => {
-                    let name = format!("{prefix}{}", format::file_name(key.shard));
+                    let name = format!("{prefix}{}", file_name(key.shard));
                     place.insert(RowFileWriter::create(store, &name, settings, key.shard)?)
                 }
             };
@@ -193,6 +198,7 @@ fn write(
         dimension: settings.dimension,
         metric: settings.metric,
         element: settings.element,
+        schema: settings.schema.clone(),
         rows: files.iter().map(|file| file.rows).sum(),
         digest,
         files,
@@ -204,3 +210,6 @@ fn write(
 fn read_exactly(path: &Path, reader: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
     reader.read_exact(bytes).map_err(|error| Error::io(path, "read", error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
 
-use super::format::{self, RowDecoder};
+use super::format;
+use super::rows::{file_name, is_file_name, verify_file, RowDecoder};
 use super::{SnapshotFile, SnapshotSummary, MANIFEST};
 use crate::error::Error;
 use crate::layout::check_not_collection;
 use crate::row::Row;
 use crate::settings::Settings;
+use vstream_attribute::Schema;
 use vstream_segment::row_digest;
 
 /// Bytes per read of a file.
@@ -19,17 +21,20 @@ const READ_BYTES: usize = 1 << 18;
 /// Most bytes of a manifest; a manifest with every possible shard is far shorter.
 const MANIFEST_BYTES_MAX: u64 = 1 << 24;
 
+/// Receives a row and the schema of the collection that it was of.
+pub(crate) type Apply<'a> = dyn FnMut(&Row<'_>, &Arc<Schema>) -> Result<(), Error> + 'a;
+
 /// Calls `apply` with every row of the snapshot whose files begin with `prefix`.
 pub(crate) fn read(
     store: &dyn Store,
     prefix: &str,
     settings: &Settings,
-    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
+    apply: &mut Apply<'_>,
 ) -> Result<(), Error> {
     let name = format!("{prefix}{MANIFEST}");
     if !store.list(&name)?.iter().any(|entry| entry.name == name) {
         for entry in store.list(prefix)? {
-            if format::is_file_name(&entry.name[prefix.len()..]) {
+            if is_file_name(&entry.name[prefix.len()..]) {
                 read_file(store, &entry.name, settings, None, apply)?;
             }
         }
@@ -40,10 +45,10 @@ pub(crate) fn read(
     format::check_collection(&manifest, settings, &summary)?;
     let mut digest = 0u128;
     for file in &summary.files {
-        let name = format!("{prefix}{}", format::file_name(file.shard));
-        read_file(store, &name, settings, Some(file), &mut |row| {
+        let name = format!("{prefix}{}", file_name(file.shard));
+        read_file(store, &name, settings, Some(file), &mut |row, schema| {
             digest = digest.wrapping_add(row_digest(row.id, row.version));
-            apply(row)
+            apply(row, schema)
         })?;
     }
     if digest != summary.digest {
@@ -80,11 +85,12 @@ fn read_file(
     name: &str,
     settings: &Settings,
     expected: Option<&SnapshotFile>,
-    apply: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
+    apply: &mut Apply<'_>,
 ) -> Result<(), Error> {
     let mut rows = FileRows::open(store, name, settings, expected)?;
+    let schema = rows.decoder.schema().clone();
     while let Some(row) = rows.next()? {
-        apply(&row)?;
+        apply(&row, &schema)?;
     }
     Ok(())
 }
@@ -108,14 +114,14 @@ impl FileRows {
             || BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
         // The checksum is at the end of the file. A first pass verifies it, so that no row of a
         // damaged file is ever applied.
-        let checksum = format::verify_file(path, &mut reader(), bytes)?;
+        let footer = verify_file(path, &mut reader(), bytes)?;
         if let Some(expected) = expected {
-            if bytes != expected.bytes || checksum != expected.checksum {
+            if bytes != expected.bytes || footer.checksum != expected.checksum {
                 return Err(Error::corrupt(path, "this is not the file that the manifest names"));
             }
         }
         let mut reader = reader();
-        let decoder = RowDecoder::open(path, settings, bytes, &mut reader)?;
+        let decoder = RowDecoder::open(path, settings, (bytes, &footer), &mut reader)?;
         Ok(FileRows { decoder, reader })
     }
 
@@ -127,6 +133,7 @@ impl FileRows {
 /// The rows of a snapshot with a manifest, one by one.
 pub(crate) struct SnapshotRows {
     files: Vec<FileRows>,
+    schema: Arc<Schema>,
 }
 
 impl SnapshotRows {
@@ -135,9 +142,18 @@ impl SnapshotRows {
         let summary = inspect_in(store, "")?;
         format::check_collection(Path::new(&store.describe(MANIFEST)), settings, &summary)?;
         let open = |file: &SnapshotFile| {
-            FileRows::open(store, &format::file_name(file.shard), settings, Some(file))
+            FileRows::open(store, &file_name(file.shard), settings, Some(file))
         };
-        Ok(SnapshotRows { files: summary.files.iter().map(open).collect::<Result<_, _>>()? })
+        let schema = summary.schema.clone();
+        Ok(SnapshotRows {
+            schema,
+            files: summary.files.iter().map(open).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The schema of the collection that the rows were of.
+    pub(crate) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
     }
 
     /// Returns the next row, of any file; `None` after the last row.

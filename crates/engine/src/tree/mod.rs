@@ -23,12 +23,14 @@ mod live_segment;
 mod pin;
 mod search;
 mod segment_entry;
+mod stored;
 mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use vstream_attribute::Schema;
 use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
@@ -38,7 +40,7 @@ pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::TreeScratch;
 pub(crate) use self::segment_entry::SegmentEntry;
 use self::write::Writing;
-pub(crate) use self::write::{ImmutableMemtable, Retired, Room};
+pub(crate) use self::write::{Found, ImmutableMemtable, Retired, Room, Writer};
 use crate::error::Error;
 use crate::layout::segment_name;
 use crate::settings::{IndexKind, Settings};
@@ -95,6 +97,8 @@ pub(crate) struct Tree {
     settings: Settings,
     reading: Reading,
     view: ArcSwap<View>,
+    /// What rows carry beside their vectors; it only grows.
+    schema: ArcSwap<Schema>,
     residency: Arc<CodeResidency>,
     writing: Mutex<Writing>,
     /// Signalled when a segment has replaced the immutable memtable.
@@ -118,8 +122,9 @@ impl Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
             residency,
-            writing: Mutex::new(Writing::new(memory, view.memory.clone())),
+            writing: Mutex::new(Writing::new(memory, view.memory.clone(), row_bytes(settings))),
             view: ArcSwap::from_pointee(view),
+            schema: ArcSwap::new(settings.schema.clone()),
             settled: Condvar::new(),
             waits: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
@@ -128,6 +133,16 @@ impl Tree {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The present schema.
+    pub(crate) fn schema(&self) -> Arc<Schema> {
+        self.schema.load_full()
+    }
+
+    /// Shows readers a schema with more attributes.
+    pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
+        self.schema.store(schema);
     }
 
     fn lock(&self) -> MutexGuard<'_, Writing> {
@@ -243,6 +258,12 @@ impl Tree {
     pub(crate) fn writes(&self) -> u64 {
         self.view.load().memory.writes()
     }
+}
+
+/// Approximate bytes of a row in memory without its fields: its numbers, codes, key and id.
+fn row_bytes(settings: &Settings) -> u64 {
+    let index = settings.index_settings();
+    (index.dimension * (index.element.bytes() + 1) + 128) as u64
 }
 
 /// An empty memtable; its first write gets the sequence after `sequence`.

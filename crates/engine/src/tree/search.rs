@@ -14,6 +14,7 @@
 //! segments pays nothing for these steps. Memtables and segments have the same stages
 //! (`vstream_index::stages`); `stages.rs` calls each stage for all places.
 
+mod filtered;
 mod scratch;
 mod stages;
 
@@ -41,7 +42,8 @@ impl Tree {
     ) -> Result<SearchStats, Error> {
         {
             let view = self.view.load();
-            if view.immutable.is_none() && view.segments.is_empty() {
+            let is_memory = view.immutable.is_none() && view.segments.is_empty();
+            if is_memory && probe.filter.is_none() {
                 return Ok(view.memory.search(probe, &mut scratch.memory[0].stage, out));
             }
         }
@@ -96,6 +98,9 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
+        if probe.filter.is_some() {
+            return self.filtered(probe, scratch, out);
+        }
         if self.immutable.is_none() && self.view.segments.is_empty() {
             return Ok(self.memory.search(probe, &mut scratch.memory[0].stage, out));
         }

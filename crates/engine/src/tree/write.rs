@@ -10,6 +10,7 @@ use vstream_store::Store;
 use super::{make_index, LiveSegment, Tree, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
+use crate::field_bytes;
 use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
 
 /// The memtable's bytes are counted again when writes may have filled half of the room left below
@@ -68,7 +69,7 @@ pub(super) struct Writing {
     reader: Arc<dyn Search>,
     immutable: Option<ImmutableWriter>,
     segments: Vec<Arc<LiveSegment>>,
-    /// Writes since the memtable's bytes were counted.
+    /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
     writes: u64,
     /// Writes after which the bytes are counted again.
     writes_max: u64,
@@ -78,6 +79,8 @@ pub(super) struct Writing {
     immutable_bytes: u64,
     /// Bytes of an empty memtable, which it takes whatever the limit.
     empty_bytes: u64,
+    /// Approximate bytes of a row in memory without its fields.
+    row_bytes: u64,
 }
 
 /// Room in memory for another row.
@@ -106,7 +109,7 @@ enum Place {
 }
 
 impl Writing {
-    pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>) -> Writing {
+    pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>, row_bytes: u64) -> Writing {
         let (immutable, segments) = (None, Vec::new());
         let (writes, writes_max, memory_bytes, immutable_bytes) = (0, 0, 0, 0);
         let empty_bytes = memory.stats().memory_bytes;
@@ -120,6 +123,7 @@ impl Writing {
             memory_bytes,
             immutable_bytes,
             empty_bytes,
+            row_bytes,
         }
     }
 
@@ -142,13 +146,12 @@ impl Writing {
     /// `limit`.
     ///
     /// * `limit`: the next limit in bytes; `step`: bytes by which it may be exceeded.
-    /// * `row_bytes`: bytes of a row with everything kept for it.
-    fn look(&mut self, limit: u64, step: u64, row_bytes: u64) -> u64 {
+    fn look(&mut self, limit: u64, step: u64) -> u64 {
         if self.writes >= self.writes_max {
             self.writes = 0;
             self.memory_bytes = self.memory.stats().memory_bytes;
             let left = limit.saturating_sub(self.memory_bytes) / 2;
-            self.writes_max = (left.max(step) / row_bytes).max(1);
+            self.writes_max = (left.max(step) / self.row_bytes).max(1);
         }
         self.memory_bytes
     }
@@ -182,6 +185,11 @@ impl Writing {
         })
     }
 
+    /// How many more rows without fields take as much memory as the fields of this one.
+    fn rows_in(&self, row: &IndexRow<'_>) -> u64 {
+        field_bytes::carried(&row.fields) as u64 / self.row_bytes
+    }
+
     fn view(&self) -> View {
         View {
             memory: self.reader.clone(),
@@ -189,6 +197,15 @@ impl Writing {
             segments: self.segments.clone(),
         }
     }
+}
+
+/// Shows the live row of an id in an index. Cost: a walk over the index.
+fn show_in_memory(index: &dyn Search, id: u64, visit: &mut dyn FnMut(IndexRow<'_>)) {
+    index.for_each_row(&mut |row| {
+        if row.key.id == id {
+            visit(row);
+        }
+    });
 }
 
 /// Adds the tombstone of a row outside the memtable, with the sequence of the write.
@@ -239,7 +256,7 @@ impl Writer<'_> {
         if before.is_some_and(|before| before.version > key.version) {
             return Applied::Stale;
         }
-        self.writing.writes += 1;
+        self.writing.writes += 1 + self.writing.rows_in(&row);
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         let place = before.map_or(Place::Memtable, |before| before.place);
         let on_superseded =
@@ -249,6 +266,42 @@ impl Writer<'_> {
             Applied::Inserted if before.is_some() => Applied::Replaced,
             applied => applied,
         }
+    }
+
+    /// Replaces what a row carries beside its vector, with `before` the present result of
+    /// [`Writer::find`] for its id.
+    ///
+    /// * `row`: the whole row with its new fields.
+    pub(crate) fn replace_fields(&mut self, row: IndexRow<'_>, before: Found) {
+        let applied = self.upsert_over(row, Some(before));
+        debug_assert!(applied == Applied::Replaced, "a row that was found");
+    }
+
+    /// Shows the row that was found under an id. Errors: `Corrupt`, `Io`, if it is in a segment that
+    /// cannot be read.
+    pub(crate) fn show(
+        &self,
+        id: u64,
+        found: Found,
+        visit: &mut dyn FnMut(IndexRow<'_>),
+    ) -> Result<(), Error> {
+        let Writing { reader, immutable, segments, .. } = &*self.writing;
+        match found.place {
+            Place::Memtable => show_in_memory(&**reader, id, visit),
+            Place::ImmutableMemtable => {
+                let immutable = immutable.as_ref().expect("the place of a row that was found");
+                show_in_memory(&**immutable.immutable.rows(), id, visit);
+            }
+            Place::Segment(at, row) => segments[at].show(&[row], &mut |_, row| visit(row))?,
+        }
+        Ok(())
+    }
+
+    /// The check of the string id of the row that was found. Errors: as [`Writer::show`].
+    pub(crate) fn check_of(&self, id: u64, found: Found) -> Result<u64, Error> {
+        let mut check = 0;
+        self.show(id, found, &mut |row| check = row.fields.check)?;
+        Ok(check)
     }
 
     /// Deletes the row of `id` unless it is newer than `version`; true if a row was deleted.
@@ -306,7 +359,7 @@ impl Tree {
         let mut writing = self.lock();
         let immutable = writing.immutable_bytes();
         let next = limit.min(wall.saturating_sub(immutable));
-        let bytes = writing.look(next, limit / LOOKS, self.row_bytes());
+        let bytes = writing.look(next, limit / LOOKS);
         // A flush cannot free the bytes of an empty memtable.
         let used = bytes.saturating_sub(writing.empty_bytes);
         if used + immutable >= wall {
@@ -316,12 +369,6 @@ impl Tree {
             return Room::Little;
         }
         Room::Enough
-    }
-
-    /// Approximate bytes of a row in memory: its numbers, codes, key and id.
-    fn row_bytes(&self) -> u64 {
-        let index = self.settings.index_settings();
-        (index.dimension * (index.element.bytes() + 1) + 128) as u64
     }
 
     /// Number of live segments.

@@ -87,6 +87,9 @@ impl Directory {
             Some(Number::Base(number)) => image == Some(number),
             Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
             Some(Number::Segment(number)) => segments.iter().any(|of| of.number == number),
+            Some(Number::Remembered(number)) => {
+                manifest.is_some_and(|manifest| manifest.base.remembered == number)
+            }
             Some(Number::Marks(number)) => segments.iter().any(|of| of.tombstones == number),
         };
         let names = self.store.list("")?.into_iter().map(|entry| entry.name);

@@ -15,22 +15,29 @@
 //!               | sizes of the cluster index, u64 each: most and least rows of a leaf, rows of a
 //!               batch, leaves of a reassignment, leaves of a node, jobs of a batch
 //!               | u64 1 with a second look, else 0
+//!               in format 5 also: u64 bytes of the schema | u64 milliseconds for which deletes are
+//!               remembered, 0 for not at all | u64 number of the file of those before the logs, 0
+//!               for none
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows
 //!               | u128 digest of them | u64 number of its delete bitmap, 0 for none
 //!               | u64 rows deleted
+//! schema:       in format 5, as in `vstream_attribute`
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
-//! Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
+//! Format 5 is written only for a collection that has a schema or remembers deletes, format 4 for
+//! every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
 //! words before them. Format 1 also lacks the four words before those, and has no segments.
 
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use vstream_attribute::Schema;
 use vstream_index::ClusterSettings;
 use vstream_store::{Access, FileStore, Range, Store};
 use vstream_vector::cursor::{ByteReader, Truncated};
@@ -46,10 +53,15 @@ use crate::tree::SegmentEntry;
 use crate::wal::{LogIdentity, Spare, State};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-const FORMAT: u32 = 4;
+/// The format of a collection without a schema, and the newest.
+const FORMAT_PLAIN: u32 = 4;
+const FORMAT: u32 = 5;
 /// Bytes of the header by format, from 1. Every version of the engine reads all older formats.
-const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER];
-const HEADER: usize = 256;
+const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER_PLAIN, HEADER];
+const HEADER_PLAIN: usize = 256;
+const HEADER: usize = 280;
+/// Most bytes of a schema: 256 attributes with names of 128 bytes, and what stands before them.
+const SCHEMA_BYTES_MAX: u64 = 64 << 10;
 /// Generations, LSNs, row counts and file numbers stay below this.
 const COUNT_MAX: u64 = 1 << 62;
 /// Most logs in a manifest; a checkpoint usually leaves two or three.
@@ -72,6 +84,8 @@ pub(crate) struct Base {
     pub(crate) state: State,
     pub(crate) image: Option<Image>,
     pub(crate) segments: Vec<SegmentEntry>,
+    /// Number of the file of deletes that were remembered at that write; 0 for none.
+    pub(crate) remembered: u64,
 }
 
 /// The settings of a durable engine and the files that make its state.
@@ -157,8 +171,8 @@ impl Manifest {
     pub(crate) fn read(store: &dyn Store) -> Result<Manifest, Error> {
         let file = store.open(COLLECTION, Access::Cached)?;
         let path = Path::new(file.name());
-        let bytes_max =
-            HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64 + 8;
+        let bytes_max = HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64;
+        let bytes_max = bytes_max + SCHEMA_BYTES_MAX + 8;
         if !(HEADERS[0] as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
@@ -172,7 +186,8 @@ impl Manifest {
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
         let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&FORMAT.to_le_bytes());
+        let format = if self.is_plain() { FORMAT_PLAIN } else { FORMAT };
+        out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
         let index = match index {
             IndexKind::Flat => 0,
@@ -202,12 +217,25 @@ impl Manifest {
         let code_memory = self.settings.code_memory.map_or(0, |bytes| bytes.saturating_add(1));
         put(&mut out, &[code_memory, order]);
         put_cluster(&mut out, &self.settings.cluster);
-        debug_assert_eq!(out.len(), HEADER);
+        debug_assert_eq!(out.len(), HEADER_PLAIN);
+        let mut schema = Vec::new();
+        if !self.is_plain() {
+            self.settings.schema.encode(&mut schema);
+            let remembered_ms = self.settings.deletes_remembered.map_or(0, |time| time.as_millis());
+            put(&mut out, &[schema.len() as u64, remembered_ms as u64, self.base.remembered]);
+        }
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
+        out.extend_from_slice(&schema);
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
         out
+    }
+
+    /// True if the collection has nothing that format 4 lacks.
+    fn is_plain(&self) -> bool {
+        let Settings { schema, deletes_remembered, .. } = &self.settings;
+        schema.is_plain() && deletes_remembered.is_none() && self.base.remembered == 0
     }
 
     fn decode(path: &Path, bytes: &[u8]) -> Result<Manifest, Error> {
@@ -223,7 +251,9 @@ impl Manifest {
         let Header { logs, segments, next, unmade, .. } = header;
         let fits = logs <= LOGS_MAX
             && segments <= SEGMENTS_MAX
-            && input.left() as u64 == logs * 8 + segments * SegmentEntry::BYTES as u64;
+            && header.schema_bytes <= SCHEMA_BYTES_MAX
+            && input.left() as u64
+                == logs * 8 + segments * SegmentEntry::BYTES as u64 + header.schema_bytes;
         if !fits {
             return Err(corrupt("its logs and segments do not fit their numbers"));
         }
@@ -239,19 +269,20 @@ impl Manifest {
         // These numbers count up from 1. None can have become this large, and the engine could not
         // count on from there.
         let (state, known) = (header.state, header.known);
-        let counted = [header.generation, header.image.number, next];
+        let counted = [header.generation, header.image.number, header.remembered, next];
         let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
         if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) {
             return Err(corrupt("a number is larger than it can have become"));
         }
-        let settings = header.settings().ok_or_else(|| corrupt("a setting is out of range"))?;
+        let settings = header.settings(take_schema(&mut input));
+        let settings = settings.ok_or_else(|| corrupt("a setting is out of range"))?;
         let image = Some(header.image).filter(|image| image.number > 0);
         Ok(Manifest {
             settings,
             journaling: header.journaling().ok_or_else(|| corrupt("unknown durability"))?,
             collection: header.collection,
             generation: header.generation,
-            base: Base { state, image, segments },
+            base: Base { state, image, segments, remembered: header.remembered },
             known,
             logs,
             next,
@@ -317,6 +348,11 @@ struct Header {
     deletes: u64,
     /// `None` before format 4.
     cluster: Option<[u64; 7]>,
+    /// 0 before format 5.
+    schema_bytes: u64,
+    deletes_remembered_ms: u64,
+    /// 0 for none.
+    remembered: u64,
 }
 
 impl Header {
@@ -337,6 +373,9 @@ impl Header {
         let (memory, segments, next, unmade) = (later(0)?, later(0)?, later(1)?, later(0)?);
         let (code_memory, deletes) = (later(0)?, later(0)?);
         let cluster = if input.is_empty() { None } else { Some(take_cluster(input)?) };
+        let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
+        let (schema_bytes, deletes_remembered_ms) = (later(0)?, later(0)?);
+        let remembered = later(0)?;
         Ok(Header {
             dimension,
             metric,
@@ -360,11 +399,14 @@ impl Header {
             code_memory,
             deletes,
             cluster,
+            schema_bytes,
+            deletes_remembered_ms,
+            remembered,
         })
     }
 
     /// `None` if a setting is out of range.
-    fn settings(&self) -> Option<Settings> {
+    fn settings(&self, schema: Option<Schema>) -> Option<Settings> {
         let (metric, element) = (Metric::from_tag(self.metric)?, Element::from_tag(self.element)?);
         if !(1..=DIMENSION_MAX).contains(&self.dimension) {
             return None;
@@ -387,6 +429,9 @@ impl Header {
         if let Some(sizes) = self.cluster {
             settings.cluster = cluster_of(sizes)?;
         }
+        settings.schema = Arc::new(schema?);
+        settings.deletes_remembered =
+            Some(self.deletes_remembered_ms).filter(|&time| time > 0).map(Duration::from_millis);
         settings.validate().ok()?;
         Some(settings)
     }
@@ -405,6 +450,14 @@ impl Header {
         journaling.validate().ok()?;
         Some(journaling)
     }
+}
+
+/// The schema that is left of a manifest; `None` if these are the bytes of none.
+fn take_schema(input: &mut ByteReader<'_>) -> Option<Schema> {
+    if input.is_empty() {
+        return Some(Schema::default());
+    }
+    Schema::decode(input.rest()).ok()
 }
 
 fn take_state(input: &mut ByteReader<'_>) -> Result<State, Truncated> {

@@ -4,8 +4,10 @@
 mod delete_bitmap;
 mod directory;
 mod manifest;
+mod remembered_file;
 mod version_set;
 
 pub(crate) use self::directory::Directory;
 pub(crate) use self::manifest::{Image, Manifest};
+pub(crate) use self::remembered_file::read_remembered;
 pub(crate) use self::version_set::{differs, VersionSet};

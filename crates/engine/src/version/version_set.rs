@@ -7,13 +7,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use vstream_attribute::Schema;
 use vstream_store::Store;
 
 use super::directory::Directory;
 use super::manifest::Manifest;
+use super::remembered_file::write_remembered;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
+use crate::layout::{base_prefix, delete_bitmap_name, log_name, remembered_name, segment_name};
+use crate::remembered::RememberedDelete;
 use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
@@ -155,6 +158,9 @@ impl VersionSet {
             names.push(segment_name(segment.number));
             names.extend((segment.tombstones > 0).then(|| delete_bitmap_name(segment.tombstones)));
         }
+        if manifest.base.remembered > 0 {
+            names.push(remembered_name(manifest.base.remembered));
+        }
         if let Some(image) = manifest.base.image {
             let files = self.directory.store.list(&base_prefix(image.number))?;
             names.extend(files.into_iter().map(|entry| entry.name));
@@ -168,6 +174,36 @@ impl VersionSet {
         let number = manifest.next;
         manifest.next += 1;
         (SegmentEntry { number, ..SegmentEntry::default() }, manifest.collection)
+    }
+
+    /// Writes the deletes that a checkpoint captured; returns the number of their file, 0 for none.
+    pub(crate) fn write_remembered(&self, deletes: &[RememberedDelete]) -> Result<u64, Error> {
+        if deletes.is_empty() {
+            return Ok(0);
+        }
+        let (entry, collection) = self.new_entry();
+        let written = write_remembered(&self.directory.store, (collection, entry.number), deletes);
+        // The disk may be full, and this attempt must not keep it full.
+        let written = written.inspect_err(|_| self.remove_remembered(entry.number))?;
+        self.note_written(written);
+        Ok(entry.number)
+    }
+
+    /// Removes a file of remembered deletes that no manifest names.
+    pub(crate) fn remove_remembered(&self, number: u64) {
+        if number > 0 {
+            self.directory.remove(&remembered_name(number));
+        }
+    }
+
+    /// Publishes a schema with more attributes. Logs may have rows with them when this returns.
+    pub(crate) fn publish_schema(&self, schema: &Arc<Schema>) -> Result<(), Error> {
+        let mut manifest = self.manifest();
+        let mut next = manifest.clone();
+        next.settings.schema = schema.clone();
+        next.publish(&self.directory.store)?;
+        *manifest = next;
+        Ok(())
     }
 
     /// Notes in the manifest that everything up to `state` is on the disk.

@@ -10,16 +10,17 @@
 //!                       | u64 checksum of the group before, or of the log's header
 //!          records
 //!          u64 checksum: as of a block, at (file of the log, offset of the group, format)
-//! record   u8 kind: 1 upsert, 2 delete | u8 0 | u16 shard | u32 0 | u64 id | u64 version
-//!          upsert: u64 code | the vector as it is stored
+//! record   see `record.rs`
 //! ```
 
-use vstream_index::{IndexRow, RowKey};
+use vstream_index::IndexRow;
 use vstream_store::blocks::{self, BlockAddress};
 use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::record::{put_delete, put_update, put_upsert, RECORD_BYTES_MIN};
 use super::state::State;
+use crate::row::Update;
 
 pub(crate) const FORMAT: u32 = 1;
 pub(crate) const LOG_MAGIC: &[u8; 8] = b"VSTRWLOG";
@@ -27,12 +28,9 @@ pub(crate) const GROUP_MAGIC: &[u8; 4] = b"VGRP";
 pub(crate) const HEADER: usize = 64;
 pub(crate) const GROUP_HEADER: usize = 64;
 pub(crate) const CHECKSUM: usize = blocks::CHECKSUM_BYTES;
-/// Most bytes of the records of one group: a group is closed at 1 MiB, after one more record.
+/// Most bytes of the records of one group: a group is closed at 1 MiB, and before a record that
+/// would not fit. The longest record has some 1.1 MiB.
 pub(crate) const RECORDS_BYTES_MAX: usize = 2 << 20;
-
-const UPSERT: u8 = 1;
-const DELETE: u8 = 2;
-const DELETE_BYTES: usize = 24;
 
 /// Identifies one log among all logs of all collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,23 +104,28 @@ impl Group {
         self.after.lsn
     }
 
+    /// True if a record of this many bytes fits beside those of the group.
+    pub(crate) fn fits(&self, record_bytes: usize) -> bool {
+        self.bytes.len() - GROUP_HEADER + record_bytes <= RECORDS_BYTES_MAX
+    }
+
     pub(crate) fn push_upsert(&mut self, row: &IndexRow<'_>, after: State) {
-        let IndexRow { key, vector, .. } = row;
-        self.push_head(UPSERT, key.shard, key.id, key.version, after);
-        self.bytes.extend_from_slice(&key.code.to_le_bytes());
-        vector.put(&mut self.bytes);
+        put_upsert(row, &mut self.bytes);
+        self.note(after);
     }
 
-    pub(crate) fn push_delete(&mut self, id: u64, version: u64, after: State) {
-        self.push_head(DELETE, 0, id, version, after);
+    pub(crate) fn push_update(&mut self, id: u64, version: u64, update: &Update<'_>, after: State) {
+        put_update(id, version, update, &mut self.bytes);
+        self.note(after);
     }
 
-    fn push_head(&mut self, kind: u8, shard: u16, id: u64, version: u64, after: State) {
-        self.bytes.extend_from_slice(&[kind, 0]);
-        self.bytes.extend_from_slice(&shard.to_le_bytes());
-        self.bytes.extend_from_slice(&[0; 4]);
-        self.bytes.extend_from_slice(&id.to_le_bytes());
-        self.bytes.extend_from_slice(&version.to_le_bytes());
+    /// * `is_there`: whether the engine has the row; otherwise the delete is only remembered.
+    pub(crate) fn push_delete(&mut self, id: u64, version: u64, is_there: bool, after: State) {
+        put_delete(id, version, is_there, &mut self.bytes);
+        self.note(after);
+    }
+
+    fn note(&mut self, after: State) {
         self.records += 1;
         self.after = after;
     }
@@ -177,7 +180,7 @@ impl GroupHeader {
         let possible = &magic == GROUP_MAGIC
             && reserved == 0
             && records_bytes <= RECORDS_BYTES_MAX
-            && (1..=records_bytes / DELETE_BYTES).contains(&(records as usize));
+            && (1..=records_bytes / RECORD_BYTES_MIN).contains(&(records as usize));
         if !possible {
             return None;
         }
@@ -195,33 +198,5 @@ impl GroupHeader {
     /// Returns the length of the group with header and checksum.
     pub(crate) fn bytes(&self) -> usize {
         GROUP_HEADER + self.records_bytes + CHECKSUM
-    }
-}
-
-/// A record in the bytes of a log.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Record<'a> {
-    Upsert { key: RowKey, vector: &'a [u8] },
-    Delete { id: u64, version: u64 },
-}
-
-impl Record<'_> {
-    /// Reads the next record of `input`; `None` if the bytes are no possible record.
-    pub(crate) fn take<'a>(input: &mut ByteReader<'a>, vector_bytes: usize) -> Option<Record<'a>> {
-        let [kind, reserved] = input.array().ok()?;
-        let shard = input.u16().ok()?;
-        let padding = input.u32().ok()?;
-        let (id, version) = (input.u64().ok()?, input.u64().ok()?);
-        if reserved != 0 || padding != 0 {
-            return None;
-        }
-        match kind {
-            UPSERT => {
-                let key = RowKey { id, version, code: input.u64().ok()?, shard };
-                Some(Record::Upsert { key, vector: input.bytes(vector_bytes).ok()? })
-            }
-            DELETE if shard == 0 => Some(Record::Delete { id, version }),
-            _ => None,
-        }
     }
 }

@@ -24,6 +24,11 @@ impl State {
         self.digest = self.digest.wrapping_add(row_digest(id, version));
     }
 
+    /// Applies the next record, which changes no row.
+    pub(crate) fn remember(&mut self) {
+        self.lsn += 1;
+    }
+
     /// Applies the next record, a delete of version `before`.
     pub(crate) fn delete(&mut self, id: u64, before: u64) {
         self.lsn += 1;

@@ -28,7 +28,7 @@ fn warm_queries_allocate_nothing() {
         for effort in [Effort::Auto, Effort::probes(20), Effort::Exact] {
             let mut ask = || {
                 for vector in rows.chunks_exact(DIMENSION).step_by(100) {
-                    let query = Query { vector, k: 10, effort, filter: None };
+                    let query = Query { vector, k: 10, effort, filter: None, radius: None };
                     reader.search(&query, &mut scratch, &mut out).expect("a good query");
                 }
             };

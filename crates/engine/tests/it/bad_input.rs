@@ -75,7 +75,7 @@ fn bad_queries_are_refused() {
     let reader = l2.reader();
     let mut out = Vec::new();
     let mut refuse = |vector: &[f32], k: usize, words: &str| {
-        let query = Query { vector, k, effort: Effort::Auto, filter: None };
+        let query = Query { vector, k, effort: Effort::Auto, filter: None, radius: None };
         refused(reader.search(&query, &mut Scratch::new(), &mut out), words);
     };
     refuse(&[1.0], 1, "1 dimensions, the collection 2");

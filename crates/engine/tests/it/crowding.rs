@@ -157,7 +157,8 @@ fn a_moment_is_not_crowded_by_what_came_after_it() {
     }
     let (mut out, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
     for (effort, then) in efforts.into_iter().zip(answers) {
-        let asked = vstream_engine::Query { vector: &query, k: 10, effort, filter: None };
+        let asked =
+            vstream_engine::Query { vector: &query, k: 10, effort, filter: None, radius: None };
         moment.search(&asked, &mut scratch, &mut out).expect("an answer");
         let found = out.iter().filter(|row| then.contains(row)).count();
         assert!(found >= 9, "{effort:?}: {found} of 10 of the rows of then");

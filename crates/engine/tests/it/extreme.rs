@@ -49,8 +49,13 @@ fn a_norm_that_arithmetic_cannot_hold_is_refused_before_anything_changes() {
             assert_eq!(engine.stats().index, before);
             let found = exact(&engine, &most, 1);
             assert!(found[0].1.is_finite(), "{found:?}");
-            let query =
-                vstream_engine::Query { vector: &more, k: 1, effort: Effort::Auto, filter: None };
+            let query = vstream_engine::Query {
+                vector: &more,
+                k: 1,
+                effort: Effort::Auto,
+                filter: None,
+                radius: None,
+            };
             let (mut scratch, mut out) = Default::default();
             let asked = engine.reader().search(&query, &mut scratch, &mut out);
             assert_eq!(asked.expect_err("a query above the limit").kind(), ErrorKind::Invalid);

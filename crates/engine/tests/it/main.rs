@@ -29,7 +29,7 @@ pub(crate) fn row(id: u64, vector: &[f32]) -> Row<'_> {
 
 pub(crate) fn ask(reader: &Reader, vector: &[f32], k: usize, effort: Effort) -> Vec<Neighbor> {
     let mut out = Vec::new();
-    let query = Query { vector, k, effort, filter: None };
+    let query = Query { vector, k, effort, filter: None, radius: None };
     reader.search(&query, &mut Scratch::new(), &mut out).expect("a valid query");
     out
 }

@@ -93,7 +93,10 @@ fn run(effort: Effort, ask: &mut dyn FnMut(&Query<'_>, &mut Vec<Neighbor>) -> Se
     let mut run = Run::default();
     for _ in 0..QUERIES {
         let (query, mut out) = (vector(&mut random), Vec::new());
-        run.work.push(ask(&Query { vector: &query, k: K, effort, filter: None }, &mut out));
+        run.work.push(ask(
+            &Query { vector: &query, k: K, effort, filter: None, radius: None },
+            &mut out,
+        ));
         run.answers.push(out);
     }
     run

@@ -98,7 +98,7 @@ impl Shape {
 
     fn ask(&self, scratch: &mut Scratch, query: &[f32], k: usize, effort: Effort) -> Vec<u64> {
         let mut found = Vec::new();
-        let query = Query { vector: query, k, effort, filter: None };
+        let query = Query { vector: query, k, effort, filter: None, radius: None };
         self.engine.reader().search(&query, scratch, &mut found).expect("answered");
         found.iter().map(|row| row.id).collect()
     }

@@ -47,7 +47,8 @@ const MINIMAL: &[&str] = &[
 
 /// Jobs with the keys that are absent unless they are given.
 const FULL: &[&str] = &[
-    "collection: {dimension: 4, metric: l2, memory: 1 mb, code-memory: 1 mb}\n\
+    "collection: {dimension: 4, metric: l2, memory: 1 mb, code-memory: 1 mb, \
+                  groups: {mode: shared}, deletes-remembered: 1 h}\n\
      vectors: {kind: generator, path: v.fbin}\n\
      queries: {kind: generator, path: q.fbin}\n\
      results: {kind: console}\n\

@@ -58,6 +58,11 @@ pub(super) const TABLES: &[(&str, &str, &str)] = &[
         "Families of hashes, each folded onto a space-filling curve, as in the VStream paper. A vector may \
          be kept in several partitions.",
     ),
+    (
+        "collection.groups",
+        "`collection.groups`",
+        "Groups of rows, such as the users of an application.",
+    ),
     ("vectors", "`vectors`", "Where upserts and deletes come from."),
     ("vectors[kafka]", "`kind: kafka`", "A topic without end: [Kafka](kafka.md)."),
     (
@@ -192,6 +197,32 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "deletes",
         "`oldest-first` says that rows end in about the order in which they came, so whole files can be \
          dropped. A `time-to-live` sets it unless you do.",
+    ),
+    ("collection", "id", "Whether ids are whole numbers or texts of up to 512 bytes."),
+    (
+        "collection",
+        "attributes",
+        "What rows carry beside their vectors, by name: `{price: f64, colour: keyword}`. Types are \
+         `keyword`, `keywords`, `i64`, `f64`, `bool`, `timestamp` and `text`. Every value may be missing. \
+         Attributes may be added later, and stay as they are.",
+    ),
+    (
+        "collection",
+        "open",
+        "Whether an attribute that is not listed is added with the type of its first value. Otherwise \
+         the record is refused.",
+    ),
+    ("collection", "groups", "Whether rows belong to groups. Without it they do not."),
+    (
+        "collection.groups",
+        "mode",
+        "`isolated`: a query sees the rows of one group alone. `shared`: of one group or of all.",
+    ),
+    (
+        "collection",
+        "deletes-remembered",
+        "How long the version of a deleted row is kept: meanwhile an older upsert of its id stays without \
+         effect. Without it an upsert after a delete always counts.",
     ),
     (
         "collection",

@@ -21,7 +21,8 @@ fn a_job_is_completed_with_defaults() {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
             "recall-target": 0.95, "seed": 42, "memory": null,
-            "code-memory": null, "deletes": "any", "without": []
+            "code-memory": null, "deletes": "any", "id": "u64", "attributes": {}, "open": false,
+            "groups": null, "deletes-remembered": null, "without": []
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
@@ -63,6 +64,9 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     let mut document = Document::from_yaml(&text).expect("YAML");
     document.set("collection.memory=256 mb").expect("sets");
     document.set("collection.code-memory=1 gb").expect("sets");
+    document.set("collection.id=string").expect("sets");
+    document.set("collection.attributes={price: f64, tags: keywords}").expect("sets");
+    document.set("collection.deletes-remembered=2 h").expect("sets");
     document.without("threshold-stop").expect("sets");
     let job = JobSettings::from_document(&document).expect("accepted");
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");

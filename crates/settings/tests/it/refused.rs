@@ -84,6 +84,29 @@ fn values_out_of_range() {
          to none.",
     );
     refuses(
+        "collection.id=text",
+        "collection.id: 'text' is not a kind of ids. Choose one of u64, string.",
+    );
+    refuses(
+        "collection.attributes={price: number}",
+        "collection.attributes: \"number\" is no type of 'price'. Choose one of keyword, keywords, i64, \
+         f64, bool, timestamp, text.",
+    );
+    refuses(
+        "collection.attributes={$price: f64}",
+        "collection.attributes: '$price' is no name of an attribute: use 1 to 128 bytes, not \
+         beginning with '$'.",
+    );
+    refuses("collection.open=1", "collection.open: 1 is neither true nor false. Write one.");
+    refuses(
+        "collection.groups={mode: open}",
+        "collection.groups.mode: 'open' is not a mode of groups. Choose one of isolated, shared.",
+    );
+    refuses(
+        "collection.deletes-remembered=1 ms",
+        "collection.deletes-remembered: '1 ms' is out of range. Give a duration from 1 s to 366 d.",
+    );
+    refuses(
         "collection.memory=16 kb",
         "collection.memory: '16 kb' is out of range. Give a size from 64 kb to 1024 tb.",
     );
@@ -482,7 +505,8 @@ fn a_collection_from_json_says_the_same() {
         [
             "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
             "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
-             recall-target, seed, memory, code-memory, deletes, without."
+             recall-target, seed, memory, code-memory, deletes, id, attributes, open, groups, \
+             deletes-remembered, without."
         ]
     );
 }

@@ -438,6 +438,7 @@ fn answer(
                 k: query.k,
                 effort: effort(query.effort),
                 filter: None,
+                radius: None,
             };
             let stats = search(&query, workspace)?;
             writer.answer(stats.leaves, &workspace.found);

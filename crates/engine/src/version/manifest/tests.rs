@@ -1,10 +1,13 @@
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use vstream_attribute::{AttributeKind, IdKind, Schema};
 use vstream_index::ClusterSettings;
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Base, Manifest, HEADER, HEADERS};
+use super::{Base, Manifest, HEADERS, HEADER_PLAIN};
 use crate::durability::Journaling;
 use crate::settings::{DeleteOrder, Settings};
 use crate::tree::SegmentEntry;
@@ -19,7 +22,7 @@ fn manifest(settings: Settings) -> Manifest {
         journaling: Journaling::default(),
         collection: 77,
         generation: 3,
-        base: Base { state, image: None, segments: vec![segment(4), segment(2)] },
+        base: Base { state, segments: vec![segment(4), segment(2)], ..Base::default() },
         known: state,
         logs: vec![5, 6],
         next: 9,
@@ -47,7 +50,7 @@ fn body(manifest: &Manifest) -> Vec<u8> {
 fn as_format(format: u32, manifest: &Manifest) -> Vec<u8> {
     let mut bytes = body(manifest);
     bytes[8..12].copy_from_slice(&format.to_le_bytes());
-    bytes.drain(HEADERS[format as usize - 1]..HEADER);
+    bytes.drain(HEADERS[format as usize - 1]..HEADER_PLAIN);
     bytes
 }
 
@@ -67,6 +70,40 @@ fn what_is_written_is_read() {
             };
             let made = manifest(Settings { memory, code_memory, deletes, cluster, ..settings() });
             assert_eq!(read(body(&made)).expect("what was written"), made);
+        }
+    }
+}
+
+#[test]
+fn a_schema_and_remembered_deletes_are_read_again() {
+    let mut schema =
+        Schema::new([("price", AttributeKind::F64), ("tags", AttributeKind::Keywords)])
+            .expect("a schema");
+    (schema.id, schema.open) = (IdKind::String, true);
+    let plain = manifest(settings());
+    assert_eq!(plain.encode()[8], 4, "a collection without a schema has the bytes that it had");
+    let with_schema = Settings { schema: Arc::new(schema), ..settings() };
+    let deletes_remembered = Some(Duration::from_secs(60));
+    let mut both = manifest(Settings { deletes_remembered, ..with_schema.clone() });
+    both.base.remembered = 8;
+    let forgetful = manifest(Settings { deletes_remembered, ..settings() });
+    for made in [manifest(with_schema), forgetful, both] {
+        assert_eq!(made.encode()[8], 5);
+        assert_eq!(read(body(&made)).expect("what was written"), made);
+    }
+}
+
+#[test]
+fn a_damaged_schema_is_refused() {
+    let schema = Schema::new([("price", AttributeKind::F64)]).expect("a schema");
+    let made = manifest(Settings { schema: Arc::new(schema), ..settings() });
+    let bytes = body(&made);
+    for at in (256..280).chain(bytes.len() - 12..bytes.len()) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x80;
+        match read(changed) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}"),
+            Ok(read) => assert_ne!(read, made, "byte {at}"),
         }
     }
 }
@@ -101,9 +138,9 @@ fn what_no_version_wrote_is_refused() {
     assert_eq!(kind(208, u64::MAX), ErrorKind::Corrupt, "a least leaf larger than any");
     assert_eq!(kind(248, 2), ErrorKind::Corrupt, "neither with a second look nor without");
     let mut newer = body(&manifest(settings()));
-    newer[8] = 5;
+    newer[8] = 6;
     assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
-    for length in [HEADERS[0] - 1, HEADERS[2], HEADER - 1, HEADER] {
+    for length in [HEADERS[0] - 1, HEADERS[2], HEADER_PLAIN - 1, HEADER_PLAIN] {
         let cut = body(&manifest(settings()))[..length].to_vec();
         assert_eq!(read(cut).expect_err("refused").kind(), ErrorKind::Corrupt, "{length} bytes");
     }

@@ -37,7 +37,13 @@ fn readers_see_moments_that_only_move_on() {
                     while !stop.load(Ordering::Relaxed) {
                         for effort in [Effort::Exact, Effort::probes(10_000)] {
                             let vector = &[0.0; DIMENSION];
-                            let query = Query { vector, k: 3 * IDS as usize, effort, filter: None };
+                            let query = Query {
+                                vector,
+                                k: 3 * IDS as usize,
+                                effort,
+                                filter: None,
+                                radius: None,
+                            };
                             reader.search(&query, &mut scratch, &mut out).expect("an answer");
                             let moment = check_moment(&out, index, effort);
                             for (now, before) in moment.iter().zip(&mut seen) {

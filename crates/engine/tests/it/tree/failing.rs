@@ -128,7 +128,13 @@ fn a_disk_that_cannot_be_read_is_a_typed_error_until_it_can() {
     }
     let reader = engine.reader();
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
-    let query = |effort| Query { vector: &[7.0; super::DIMENSION], k: 10, effort, filter: None };
+    let query = |effort| Query {
+        vector: &[7.0; super::DIMENSION],
+        k: 10,
+        effort,
+        filter: None,
+        radius: None,
+    };
     let efforts = [Effort::Auto, Effort::probes(500), Effort::Exact];
     disk.reads.store(true, Ordering::Relaxed);
     for effort in efforts {
@@ -210,7 +216,13 @@ fn too_few_rows_are_never_an_answer_while_memory_is_frozen() {
             break;
         }
         id += 1;
-        let query = Query { vector: &vector, k: 300, effort: Effort::probes(1), filter: None };
+        let query = Query {
+            vector: &vector,
+            k: 300,
+            effort: Effort::probes(1),
+            filter: None,
+            radius: None,
+        };
         reader.search(&query, &mut scratch, &mut out).expect("an answer");
         assert_eq!(out.len() as u64, id.min(300), "{:?}", engine.stats());
         if id % 100 == 0 {
@@ -356,7 +368,7 @@ fn a_damaged_block_is_a_typed_error_and_the_engine_goes_on() {
     let reader = engine.reader();
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     for effort in [Effort::Auto, Effort::probes(1_000), Effort::Exact] {
-        let query = Query { vector: &vector_of(3), k: 10, effort, filter: None };
+        let query = Query { vector: &vector_of(3), k: 10, effort, filter: None, radius: None };
         let error = reader.search(&query, &mut scratch, &mut out).expect_err("damage");
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains("segment-0000000001"), "{error}");

@@ -143,7 +143,11 @@ fn reads(engine: &Engine, center: u64, count: u64) -> f64 {
         let vector = &by_center(center, &mut random);
         let effort = Effort::Chosen { probes: 8, refine: Some(20) };
         reader
-            .search(&Query { vector, k: 10, effort, filter: None }, &mut scratch, &mut out)
+            .search(
+                &Query { vector, k: 10, effort, filter: None, radius: None },
+                &mut scratch,
+                &mut out,
+            )
             .expect("answers");
     }
     (engine.stats().tree.reads - before.reads) as f64 / (count / 2) as f64
@@ -218,7 +222,7 @@ fn leaves_that_cannot_hold_a_better_row_are_passed_over() {
                 let vector = &by_center(asked % 30, &mut random);
                 let effort = Effort::Chosen { probes: 10_000, refine: Some(6_600) };
                 let (mut scratch, mut out) = (Scratch::new(), Vec::new());
-                let query = Query { vector, k: 10, effort, filter: None };
+                let query = Query { vector, k: 10, effort, filter: None, radius: None };
                 *leaves += reader.search(&query, &mut scratch, &mut out).expect("answers").leaves;
                 assert_eq!(out, ask(&reader, vector, 10, Effort::Exact), "{metric}: {asked}");
                 found.push(out);

@@ -37,7 +37,8 @@ impl Held {
         let cell = random.below(CELLS);
         let query = vector_of(random.next(), cell);
         let mut found = Vec::new();
-        let asked = Query { vector: &query, k: K, effort: Effort::Exact, filter: None };
+        let asked =
+            Query { vector: &query, k: K, effort: Effort::Exact, filter: None, radius: None };
         self.moment.search(&asked, &mut Scratch::new(), &mut found).expect("an answer");
         let mut truth: Vec<(f32, u64, u64)> = Vec::new();
         for (id, row) in self.model.iter().enumerate() {

@@ -1,0 +1,61 @@
+//! What the rows of a collection carry beside their vectors: kind of ids, attributes, groups.
+
+use serde::ser::SerializeMap;
+use serde::Serializer;
+use serde_json::{Map, Value};
+use vstream_engine::{AttributeKind, Grouping, IdKind, Schema};
+
+use crate::section::Section;
+
+/// Reads the keys `id`, `attributes`, `open` and `groups`, and notes every problem.
+pub(crate) fn read(section: &Section) -> Schema {
+    let mut schema = Schema {
+        id: section.choice("id", "a kind of ids", IDS, Some(IdKind::U64)),
+        attributes: Vec::new(),
+        open: false,
+        grouping: Grouping::None,
+    };
+    for (name, kind) in section.mapping("attributes") {
+        let kind_of = |text: &str| AttributeKind::from_name(text);
+        match kind.as_str().and_then(kind_of).map(|kind| schema.add(&name, kind)) {
+            Some(Ok(_)) => {}
+            Some(Err(refused)) => section.note("attributes", &refused.message),
+            None => {
+                let names = AttributeKind::ALL.map(AttributeKind::name).join(", ");
+                let sentence = format!("{kind} is no type of '{name}'. Choose one of {names}.");
+                section.note("attributes", &sentence);
+            }
+        }
+    }
+    schema.open = section.flag("open", false);
+    if section.has("groups") {
+        let groups = section.section("groups");
+        schema.grouping = groups.choice("mode", "a mode of groups", GROUPINGS, None);
+        groups.finish();
+    }
+    schema
+}
+
+/// Writes the keys that [`read`] reads, in the normalised form.
+pub(crate) fn write<S: Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok, S::Error> {
+    let kind_of = |attribute: &vstream_engine::Attribute| {
+        (attribute.name.clone(), Value::from(attribute.kind.name()))
+    };
+    let attributes: Map<String, Value> = schema.attributes.iter().map(kind_of).collect();
+    let groups = match GROUPINGS.iter().find(|(_, grouping)| *grouping == schema.grouping) {
+        Some((mode, _)) => serde_json::json!({ "mode": mode }),
+        None => Value::Null,
+    };
+    let id = IDS.iter().find(|(_, id)| *id == schema.id).map(|(name, _)| *name);
+    let mut map = serializer.serialize_map(Some(4))?;
+    map.serialize_entry("id", &id)?;
+    map.serialize_entry("attributes", &attributes)?;
+    map.serialize_entry("open", &schema.open)?;
+    map.serialize_entry("groups", &groups)?;
+    map.end()
+}
+
+const IDS: &[(&str, IdKind)] = &[("u64", IdKind::U64), ("string", IdKind::String)];
+
+const GROUPINGS: &[(&str, Grouping)] =
+    &[("isolated", Grouping::Isolated), ("shared", Grouping::Shared)];
