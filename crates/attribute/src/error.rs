@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use vstream_vector::cursor::Truncated;
+
 /// The reason as a kind, for counters and for callers that act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusedKind {
@@ -44,3 +46,30 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// The beginning of a text of a user, for a message of bounded size.
+pub(crate) fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 64;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Bytes that are no attributes, no filter or no schema; the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Truncated> for Malformed {
+    fn from(_: Truncated) -> Malformed {
+        Malformed("the bytes are too short")
+    }
+}

@@ -4,6 +4,21 @@
 //! negation does. The readers of other languages compile what these mean by null into this tree:
 //! SQL's `NOT price < 5` becomes "price exists and not price < 5".
 
+mod bytes;
+mod dict;
+mod json;
+mod leaf;
+mod limits;
+mod literal;
+mod place;
+mod simplify;
+mod sql;
+mod write;
+
+pub use limits::{
+    FILTER_BYTES_MAX, FILTER_DEPTH_MAX, FILTER_NODES_MAX, FILTER_TEXT_BYTES_MAX, FILTER_VALUES_MAX,
+};
+
 use std::ops::Bound;
 
 use crate::record::Attributes;
@@ -115,6 +130,16 @@ impl Test {
 }
 
 impl Filter {
+    /// Holds for every row.
+    pub const ALL: Filter = Filter::And(Vec::new());
+    /// Holds for no row.
+    pub const NONE: Filter = Filter::Or(Vec::new());
+
+    /// The filter that holds where this one does not.
+    pub(crate) fn negated(self) -> Filter {
+        Filter::Not(Box::new(self))
+    }
+
     /// Whether the filter holds for a row. This is the definition: masks over columns give the same.
     pub fn holds(&self, id: u64, attributes: Attributes<'_>) -> bool {
         match self {

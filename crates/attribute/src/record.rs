@@ -10,11 +10,9 @@
 //!
 //! Little-endian. A missing value takes no bytes.
 
-use std::fmt;
+use vstream_vector::cursor::ByteReader;
 
-use vstream_vector::cursor::{ByteReader, Truncated};
-
-use crate::error::{Refused, RefusedKind};
+use crate::error::{Malformed, Refused, RefusedKind};
 use crate::schema::{AttributeKind, Schema, ATTRIBUTES_BYTES_MAX};
 use crate::value::ValueRef;
 
@@ -22,24 +20,6 @@ use crate::value::ValueRef;
 const KEYWORD_BYTES_MAX: usize = 4 << 10;
 /// Most keywords of a list.
 const LIST_MAX: usize = 1 << 10;
-
-/// Bytes that are not the attributes of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
-
-impl From<Truncated> for Malformed {
-    fn from(_: Truncated) -> Malformed {
-        Malformed("the attributes of a row are too short")
-    }
-}
 
 /// The attributes of one row: bytes that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,7 +172,9 @@ impl AttributesBuilder {
         check(&attribute.name, attribute.kind, value)?;
         let from = self.bytes.len();
         put(&mut self.bytes, column, value);
-        if self.bytes.len() > ATTRIBUTES_BYTES_MAX {
+        let others = self.values.iter().filter(|(at, _)| *at != column);
+        let bytes: usize = others.map(|(_, range)| range.len()).sum();
+        if bytes + (self.bytes.len() - from) > ATTRIBUTES_BYTES_MAX {
             self.bytes.truncate(from);
             let what =
                 format!("The attributes of the row take more than {ATTRIBUTES_BYTES_MAX} bytes.");
@@ -250,7 +232,7 @@ fn check(name: &str, kind: AttributeKind, value: &ValueRef<'_>) -> Result<(), Re
             "A keyword of '{name}' has {} bytes; the limit is {KEYWORD_BYTES_MAX}.",
             text.len()
         )),
-        ValueRef::Keywords(texts) if texts.len() > LIST_MAX || !texts.iter().all(|t| fits(t)) => {
+        ValueRef::Keywords(texts) if texts.len() > LIST_MAX || !texts.iter().all(fits) => {
             too_large(format!(
                 "The list of '{name}' has more than {LIST_MAX} keywords, or one of more than \
                  {KEYWORD_BYTES_MAX} bytes."

@@ -1,6 +1,9 @@
 //! The schema of a collection: which ids, attributes and groups its rows have.
 
 mod bytes;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use crate::error::{Refused, RefusedKind};
 
@@ -166,5 +169,37 @@ impl Schema {
         }
         self.attributes.push(Attribute { name: name.to_owned(), kind });
         Ok((self.attributes.len() - 1) as u16)
+    }
+
+    /// Checks that this schema is `older` with attributes added at its end, so that rows and filters
+    /// of the older one keep their meaning. Whether the schema is open may differ.
+    ///
+    /// Errors: `BadSchema`, with the first difference.
+    pub fn extends(&self, older: &Schema) -> Result<(), Refused> {
+        let bad = |what: String| Err(Refused::new(RefusedKind::BadSchema, what));
+        if self.id != older.id {
+            return bad("The kind of ids cannot change.".to_owned());
+        }
+        if self.grouping != older.grouping {
+            return bad("The groups of a collection cannot change.".to_owned());
+        }
+        for (column, was) in older.attributes.iter().enumerate() {
+            let (name, kind) = (&was.name, was.kind.name());
+            match self.attributes.get(column) {
+                Some(is) if is == was => {}
+                Some(is) if is.name == *name => {
+                    let is = is.kind.name();
+                    return bad(format!("The attribute '{name}' is of type {kind}, not {is}."));
+                }
+                Some(is) => {
+                    let is = &is.name;
+                    return bad(format!(
+                        "Column {column} is '{name}', not '{is}': add attributes at the end."
+                    ));
+                }
+                None => return bad(format!("The attribute '{name}' cannot be removed.")),
+            }
+        }
+        Ok(())
     }
 }

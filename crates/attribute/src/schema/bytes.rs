@@ -10,7 +10,7 @@
 
 use vstream_vector::cursor::ByteReader;
 
-use crate::record::Malformed;
+use crate::error::Malformed;
 use crate::schema::{AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_MAX};
 
 /// The version of this format.
