@@ -64,8 +64,8 @@ impl<'a> Asked<'a> {
         self.payload || self.names || !self.columns.is_empty()
     }
 
-    /// True if rows are to carry the value of a column.
-    pub(crate) fn wants_column(&self, column: u16) -> bool {
-        self.columns.chunks_exact(2).any(|pair| pair == column.to_le_bytes())
+    /// The columns that rows are to carry.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = u16> + use<'a> {
+        self.columns.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
     }
 }

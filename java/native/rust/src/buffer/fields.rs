@@ -78,8 +78,8 @@ pub(crate) fn push_fields(out: &mut Vec<u8>, fields: &Fields<'_>, left_out: bool
     let length =
         (HEADER + name.len() + attributes.len() + payload.len()).next_multiple_of(ALIGNMENT);
     let end = out.len() + length;
-    let flags =
-        if fields.payload.is_some() { HAS_PAYLOAD } else { 0 } | if left_out { LEFT_OUT } else { 0 };
+    let flags = if fields.payload.is_some() { HAS_PAYLOAD } else { 0 }
+        | if left_out { LEFT_OUT } else { 0 };
     out.reserve(length);
     out.extend_from_slice(&(length as u32).to_le_bytes());
     out.extend_from_slice(&flags.to_le_bytes());

@@ -21,6 +21,8 @@ public final class Schema implements Serializable {
     /** Number ids and nothing beside the vectors. */
     public static final Schema PLAIN = new Schema(false, List.of(), 0, 0);
 
+    private static final int PAYLOAD_MAX = 1 << 20;
+
     private final boolean textIds;
     private final ArrayList<Attribute> attributes;
     private final HashMap<String, Integer> columns = new HashMap<>();
@@ -71,10 +73,12 @@ public final class Schema implements Serializable {
         for (Map.Entry<String, JsonNode> one : collection.path("attributes").properties()) {
             attributes.add(new Attribute(one.getKey(), AttributeKind.of(one.getValue().asText())));
         }
+        boolean textIds = collection.path("id").asText("u64").equals("string");
+        boolean carries = textIds || !attributes.isEmpty();
         return new Schema(
-                collection.path("id").asText("u64").equals("string"),
+                textIds,
                 attributes,
-                collection.path("payload-limit").asInt(0),
+                collection.path("payload-limit").asInt(carries ? PAYLOAD_MAX : 0),
                 collection.path("seed").asLong(42));
     }
 
