@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 import vstream
 
 DIMENSION = 256
-TITLES = """
+TITLES = (
+    """
 Pride and Prejudice|Sense and Sensibility|Wuthering Heights|Jane Eyre|Great Expectations
 Oliver Twist|A Tale of Two Cities|Moby-Dick|The Scarlet Letter|Walden|Middlemarch|Dracula
 Treasure Island|Kidnapped|The Time Machine|The War of the Worlds|The Invisible Man|Ulysses
@@ -28,7 +29,10 @@ The Three Musketeers|Les Miserables|Around the World in Eighty Days|The Odyssey|
 Twenty Thousand Leagues under the Sea|Alice's Adventures in Wonderland|Through the Looking-Glass
 The Adventures of Tom Sawyer|Adventures of Huckleberry Finn|The Jungle Book|Peter Pan|Emma
 The Wonderful Wizard of Oz|The Secret Garden|Little Women|Gulliver's Travels|Robinson Crusoe
-""".replace("\n", "|").strip("|").split("|")
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
 
 
 def spelling(text: str) -> NDArray[np.float32]:
@@ -42,7 +46,9 @@ def spelling(text: str) -> NDArray[np.float32]:
 
 def show(books: vstream.Collection, titles: dict[int, str], typed: str) -> None:
     ids, distances = books.search(spelling(typed), k=3)
-    found = [f"{titles[i]} ({d:.2f})" for i, d in zip(ids.tolist(), distances, strict=True)]
+    found = [
+        f"{titles[i]} ({d:.2f})" for i, d in zip(ids.tolist(), distances, strict=True)
+    ]
     print(f"  {typed!r:24} -> {', '.join(found)}")
 
 
@@ -51,7 +57,12 @@ def titles_by_spelling(place: Path) -> None:
     with vstream.Collection.create(DIMENSION, metric="cosine", path=place) as books:
         books.upsert(list(titles), np.stack([spelling(title) for title in TITLES]))
         print(f"{len(books)} titles. What was meant? (0.00 is the same spelling)")
-        for typed in ["prid and prejudise", "wizzard of oz", "hukleberry fin", "monte kristo"]:
+        for typed in [
+            "prid and prejudise",
+            "wizzard of oz",
+            "hukleberry fin",
+            "monte kristo",
+        ]:
             show(books, titles, typed)
 
         print("A title arrives, and is found by the next search:")
@@ -65,7 +76,9 @@ def titles_by_spelling(place: Path) -> None:
         books.delete(new)
         show(books, titles, "frankenstien")
     with vstream.Collection.open(place) as books:
-        print(f"Closed, and opened again from its directory: {books.stats().live_rows} titles.")
+        print(
+            f"Closed, and opened again from its directory: {books.stats().live_rows} titles."
+        )
 
 
 def searching_while_writing() -> None:
@@ -86,17 +99,25 @@ def searching_while_writing() -> None:
             stream.search(queries[i % 200], k=10)
             searches.append(time.perf_counter() - began)
     print(f"  an insert took {inserts / len(rows) * 1e6:.0f} microseconds on average,")
-    print(f"  a search meanwhile {np.median(searches) * 1e6:.0f} microseconds (median).")
-    print("Searches go on for three seconds; the engine checks some of its answers meanwhile:")
+    print(
+        f"  a search meanwhile {np.median(searches) * 1e6:.0f} microseconds (median)."
+    )
+    print(
+        "Searches go on for three seconds; the engine checks some of its answers meanwhile:"
+    )
     until = time.perf_counter() + 3
     while time.perf_counter() < until:
         found, _ = stream.search_batch(queries, k=10)
     if (estimate := stream.stats().recall) is not None:
-        print(f"  it thinks that it finds {estimate.recall:.1%} of the 10 true neighbours,")
+        print(
+            f"  it thinks that it finds {estimate.recall:.1%} of the 10 true neighbours,"
+        )
     true, _ = stream.search_batch(queries, k=10, exact=True)
     pairs = zip(found, true, strict=True)
     share = np.mean([len(np.intersect1d(f, t)) / 10 for f, t in pairs])
-    print(f"  and it finds {share:.1%} (it was told to aim at {stream.recall_target:.0%}).")
+    print(
+        f"  and it finds {share:.1%} (it was told to aim at {stream.recall_target:.0%})."
+    )
 
 
 if __name__ == "__main__":

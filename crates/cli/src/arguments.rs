@@ -125,6 +125,14 @@ pub(crate) struct SearchArguments {
     /// Look at every row.
     #[arg(long)]
     pub(crate) exact: bool,
+    /// Only rows that match: JSON as Qdrant has it, such as
+    /// '{"must": [{"key": "color", "match": {"value": "red"}}]}', or a SQL condition, such as
+    /// "color = 'red' and price < 5".
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) r#where: Option<String>,
+    /// Attributes to show beside each row, and `payload`, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) with: Vec<String>,
     /// File with the query vectors for --query-id (.fbin, .u8bin or .i8bin).
     #[arg(long, value_name = "FILE", default_value = "data/glove100/query.fbin")]
     pub(crate) queries: PathBuf,

@@ -1,9 +1,14 @@
 //! `vstream search`: searches a snapshot without Flink, through the same engine.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Serialize;
-use vstream_engine::{Effort, Engine, IndexKind, Neighbor, Query, Reader, Scratch, Settings};
+use serde_json::{Map, Value as Json};
+use vstream_engine::{
+    attributes_to_json, Answer, Effort, Engine, Filter, IdKind, IndexKind, Names as FilterNames,
+    Neighbor, Query, Reader, Schema, Scratch, Settings, StoredRow, With, WithAttributes,
+};
 use vstream_vector::SplitMix;
 
 use crate::arguments::SearchArguments;
@@ -25,13 +30,26 @@ struct Wanted {
 #[derive(Serialize)]
 struct AnswerLine<'a> {
     query: &'a str,
-    ids: Vec<u64>,
+    /// Numbers, or texts in a collection of string ids.
+    ids: Vec<Json>,
     distances: Vec<f32>,
+    /// What was asked for of each row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<Json>,
+}
+
+/// A row of an answer.
+struct Found {
+    neighbor: Neighbor,
+    row: StoredRow,
 }
 
 /// Searches for each wanted vector and prints its neighbours.
 pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     let parts = snapshot::open(&arguments.snapshot)?;
+    let schema = parts[0].summary.schema.clone();
+    let filter = arguments.r#where.as_deref().map(|text| filter(text, &schema)).transpose()?;
+    let shown = Shown::new(&arguments.with, schema)?;
     let wanted = wanted(arguments)?;
     let names = match &arguments.names {
         Some(path) => Names::read(path)?,
@@ -42,20 +60,87 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     let readers: Vec<Reader> = engines.iter().map(Engine::reader).collect();
     let effort = if arguments.exact { Effort::Exact } else { Effort::Auto };
     for Wanted { name, vector } in &wanted {
-        let query = Query { vector, k: arguments.k, effort, filter: None, radius: None };
-        let answer = search_all(&readers, &query)?;
+        let filter = filter.as_ref();
+        let query = Query { vector, k: arguments.k, effort, filter, radius: None };
+        let answer = search_all(&readers, &query, &shown.with)?;
         if arguments.json {
             let line = AnswerLine {
                 query: name,
-                ids: answer.iter().map(|row| row.id).collect(),
-                distances: answer.iter().map(|row| row.distance).collect(),
+                ids: answer.iter().map(|found| shown.id(&found.row)).collect(),
+                distances: answer.iter().map(|found| found.neighbor.distance).collect(),
+                rows: shown.rows(&answer),
             };
-            text::print_line(&serde_json::to_string(&line).expect("plain numbers"))?;
+            text::print_line(&serde_json::to_string(&line).expect("plain values"))?;
         } else {
-            text::print(&table(name, &answer, &names))?;
+            text::print(&table(name, &answer, &names, &shown))?;
         }
     }
     Ok(())
+}
+
+/// Reads a filter: JSON if it begins as an object.
+fn filter(text: &str, schema: &Schema) -> Result<Filter, Failure> {
+    let hash = schema.name_hash();
+    let names = FilterNames { schema, hash: Some(&hash) };
+    let read = match text.trim_start().starts_with('{') {
+        true => Filter::from_json(names, text),
+        false => Filter::from_sql(names, text, &[]),
+    };
+    read.map(Filter::simplify).map_err(|refused| Failure::settings(format!("--where: {refused}")))
+}
+
+/// What is shown of a row beside id and distance.
+struct Shown {
+    schema: Arc<Schema>,
+    columns: Vec<u16>,
+    with: With,
+}
+
+impl Shown {
+    fn new(names: &[String], schema: Arc<Schema>) -> Result<Shown, Failure> {
+        let payload = names.iter().any(|name| name == "payload");
+        let column = |name: &String| {
+            schema.column(name).ok_or_else(|| {
+                let known: Vec<&str> =
+                    schema.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+                Failure::settings(format!(
+                    "--with: The collection has no attribute '{name}'. It has: {}.",
+                    known.join(", ")
+                ))
+            })
+        };
+        let attributes = names.iter().filter(|name| *name != "payload");
+        let columns: Vec<u16> = attributes.map(column).collect::<Result<_, _>>()?;
+        let attributes = WithAttributes::Of(columns.clone());
+        let with = With { attributes, payload, vector: false };
+        Ok(Shown { schema, columns, with })
+    }
+
+    fn id(&self, row: &StoredRow) -> Json {
+        match self.schema.id {
+            IdKind::U64 => row.id.into(),
+            IdKind::String => row.fields.fields().name.into(),
+        }
+    }
+
+    /// Attributes and payload of each row; nothing if nothing was asked for.
+    fn rows(&self, answer: &[Found]) -> Vec<Json> {
+        if self.columns.is_empty() && !self.with.payload {
+            return Vec::new();
+        }
+        answer.iter().map(|found| Json::Object(self.row(&found.row))).collect()
+    }
+
+    fn row(&self, row: &StoredRow) -> Map<String, Json> {
+        let fields = row.fields.fields();
+        let mut shown = attributes_to_json(&self.schema, fields.attributes);
+        if let (true, Some(payload)) = (self.with.payload, fields.payload) {
+            let read = serde_json::from_slice(payload);
+            let text = || String::from_utf8_lossy(payload).into_owned().into();
+            shown.insert("payload".to_owned(), read.unwrap_or_else(|_| text()));
+        }
+        shown
+    }
 }
 
 fn wanted(arguments: &SearchArguments) -> Result<Vec<Wanted>, Failure> {
@@ -86,6 +171,7 @@ fn restore(part: &Part, exact: bool) -> Result<Engine, Failure> {
     let mut settings = Settings::new(summary.dimension, summary.metric, summary.element);
     // A few queries are over before a guard has learnt anything.
     settings.recall_guard = false;
+    settings.schema = summary.schema.clone();
     if exact {
         settings.index = IndexKind::Flat;
     }
@@ -94,30 +180,37 @@ fn restore(part: &Part, exact: bool) -> Result<Engine, Failure> {
 
 /// The nearest rows of all partitions; a row that lives in several counts once, in its newest
 /// version.
-fn search_all(readers: &[Reader], query: &Query) -> Result<Vec<Neighbor>, Failure> {
+fn search_all(readers: &[Reader], query: &Query<'_>, with: &With) -> Result<Vec<Found>, Failure> {
     let mut scratch = Scratch::new();
-    let mut found = Vec::new();
-    let mut newest: HashMap<u64, Neighbor> = HashMap::new();
+    let mut newest: HashMap<u64, Found> = HashMap::new();
     for reader in readers {
-        reader.search(query, &mut scratch, &mut found)?;
-        for row in found.drain(..) {
-            let kept = newest.entry(row.id).or_insert(row);
-            if row.version > kept.version {
-                *kept = row;
+        let Answer { neighbors, rows, .. } = reader.answer(query, with, &mut scratch)?;
+        for (neighbor, row) in neighbors.into_iter().zip(rows) {
+            let is_newer = |held: &Found| held.neighbor.version < neighbor.version;
+            if newest.get(&neighbor.id).is_none_or(is_newer) {
+                newest.insert(neighbor.id, Found { neighbor, row });
             }
         }
     }
-    let mut answer: Vec<Neighbor> = newest.into_values().collect();
-    answer.sort_by(Neighbor::order);
+    let mut answer: Vec<Found> = newest.into_values().collect();
+    answer.sort_by(|a, b| a.neighbor.order(&b.neighbor));
     answer.truncate(query.k);
     Ok(answer)
 }
 
-fn table(name: &str, answer: &[Neighbor], names: &Names) -> String {
+fn table(name: &str, answer: &[Found], names: &Names, shown: &Shown) -> String {
     let mut table = format!("{name}\n");
-    for (rank, row) in answer.iter().enumerate() {
-        let name = names.of(row.id);
-        table.push_str(&format!("  {:>4}  {name:<24} {:.6}\n", rank + 1, row.distance));
+    let rows = shown.rows(answer);
+    for (rank, Found { neighbor, row }) in answer.iter().enumerate() {
+        let name = match shown.schema.id {
+            IdKind::U64 => names.of(neighbor.id),
+            IdKind::String => row.fields.fields().name.to_owned(),
+        };
+        table.push_str(&format!("  {:>4}  {name:<24} {:.6}", rank + 1, neighbor.distance));
+        if let Some(shown) = rows.get(rank) {
+            table.push_str(&format!("  {shown}"));
+        }
+        table.push('\n');
     }
     table
 }

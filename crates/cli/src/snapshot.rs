@@ -30,7 +30,10 @@ pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
     }
     let read = |folder: PathBuf| Ok(Part { summary: inspect(&folder)?, folder });
     let parts: Vec<Part> = folders.into_iter().map(read).collect::<Result<_, Failure>>()?;
-    let kind = |part: &Part| (part.summary.dimension, part.summary.metric, part.summary.element);
+    let kind = |part: &Part| {
+        let SnapshotSummary { dimension, metric, element, schema, .. } = &part.summary;
+        (*dimension, *metric, *element, schema.clone())
+    };
     if let Some(other) = parts.iter().find(|part| kind(part) != kind(&parts[0])) {
         return Err(Failure::settings(format!(
             "{} and {} are snapshots of different collections. Give one of them.",

@@ -63,8 +63,9 @@ pub use settings::{
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;
 pub use vstream_attribute::{
-    Attribute, AttributeKind, Attributes, AttributesBuilder, Fields, FieldsBuffer, Filter,
-    Grouping, IdKind, Range, Refused, RefusedKind, Schema, Test, Value, ValueRef,
+    attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
+    FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
+    RefusedKind, Schema, Test, Value, ValueRef, PAYLOAD_BYTES_MAX,
 };
 pub use vstream_index::SearchStats;
 pub use vstream_store::Syncing;

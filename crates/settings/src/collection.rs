@@ -179,7 +179,7 @@ impl CollectionSettings {
                 DELETE_ORDERS,
                 Some(DeleteOrder::Any),
             ),
-            schema: schema::read(section),
+            schema: schema::read(section, section.integer("seed", 0..=u64::MAX >> 1, Some(42))),
             deletes_remembered: section.has("deletes-remembered").then(|| {
                 section.duration_ms("deletes-remembered", 1_000..=REMEMBERED_MAX_MS, 3_600_000)
             }),

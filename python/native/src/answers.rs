@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use vstream_engine::{Effort, Neighbor, Query, Reader, Scratch};
+use vstream_engine::{Answer, Effort, Filter, Neighbor, Query, Reader, Scratch, StoredRow, With};
 
 use crate::failure::Failure;
+use crate::rows::Pair;
 
 /// What a searching thread reuses.
 #[derive(Default)]
@@ -53,15 +55,36 @@ impl Answers {
         reader: &Reader,
         vector: &[f32],
         radius: f32,
+        filter: Option<&Filter>,
     ) -> Result<(), Failure> {
         let mut tools = TOOLS.take().unwrap_or_default();
         let Tools { scratch, found } = &mut *tools;
-        let searched = reader.search_radius(vector, radius, None, scratch, found);
+        let searched = reader.search_radius(vector, radius, filter, scratch, found);
         if searched.is_ok() {
             self.take(found);
         }
         TOOLS.set(Some(tools));
         searched.map(|_| ()).map_err(Failure::from)
+    }
+
+    /// Adds the distances of an answer, and returns the texts of its ids.
+    pub(crate) fn push_named(
+        &mut self,
+        reader: &Reader,
+        query: &Query<'_>,
+    ) -> Result<Vec<Option<String>>, Failure> {
+        let answer = whole(reader, query, &With::default())?;
+        self.take(&answer.neighbors);
+        let name = |row: &StoredRow| Some(row.fields.fields().name.to_owned());
+        let mut names: Vec<Option<String>> = answer.rows.iter().map(name).collect();
+        names.resize(query.k, None);
+        Ok(names)
+    }
+
+    /// Ids and distances as arrays.
+    pub(crate) fn into_pair(self, py: Python<'_>) -> Pair<'_> {
+        let Answers { ids, distances } = self;
+        (PyArray1::from_vec(py, ids), PyArray1::from_vec(py, distances))
     }
 
     fn take(&mut self, found: &[Neighbor]) {
@@ -75,6 +98,14 @@ impl Answers {
         self.ids.resize(places, NO_ID);
         self.distances.resize(places, f32::INFINITY);
     }
+}
+
+/// An answer with its rows.
+pub(crate) fn whole(reader: &Reader, query: &Query<'_>, with: &With) -> Result<Answer, Failure> {
+    let mut tools = TOOLS.take().unwrap_or_default();
+    let answer = reader.answer(query, with, &mut tools.scratch);
+    TOOLS.set(Some(tools));
+    Ok(answer?)
 }
 
 /// How hard to look, as the caller said: recall target, probes, refine, exact. A tuple in Python.

@@ -1,9 +1,8 @@
 //! The collection as Python holds it.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use numpy::ndarray::Array2;
 use numpy::{
@@ -12,12 +11,19 @@ use numpy::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
-    inspect, DeleteOrder, Durability, Engine, Journaling, Query, Reader, Settings, K_MAX,
+    inspect, inspect_collection, AttributeKind, DeleteOrder, Durability, Engine, Fields, Filter,
+    IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema, Settings,
+    Update, With, K_MAX, READ_ROWS_MAX,
 };
 
-use crate::answers::{Answers, EffortChoice};
+use crate::answers::{self, Answers, EffortChoice};
 use crate::failure::{detached, Failure};
-use crate::rows::{check_ids, slice1, slice2, Matrix, Pair};
+use crate::fields::{Column, EncodedFields, FieldColumns};
+use crate::filters::{self, GivenFilter};
+use crate::found::{Found, IdsAndDistances, PyRows, Selection, Wanted};
+use crate::ids::{GivenId, GivenIds, IdForm};
+use crate::rows::{check_ids, slice1, slice2, Matrix};
+use crate::stretches::stretches;
 use crate::writer::Writer;
 
 /// Rows written before signals such as Ctrl-C are looked at and other writers get their turn.
@@ -25,13 +31,11 @@ const STRETCH: usize = 1024;
 /// Queries answered before signals are looked at: an exact one may take milliseconds.
 const STRETCH_QUERIES: usize = 128;
 
-/// Matrices of ids and distances, a row per query.
-type Pairs<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f32>>);
-
 /// An engine, the lock of its one writer, and a reader that needs no lock.
 #[pyclass(frozen, module = "vstream._native")]
 pub(crate) struct Collection {
     settings: Settings,
+    ids: IdForm,
     writer: Mutex<Writer>,
     reader: Reader,
     /// A copy of the writer's count, readable without its lock.
@@ -45,12 +49,12 @@ impl Collection {
     fn create(
         py: Python<'_>,
         dimension: usize,
-        kind: (String, String),
+        kind: (String, String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
         storage: (Option<u64>, Option<u64>, String),
     ) -> PyResult<Collection> {
-        let (metric, element) = kind;
+        let (metric, element, schema) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let (memory, code_memory, deletes) = storage;
@@ -60,6 +64,7 @@ impl Collection {
             memory,
             code_memory,
             deletes,
+            schema: Arc::new(new_schema(&schema)?),
             ..Settings::new(dimension, metric, element)
         };
         let made = detached(py, || {
@@ -73,6 +78,12 @@ impl Collection {
             ))
         });
         Ok(made?)
+    }
+
+    /// Whether a directory holds a collection.
+    #[staticmethod]
+    fn exists(directory: PathBuf) -> bool {
+        matches!(inspect_collection(&directory), Ok(Some(_)))
     }
 
     /// The collection of a directory, as durable as it was made or as is said now.
@@ -117,18 +128,28 @@ impl Collection {
         vector: PyReadonlyArray1<'_, f32>,
     ) -> PyResult<()> {
         check_ids(&[one])?;
+        if self.ids.kind == IdKind::String {
+            let message = "the collection has texts as ids: pass a str";
+            return Err(Failure::invalid(message).into());
+        }
         let vector = slice1(&vector)?;
-        Ok(detached(py, || self.write(|writer| writer.upsert(one as u64, vector)))?)
+        let upsert = |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, None);
+        detached(py, || self.write(upsert))?;
+        Ok(())
     }
 
-    /// Adds or replaces a row per id: all rows are checked before the first one is written.
+    /// Adds or replaces a row per id: all rows are checked before the first one is written. Returns
+    /// how many were written.
     fn upsert_many(
         &self,
         py: Python<'_>,
-        ids: PyReadonlyArray1<'_, i64>,
+        ids: GivenIds<'_>,
         vectors: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let ids = slice1(&ids)?;
+        fields: Option<FieldColumns>,
+        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>),
+    ) -> PyResult<usize> {
+        let (condition, progress) = how;
+        let ids = self.ids.read(ids)?;
         let matrix = Matrix::from_python(vectors)?;
         let rows = matrix.rows(self.settings.dimension)?;
         if ids.len() != rows.count() {
@@ -136,84 +157,218 @@ impl Collection {
             let message = format!("there are {ids} ids and {rows} vectors: pass one id per vector");
             return Err(Failure::invalid(message).into());
         }
-        detached(py, || {
-            check_ids(ids)?;
-            rows.check(&self.settings)
+        let fields = fields.unwrap_or_default();
+        let encoded = detached(py, || {
+            fields.check(ids.len())?;
+            rows.check(&self.settings)?;
+            self.encode(&fields, ids.len())
         })?;
-        let mut buffer = Vec::new();
-        stretches(py, ids.len(), STRETCH, |range| {
+        let condition = condition.map(|given| self.filter(&given)).transpose()?;
+        let (mut buffer, mut written) = (Vec::new(), 0);
+        let told = |done: usize| match &progress {
+            Some(progress) => progress.call1((done, ids.len())).map(|_| ()),
+            None => Ok(()),
+        };
+        stretches(py, ids.len(), STRETCH, told, |range| {
             self.write(|writer| {
                 for at in range {
                     // Checks the row once more: other Python threads run between two stretches and
                     // may have changed the array.
-                    writer.upsert(ids[at] as u64, rows.row(at, &mut buffer))?;
-                }
-                Ok(())
-            })
-        })
-    }
-
-    /// Removes the rows of `ids`; says how many there were.
-    fn delete(&self, py: Python<'_>, ids: PyReadonlyArray1<'_, i64>) -> PyResult<usize> {
-        let ids = slice1(&ids)?;
-        check_ids(ids)?;
-        let mut removed = 0;
-        stretches(py, ids.len(), STRETCH, |range| {
-            self.write(|writer| {
-                for &id in &ids[range] {
-                    removed += usize::from(writer.delete(id as u64)?);
+                    let vector = rows.row(at, &mut buffer);
+                    let fields = encoded.fields(at, &fields, ids.name(at));
+                    let id = ids.get(at).id;
+                    written +=
+                        usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
                 }
                 Ok(())
             })
         })?;
+        Ok(written)
+    }
+
+    /// Changes what rows carry beside their vectors; says how many rows there were.
+    fn update(&self, py: Python<'_>, ids: GivenIds<'_>, fields: FieldColumns) -> PyResult<usize> {
+        let ids = self.ids.read(ids)?;
+        let encoded = detached(py, || {
+            fields.check(ids.len())?;
+            self.encode(&fields, ids.len())
+        })?;
+        let (schema, mut updated) = (self.reader.schema(), 0);
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        let unset = fields.removed(&schema, at);
+                        let payload = match (fields.has_payloads(), fields.payload(at)) {
+                            (false, _) => PayloadChange::Keep,
+                            (true, Some(payload)) => PayloadChange::Set(payload),
+                            (true, None) => PayloadChange::Remove,
+                        };
+                        let update = Update { set: encoded.row(at), unset: &unset, payload };
+                        updated += usize::from(writer.update(ids.get(at), &update)?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
+        Ok(updated)
+    }
+
+    /// Removes the rows of `ids`; says how many there were.
+    fn delete(&self, py: Python<'_>, ids: GivenIds<'_>) -> PyResult<usize> {
+        let ids = self.ids.read(ids)?;
+        let mut removed = 0;
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        removed += usize::from(writer.delete(ids.get(at))?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         Ok(removed)
     }
 
-    /// Ids and distances of the nearest rows, nearest first; fewer than `k` if fewer were found.
+    /// Removes the rows that match; says how many there were.
+    fn delete_where(&self, py: Python<'_>, condition: GivenFilter) -> PyResult<u64> {
+        let filter = self.filter(&condition)?;
+        Ok(detached(py, || self.write(|writer| writer.delete_where(&filter)))?)
+    }
+
+    /// Adds an attribute, unless it is there with this kind.
+    fn add_attribute(&self, py: Python<'_>, name: &str, kind: &str) -> PyResult<()> {
+        let kind = kind_of(kind)?;
+        Ok(detached(py, || self.write(|writer| writer.add_attribute(name, kind)))?)
+    }
+
+    /// The rows of some ids, in their order; unknown ids are left out.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        ids: GivenIds<'py>,
+        wanted: Wanted,
+        vectors: bool,
+    ) -> PyResult<PyRows<'py>> {
+        let ids = self.ids.read(ids)?;
+        let schema = self.reader.schema();
+        let selection = Selection::new(&schema, &wanted, vectors)?;
+        let rows = detached(py, || {
+            let mut rows = Vec::with_capacity(ids.len());
+            let snapshot = self.reader.read_snapshot();
+            for some in ids.all().chunks(READ_ROWS_MAX) {
+                rows.extend(snapshot.get(some, &selection.with)?.into_iter().flatten());
+            }
+            Ok(rows)
+        })?;
+        selection.rows(py, (&schema, &self.ids, self.settings.dimension), &rows)
+    }
+
+    /// A page of the rows that match, in the order of ids, and where it ended.
+    fn scroll<'py>(
+        &self,
+        py: Python<'py>,
+        condition: Option<GivenFilter>,
+        page: (usize, Option<GivenId>),
+        wanted: Wanted,
+        vectors: bool,
+    ) -> PyResult<(PyRows<'py>, Option<Bound<'py, PyAny>>)> {
+        let filter = condition.map(|given| self.filter(&given)).transpose()?;
+        let (limit, after) = page;
+        let after = after.map(|id| self.ids.read_one(id)).transpose()?;
+        let schema = self.reader.schema();
+        let selection = Selection::new(&schema, &wanted, vectors)?;
+        let page = detached(py, || {
+            Ok(self.reader.scroll(filter.as_ref(), after, limit, &selection.with)?)
+        })?;
+        let last = page.rows.last().filter(|_| page.next.is_some());
+        let end = last.map(|row| self.ids.of_row(py, row)).transpose()?;
+        let at = (&*schema, &self.ids, self.settings.dimension);
+        Ok((selection.rows(py, at, &page.rows)?, end))
+    }
+
+    /// Number of rows that match.
+    fn count(&self, py: Python<'_>, condition: GivenFilter) -> PyResult<u64> {
+        let filter = self.filter(&condition)?;
+        Ok(detached(py, || Ok(self.reader.count(Some(&filter))?))?)
+    }
+
+    /// Ids and distances of the nearest rows, nearest first, with what is wanted of them; fewer than
+    /// `k` if fewer were found.
     fn search<'py>(
         &self,
         py: Python<'py>,
         query: PyReadonlyArray1<'py, f32>,
-        k: usize,
-        effort: EffortChoice,
-    ) -> PyResult<Pair<'py>> {
+        how: (usize, EffortChoice),
+        which: (Option<GivenFilter>, Option<f32>),
+        wanted: Option<Wanted>,
+    ) -> PyResult<Found<'py>> {
+        let ((k, effort), (condition, radius)) = (how, which);
         let effort = effort.effort(self.settings.recall_target)?;
-        let query = Query { vector: slice1(&query)?, k, effort, filter: None, radius: None };
-        let answers = detached(py, || {
-            let mut answers = Answers::default();
-            answers.push(&self.reader, &query)?;
-            Ok(answers)
-        })?;
-        let Answers { ids, distances } = answers;
-        Ok((PyArray1::from_vec(py, ids), PyArray1::from_vec(py, distances)))
+        let filter = condition.map(|given| self.filter(&given)).transpose()?;
+        let filter = filter.as_ref();
+        let query = Query { vector: slice1(&query)?, k, effort, filter, radius };
+        if wanted.is_none() && self.ids.kind == IdKind::U64 {
+            let answers = detached(py, || {
+                let mut answers = Answers::default();
+                answers.push(&self.reader, &query)?;
+                Ok(answers)
+            })?;
+            let (ids, distances) = answers.into_pair(py);
+            return Ok((ids.into_any(), distances, Vec::new(), None));
+        }
+        let schema = self.reader.schema();
+        let selection =
+            Selection::new(&schema, &wanted.unwrap_or_else(|| (Some(Vec::new()), false)), false)?;
+        let answer = detached(py, || answers::whole(&self.reader, &query, &selection.with))?;
+        let distances = answer.neighbors.iter().map(|row| row.distance).collect();
+        Ok((
+            self.ids.of_rows(py, &answer.rows)?,
+            PyArray1::from_vec(py, distances),
+            selection.columns(py, &schema, &answer.rows)?,
+            selection.payloads(py, &answer.rows),
+        ))
     }
 
-    /// Ids and distances of every row within `radius`, nearest first.
+    /// Ids and distances of every row within `radius` that matches, nearest first.
     fn search_radius<'py>(
         &self,
         py: Python<'py>,
         query: PyReadonlyArray1<'py, f32>,
         radius: f32,
-    ) -> PyResult<Pair<'py>> {
+        condition: Option<GivenFilter>,
+    ) -> PyResult<IdsAndDistances<'py>> {
         let vector = slice1(&query)?;
+        let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let answers = detached(py, || {
             let mut answers = Answers::default();
-            answers.push_within(&self.reader, vector, radius)?;
+            answers.push_within(&self.reader, vector, radius, filter.as_ref())?;
             Ok(answers)
         })?;
-        let Answers { ids, distances } = answers;
-        Ok((PyArray1::from_vec(py, ids), PyArray1::from_vec(py, distances)))
+        self.named(py, answers)
     }
 
-    /// As `search` for each row of `queries`, padded to `k` columns.
+    /// As `search` for each row of `queries`, padded to `k` columns; lists of texts in a collection
+    /// of string ids.
     fn search_batch<'py>(
         &self,
         py: Python<'py>,
         queries: PyReadonlyArray2<'py, f32>,
         k: usize,
         effort: EffortChoice,
-    ) -> PyResult<Pairs<'py>> {
+        condition: Option<GivenFilter>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray2<f32>>)> {
         let effort = effort.effort(self.settings.recall_target)?;
+        let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let (count, dimension) = (queries.shape()[0], self.settings.dimension);
         if queries.shape()[1] != dimension {
             let message = format!(
@@ -227,20 +382,36 @@ impl Collection {
             return Err(Failure::invalid(message).into());
         }
         let values = slice2(&queries)?;
+        let is_named = self.ids.kind == IdKind::String;
         let mut answers = Answers::with_capacity(count * k);
-        stretches(py, count, STRETCH_QUERIES, |range| {
-            for at in range {
-                let vector = &values[at * dimension..(at + 1) * dimension];
-                answers.push(&self.reader, &Query { vector, k, effort, filter: None, radius: None })?;
-                answers.pad((at + 1) * k);
-            }
-            Ok(())
-        })?;
+        let mut names: Vec<Vec<Option<String>>> = Vec::new();
+        stretches(
+            py,
+            count,
+            STRETCH_QUERIES,
+            |_| Ok(()),
+            |range| {
+                for at in range {
+                    let vector = &values[at * dimension..(at + 1) * dimension];
+                    let query = Query { vector, k, effort, filter: filter.as_ref(), radius: None };
+                    if is_named {
+                        names.push(answers.push_named(&self.reader, &query)?);
+                    } else {
+                        answers.push(&self.reader, &query)?;
+                    }
+                    answers.pad((at + 1) * k);
+                }
+                Ok(())
+            },
+        )?;
         let Answers { ids, distances } = answers;
         let whole = "a row of k places per query";
-        let ids = Array2::from_shape_vec((count, k), ids).expect(whole);
         let distances = Array2::from_shape_vec((count, k), distances).expect(whole);
-        Ok((ids.into_pyarray(py), distances.into_pyarray(py)))
+        if is_named {
+            return Ok((names.into_pyobject(py)?, distances.into_pyarray(py)));
+        }
+        let ids = Array2::from_shape_vec((count, k), ids).expect(whole);
+        Ok((ids.into_pyarray(py).into_any(), distances.into_pyarray(py)))
     }
 
     /// Writes all rows to a directory.
@@ -279,6 +450,22 @@ impl Collection {
         Ok(counts)
     }
 
+    /// Kinds by the names of attributes, by column.
+    #[getter]
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let kinds = PyDict::new(py);
+        for attribute in &self.reader.schema().attributes {
+            kinds.set_item(&attribute.name, attribute.kind.name())?;
+        }
+        Ok(kinds)
+    }
+
+    /// Whether unknown attributes are added.
+    #[getter]
+    fn open_attributes(&self) -> bool {
+        self.reader.schema().open
+    }
+
     /// Rows that live. Waits for nobody.
     fn __len__(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
@@ -312,9 +499,49 @@ impl Collection {
 impl Collection {
     fn new(engine: Engine) -> Collection {
         let (settings, reader) = (engine.settings().clone(), engine.reader());
+        let ids = IdForm { kind: settings.schema.id, hash: settings.schema.name_hash() };
         let writer = Writer::new(engine);
         let live = AtomicU64::new(writer.live());
-        Collection { settings, writer: Mutex::new(writer), reader, live }
+        Collection { settings, ids, writer: Mutex::new(writer), reader, live }
+    }
+
+    /// Reads a filter for the present schema.
+    fn filter(&self, given: &GivenFilter) -> Result<Filter, Failure> {
+        let schema = self.reader.schema();
+        let hash = (self.ids.kind == IdKind::String).then_some(&self.ids.hash);
+        filters::read(Names { schema: &schema, hash }, given)
+    }
+
+    /// Attributes of rows in the engine's form; an open schema gets those that it lacks.
+    fn encode(&self, fields: &FieldColumns, rows: usize) -> Result<EncodedFields, Failure> {
+        for Column { name, kind, .. } in &fields.columns {
+            self.writer()?.admit_attribute(name, *kind)?;
+        }
+        let encoded = fields.encode(&self.reader.schema(), rows)?;
+        fields.check_payloads()?;
+        Ok(encoded)
+    }
+
+    /// Ids as Python has them, with distances.
+    fn named<'py>(&self, py: Python<'py>, answers: Answers) -> PyResult<IdsAndDistances<'py>> {
+        if self.ids.kind == IdKind::U64 {
+            let (ids, distances) = answers.into_pair(py);
+            return Ok((ids.into_any(), distances));
+        }
+        let ids: Vec<RowId> = answers.ids.iter().map(|&id| RowId::from(id as u64)).collect();
+        let (mut kept, mut distances) = (Vec::new(), Vec::new());
+        let snapshot = self.reader.read_snapshot();
+        for (ids, near) in ids.chunks(READ_ROWS_MAX).zip(answers.distances.chunks(READ_ROWS_MAX)) {
+            let rows = detached(py, || Ok(snapshot.get(ids, &With::default())?))?;
+            // A row that was deleted after the search has no text any more.
+            for (row, distance) in rows.into_iter().zip(near) {
+                if let Some(row) = row {
+                    kept.push(row);
+                    distances.push(*distance);
+                }
+            }
+        }
+        Ok((self.ids.of_rows(py, &kept)?, PyArray1::from_vec(py, distances)))
     }
 
     /// Never called with the interpreter lock: its holder may be waiting for this one.
@@ -340,20 +567,18 @@ impl Collection {
     }
 }
 
-/// Runs `work` over `0..count` in stretches, each without the interpreter lock; between two of
-/// them a pending signal, such as Ctrl-C, ends the call.
-fn stretches(
-    py: Python<'_>,
-    count: usize,
-    stretch: usize,
-    mut work: impl FnMut(Range<usize>) -> Result<(), Failure> + Send,
-) -> PyResult<()> {
-    let mut start = 0;
-    while start < count {
-        let end = (start + stretch).min(count);
-        detached(py, || work(start..end))?;
-        py.check_signals()?;
-        start = end;
+/// The schema of a new collection, with a key of its own for string ids.
+fn new_schema(json: &str) -> Result<Schema, Failure> {
+    let mut schema = Schema::from_json(json)?;
+    if schema.id == IdKind::String {
+        schema.id_key = NameHash::random_key();
     }
-    Ok(())
+    Ok(schema)
+}
+
+fn kind_of(name: &str) -> Result<AttributeKind, Failure> {
+    AttributeKind::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = AttributeKind::ALL.iter().map(|kind| kind.name()).collect();
+        Failure::invalid(format!("'{name}' is no type: choose from {}", known.join(", ")))
+    })
 }

@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use vstream_engine::{Error, ErrorKind};
+use vstream_engine::{Error, ErrorKind, Refused};
 
 /// A failed call: a class of `vstream.errors`, and a full sentence.
 pub(crate) struct Failure {
@@ -48,6 +48,12 @@ fn exception(kind: ErrorKind) -> &'static str {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure { exception: exception(error.kind()), message: error.message().to_owned() }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Failure {
+        Failure::invalid(refused.message)
     }
 }
 

@@ -8,7 +8,12 @@
 mod answers;
 mod collection;
 mod failure;
+mod fields;
+mod filters;
+mod found;
+mod ids;
 mod rows;
+mod stretches;
 mod writer;
 
 use pyo3::prelude::*;

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use vstream_engine::{Applied, Commit, Engine, Error, Row, Stats};
+use vstream_engine::{
+    Applied, AttributeKind, Commit, Condition, Engine, Error, Fields, Filter, Row, RowId, Stats,
+    Update,
+};
 
 use crate::failure::Failure;
 
@@ -29,35 +32,83 @@ impl Writer {
     /// A restored row may carry a higher version than was handed out here: then the counter
     /// doubles until it is past it, at most 64 times in the life of the collection. It ends there:
     /// the highest version there is replaces any other.
-    pub(crate) fn upsert(&mut self, id: u64, vector: &[f32]) -> Result<(), Failure> {
+    ///
+    /// With a condition, a row that is there stays unless the condition holds for it. Returns whether
+    /// the row was written.
+    pub(crate) fn upsert(
+        &mut self,
+        id: u64,
+        vector: &[f32],
+        fields: Fields<'_>,
+        condition: Option<&Filter>,
+    ) -> Result<bool, Failure> {
         self.check_open()?;
+        let condition = Condition { filter: condition, ..Condition::default() };
+        let applied = self.newest(|engine, version| {
+            let row = Row { id, version, code: 0, shard: 0, vector, fields };
+            engine.upsert_if(&row, &condition)
+        })?;
+        self.live += u64::from(applied == Applied::Inserted);
+        Ok(applied.is_applied())
+    }
+
+    /// Changes what a row carries beside its vector; says whether there was one.
+    pub(crate) fn update(&mut self, id: RowId, update: &Update<'_>) -> Result<bool, Failure> {
+        self.check_open()?;
+        let applied = self.newest(|engine, version| engine.update(id, version, update))?;
+        Ok(applied.is_applied())
+    }
+
+    /// Makes a write under the next version, and again under a higher one while the row is newer.
+    fn newest(
+        &mut self,
+        mut write: impl FnMut(&mut Engine, u64) -> Result<Applied, Error>,
+    ) -> Result<Applied, Failure> {
         loop {
             let version = self.version.saturating_add(1);
-            let row = Row { id, version, code: 0, shard: 0, vector, fields: Default::default() };
-            let applied = self.engine.upsert(&row)?;
+            let applied = write(&mut self.engine, version)?;
             self.version = version;
             match applied {
                 Applied::Stale => self.version = self.version.saturating_mul(2),
-                Applied::Inserted => {
-                    self.live += 1;
-                    break;
-                }
-                Applied::Replaced => break,
-                // An upsert without a condition is neither.
-                Applied::ConditionFailed | Applied::Missing => break,
+                applied => return Ok(applied),
             }
         }
-        Ok(())
     }
 
     /// Removes a row whatever its version; says whether there was one.
-    pub(crate) fn delete(&mut self, id: u64) -> Result<bool, Failure> {
+    pub(crate) fn delete(&mut self, id: RowId) -> Result<bool, Failure> {
         self.check_open()?;
         let removed = self.engine.delete(id, u64::MAX)?;
         if removed {
             self.live -= 1;
         }
         Ok(removed)
+    }
+
+    /// Removes the rows that match; says how many there were.
+    pub(crate) fn delete_where(&mut self, filter: &Filter) -> Result<u64, Failure> {
+        self.check_open()?;
+        let removed = self.engine.delete_where(filter, u64::MAX)?;
+        self.live -= removed;
+        Ok(removed)
+    }
+
+    /// Adds an attribute, unless it is there with this kind.
+    pub(crate) fn add_attribute(&mut self, name: &str, kind: AttributeKind) -> Result<(), Failure> {
+        self.check_open()?;
+        self.engine.add_attribute(name, kind)?;
+        Ok(())
+    }
+
+    /// Adds an attribute that an open schema lacks.
+    pub(crate) fn admit_attribute(
+        &mut self,
+        name: &str,
+        kind: AttributeKind,
+    ) -> Result<(), Failure> {
+        self.check_open()?;
+        self.engine.admit_attribute(name, kind)?;
+        Ok(())
     }
 
     /// Ends a group of writes; whoever wrote them waits for it without the lock.

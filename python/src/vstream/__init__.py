@@ -3,12 +3,14 @@
 >>> import vstream
 >>> c = vstream.Collection.create(dimension=2)
 >>> c.upsert([1, 2, 3], [[0, 0], [3, 4], [6, 8]])
+3
 >>> ids, distances = c.search([3, 3], k=2)
 >>> ids.tolist(), distances.tolist()
 ([2, 1], [1.0, 18.0])
 """
 
 from vstream import _native
+from vstream.aio import AsyncCollection
 from vstream.collection import Collection
 from vstream.errors import (
     Closed,
@@ -20,17 +22,21 @@ from vstream.errors import (
     Unsupported,
     VStreamError,
 )
+from vstream.rows import Answer, Rows
 from vstream.stats import RecallEstimate, Stats
 
 __version__ = _native.VERSION
 
 __all__ = [
+    "Answer",
+    "AsyncCollection",
     "Closed",
     "Collection",
     "CorruptData",
     "InternalError",
     "InvalidInput",
     "RecallEstimate",
+    "Rows",
     "Stats",
     "StorageError",
     "Unavailable",

@@ -71,8 +71,10 @@ def path(value: object) -> str:
     return text
 
 
-def one_id(value: object) -> int | None:
-    """Return a single id as an int; None if `value` is not a single value."""
+def one_id(value: object) -> int | str | None:
+    """Return a single id as an int or a text; None if `value` is not a single value."""
+    if isinstance(value, str):
+        return str(value)
     if type(value) is not int:
         if isinstance(value, (list, tuple, range)) or np.ndim(value) != 0:  # type: ignore[arg-type]
             return None
@@ -82,8 +84,15 @@ def one_id(value: object) -> int | None:
     return value
 
 
-def many_ids(values: object) -> I64Array:
-    """Return ids as a packed int64 array; ids out of range are left for the native half."""
+def many_ids(values: object) -> I64Array | list[str]:
+    """Return ids as a packed int64 array, or texts as a list.
+
+    Ids out of range, and those of the other kind than the collection's, are left for the native
+    half.
+    """
+    texts = _texts(values)
+    if texts is not None:
+        return texts
     if type(values) is np.ndarray and values.dtype == _I64:
         array: NDArray[Any] = values
     else:
@@ -96,6 +105,26 @@ def many_ids(values: object) -> I64Array:
     elif array.dtype.kind not in "iu":
         array = _ids_one_by_one(array, values)
     return _packed(array, _I64)
+
+
+def _texts(values: object) -> list[str] | None:
+    """Return ids that are texts; None if the first one is no text."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind not in "UO" or values.ndim != 1:
+            return None
+        values = values.tolist()
+    if not isinstance(values, (list, tuple)):
+        # Arrow arrays, and series of polars and pandas.
+        convert = getattr(values, "to_pylist", None) or getattr(values, "to_list", None)
+        if convert is None:
+            return None
+        values = convert()
+    listed = cast("list[object]", values)
+    if not listed or not isinstance(listed[0], str):
+        return None
+    if not all(isinstance(one, str) for one in listed):
+        raise InvalidInput("some ids are texts and some are not: pass ids of one kind")
+    return [str(one) for one in listed]
 
 
 def vector(what: str, values: object, *, many: str) -> F32Array:
@@ -148,8 +177,15 @@ def _ids_one_by_one(array: NDArray[Any], values: object) -> I64Array:
     """Read ids that numpy does not see as integers: an empty list, or ints from 2**63 on."""
     if array is values and array.dtype.kind != "O":
         raise InvalidInput(f"the ids are {array.dtype} values: pass whole numbers")
-    each = [one_id(_index("an id", value)) for value in cast("Iterable[object]", values)]
+    each = [_one_number(value) for value in cast("Iterable[object]", values)]
     return np.array(each, dtype=_I64)
+
+
+def _one_number(value: object) -> int:
+    number = _index("an id", value)
+    if not 0 <= number <= _ID_MAX:
+        raise InvalidInput(f"the id is {number}: choose ids from 0 to 2**63 - 1")
+    return number
 
 
 def _numbers(what: str, values: object) -> NDArray[Any]:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -12,6 +13,18 @@ _Vectors: TypeAlias = (
 # Recall target, probes, refine, exact.
 _Effort: TypeAlias = tuple[float | None, int | None, int | None, bool]
 
+# Whole numbers, or texts in a collection of string ids.
+_Ids: TypeAlias = NDArray[np.int64] | list[str]
+# Form ("dict", "json", "sql"), text, and parameters as a JSON list.
+_Filter: TypeAlias = tuple[str, str, str]
+# Name, type and values of attributes, and payloads.
+_Fields: TypeAlias = tuple[list[tuple[str, str, Any]], list[bytes | None] | None]
+# Names of attributes, None for all, and whether the payload is wanted.
+_Wanted: TypeAlias = tuple[list[str] | None, bool]
+_Columns: TypeAlias = list[tuple[str, str, list[Any]]]
+# Ids, attributes, payloads, vectors.
+_Rows: TypeAlias = tuple[_Ids, _Columns, list[bytes | None] | None, NDArray[np.float32] | None]
+
 VERSION: Final[str]
 
 @final
@@ -19,38 +32,64 @@ class Collection:
     @staticmethod
     def create(
         dimension: int,
-        kind: tuple[str, str],
+        kind: tuple[str, str, str],
         recall_target: float,
         place: tuple[str, str] | None,
         storage: tuple[int | None, int | None, str],
     ) -> Collection: ...
     @staticmethod
+    def exists(directory: str) -> bool: ...
+    @staticmethod
     def open(directory: str, durability: str | None) -> Collection: ...
     @staticmethod
     def restore(directory: str, recall_target: float) -> Collection: ...
     def upsert_one(self, one: int, vector: NDArray[np.float32]) -> None: ...
-    def upsert_many(self, ids: NDArray[np.int64], vectors: _Vectors) -> None: ...
-    def delete(self, ids: NDArray[np.int64]) -> int: ...
+    def upsert_many(
+        self,
+        ids: _Ids,
+        vectors: _Vectors,
+        fields: _Fields | None,
+        how: tuple[_Filter | None, Callable[[int, int], None] | None],
+    ) -> int: ...
+    def update(self, ids: _Ids, fields: _Fields) -> int: ...
+    def delete(self, ids: _Ids) -> int: ...
+    def delete_where(self, condition: _Filter) -> int: ...
+    def get(self, ids: _Ids, wanted: _Wanted, vectors: bool) -> _Rows: ...
+    def scroll(
+        self,
+        condition: _Filter | None,
+        page: tuple[int, int | str | None],
+        wanted: _Wanted,
+        vectors: bool,
+    ) -> tuple[_Rows, int | str | None]: ...
+    def count(self, condition: _Filter) -> int: ...
+    def add_attribute(self, name: str, kind: str) -> None: ...
     def search(
         self,
         query: NDArray[np.float32],
-        k: int,
-        effort: _Effort,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+        how: tuple[int, _Effort],
+        which: tuple[_Filter | None, float | None],
+        wanted: _Wanted | None,
+    ) -> tuple[_Ids, NDArray[np.float32], _Columns, list[bytes | None] | None]: ...
     def search_batch(
         self,
         queries: NDArray[np.float32],
         k: int,
         effort: _Effort,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+        condition: _Filter | None,
+    ) -> tuple[NDArray[np.int64] | list[list[str | None]], NDArray[np.float32]]: ...
     def search_radius(
-        self, query: NDArray[np.float32], radius: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+        self, query: NDArray[np.float32], radius: float, condition: _Filter | None
+    ) -> tuple[_Ids, NDArray[np.float32]]: ...
     def snapshot(self, directory: str) -> None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
+    @property
+    def attributes(self) -> dict[str, str]: ...
+    @property
+    def open_attributes(self) -> bool: ...
     @property
     def dimension(self) -> int: ...
     @property

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from vstream import _arguments, _native
 from vstream.errors import Closed, InvalidInput
+from vstream.reads import Reads
 from vstream.stats import RecallEstimate, Stats
+from vstream.writes import Writes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from types import TracebackType
-
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
 
     from vstream._native import Collection as NativeCollection
 
 
-class Collection:
+class Collection(Writes, Reads):
     """Vectors of one dimension, element type and metric, searchable as they are written.
 
     Make one with `Collection.create`, `Collection.open` or `Collection.restore`.
@@ -68,6 +68,9 @@ class Collection:
         memory: int | None = None,
         code_memory: int | None = None,
         deletes: str = "any",
+        id: str = "u64",
+        attributes: Mapping[str, str] | None = None,
+        open_attributes: bool = False,  # noqa: FBT001, FBT002 - as in search.
     ) -> Self:
         """Make an empty collection.
 
@@ -109,6 +112,13 @@ class Collection:
             The order in which rows end, by deletes or because newer ones replace them: `any`, or
             `oldest-first`, as in a sliding window. The latter drops whole files, unread, when
             their rows are gone.
+        id
+            `u64` for whole numbers, `string` for texts of up to 512 bytes.
+        attributes
+            Types by the names of the attributes: `keyword`, `keywords` (a list of them), `i64`,
+            `f64`, `bool` or `timestamp`. Each may be missing in a row.
+        open_attributes
+            Whether a name that is not among `attributes` is added with the type of its first value.
 
         Raises
         ------
@@ -123,12 +133,22 @@ class Collection:
         --------
         >>> vstream.Collection.create(dimension=128, element="u8")
         Collection(dimension=128, metric='l2', element='u8', rows=0)
+        >>> shop = vstream.Collection.create(
+        ...     dimension=2, id="string", attributes={"price": "f64", "color": "keyword"}
+        ... )
+        >>> shop.upsert(["a", "b"], [[0, 1], [1, 0]], attributes={"price": [5.0, 9.0]})
+        >>> shop.search([0, 0], where={"price": {"$gte": 6}}).ids
+        ['b']
         """
         chosen = _arguments.name("durability", durability)
         place = None if path is None else _arguments.path(path)
         native = _native.Collection.create(
             _arguments.integer("dimension", dimension),
-            (_arguments.name("metric", metric), _arguments.name("element", element)),
+            (
+                _arguments.name("metric", metric),
+                _arguments.name("element", element),
+                _schema(id, attributes, is_open=open_attributes),
+            ),
             _arguments.real("recall_target", recall_target),
             None if place is None else (place, chosen),
             (
@@ -138,6 +158,17 @@ class Collection:
             ),
         )
         return cls._wrap(native, place)
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str]) -> bool:
+        """Return whether a directory holds a collection, which `open` would open.
+
+        Examples
+        --------
+        >>> vstream.Collection.exists(directory / "nothing")
+        False
+        """
+        return _native.Collection.exists(_arguments.path(path))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], durability: str | None = None) -> Self:
@@ -194,169 +225,22 @@ class Collection:
         target = _arguments.real("recall_target", recall_target)
         return cls._wrap(_native.Collection.restore(text, target))
 
-    def upsert(self, ids: int | Sequence[int] | NDArray[np.integer], vectors: ArrayLike) -> None:
-        """Add rows, or replace those with the same ids; later searches see them.
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Types by the names of the attributes."""
+        return self._native.attributes
 
-        All arguments are checked before the first change. If an id comes twice, its last row stays.
-        A large matrix is written in stretches: other writers get their turn, searches see the rows
-        arrive, and Ctrl-C between two stretches keeps what was written.
-
-        Parameters
-        ----------
-        ids
-            One id, or one per vector.
-        vectors
-            One vector, or a matrix with a vector per row. Values are finite, such as the element
-            takes, and not all zero under `cosine`.
-
-        Raises
-        ------
-        InvalidInput
-            If anything does not fit. Nothing is changed then.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=2)
-        >>> c.upsert(1, [0.5, 0.5])
-        >>> c.upsert([1, 2], [[0, 1], [1, 0]])
-        >>> len(c)
-        2
-        """
-        one = _arguments.one_id(ids)
-        if one is not None:
-            vector = _arguments.vector("the vector", vectors, many="upsert with a list of ids")
-            self._native.upsert_one(one, vector)
-            return
-        matrix = _arguments.matrix("the vectors", vectors)
-        self._native.upsert_many(_arguments.many_ids(ids), matrix)
-
-    def delete(self, ids: int | Sequence[int] | NDArray[np.integer]) -> int:
-        """Remove the rows of one or several ids; return how many there were.
-
-        An id that does not exist is no error.
+    def add_attribute(self, name: str, kind: str) -> None:
+        """Add an attribute, which no row has yet. One that is there with this type is no error.
 
         Examples
         --------
         >>> c = vstream.Collection.create(dimension=1)
-        >>> c.upsert([1, 2, 3], [[1], [2], [3]])
-        >>> c.delete([1, 2, 99])
-        2
+        >>> c.add_attribute("price", "f64")
+        >>> c.attributes
+        {'price': 'f64'}
         """
-        one = _arguments.one_id(ids)
-        return self._native.delete(_arguments.many_ids(ids if one is None else [one]))
-
-    def search(
-        self,
-        query: ArrayLike,
-        k: int = 10,
-        recall_target: float | None = None,
-        probes: int | None = None,
-        refine: int | None = None,
-        exact: bool = False,  # noqa: FBT001, FBT002 - reads well by name, and is the last one.
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Find the nearest rows.
-
-        Parameters
-        ----------
-        query
-            A vector: finite values, not all zero under `cosine`.
-        k
-            Rows wanted, 1 to 1000.
-        recall_target
-            Share of the true neighbours that the answer should hold on average. The engine is
-            steered to one target per collection: a value up to the collection's own is met by the
-            same effort, a higher one is refused as `Unsupported`.
-        probes
-            Visit this many leaves, instead of what the recall target needs.
-        refine
-            Together with `probes`: take the exact distance of this many rows, the best by their
-            codes, but of `k` at least. In proportion to `probes` if it is not given.
-        exact
-            Look at every row.
-
-        Returns
-        -------
-        ids, distances
-            Arrays of int64 and float32, nearest first, ties by id. They are shorter than `k` if
-            fewer rows live (or, if not `exact`, fewer were reached).
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1)
-        >>> c.upsert([10, 20, 30], [[1], [2], [3]])
-        >>> c.search([2.1], k=2)[0].tolist()
-        [20, 30]
-        """
-        return self._native.search(
-            _arguments.vector("the query", query, many="search_batch"),
-            _arguments.integer("k", k),
-            _effort(recall_target, probes, refine, exact),
-        )
-
-    def search_batch(
-        self,
-        queries: ArrayLike,
-        k: int = 10,
-        recall_target: float | None = None,
-        probes: int | None = None,
-        refine: int | None = None,
-        exact: bool = False,  # noqa: FBT001, FBT002 - as in search.
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Find the nearest rows of several queries, one after the other on this thread.
-
-        Parameters are those of `search`, but `queries` is a matrix with a query per row.
-
-        Returns
-        -------
-        ids, distances
-            Matrices with a row per query and `k` columns. Where fewer than `k` rows were found
-            the rest is filled with the id -1 at distance infinity.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1)
-        >>> c.upsert([10, 20], [[1], [2]])
-        >>> ids, distances = c.search_batch([[0], [3]], k=3)
-        >>> ids.tolist()
-        [[10, 20, -1], [20, 10, -1]]
-        >>> distances.tolist()
-        [[1.0, 4.0, inf], [1.0, 4.0, inf]]
-        """
-        return self._native.search_batch(
-            _arguments.f32_matrix("the queries", queries),
-            _arguments.integer("k", k),
-            _effort(recall_target, probes, refine, exact),
-        )
-
-    def search_radius(
-        self, query: ArrayLike, radius: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Find every row within a distance, exactly.
-
-        Parameters
-        ----------
-        query
-            A vector, as in `search`.
-        radius
-            A distance of the metric: squared under `l2`, `1 - cos` under `cosine`.
-
-        Returns
-        -------
-        ids, distances
-            Arrays of int64 and float32, nearest first, ties by id. Cost: looks at every row of
-            the leaves that may hold one; under `inner_product` at every row.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1)
-        >>> c.upsert([10, 20, 30], [[1], [2], [5]])
-        >>> ids, distances = c.search_radius([1.5], radius=0.25)
-        >>> ids.tolist(), distances.tolist()
-        ([10, 20], [0.25, 0.25])
-        """
-        return self._native.search_radius(
-            _arguments.vector("the query", query, many="search_batch"), float(radius)
-        )
+        self._native.add_attribute(_arguments.name("name", name), _arguments.name("kind", kind))
 
     def stats(self) -> Stats:
         """Count rows, leaves, bytes and maintenance. Cost: visits every leaf; waits for writers.
@@ -489,15 +373,14 @@ class _ClosedCollection:
         raise Closed("the collection is closed: open it again")
 
 
-def _effort(
-    recall_target: float | None, probes: int | None, refine: int | None, exact: object
-) -> tuple[float | None, int | None, int | None, bool]:
-    """Return the settings of one search, for the native half."""
-    if type(exact) is not bool:
-        raise InvalidInput(f"exact is {exact!r}: pass True or False")
-    return (
-        None if recall_target is None else _arguments.real("recall_target", recall_target),
-        None if probes is None else _arguments.integer("probes", probes),
-        None if refine is None else _arguments.integer("refine", refine),
-        exact,
-    )
+def _schema(id_kind: object, attributes: object, *, is_open: bool) -> str:
+    """Return the schema as JSON, for the native half, which checks it."""
+    if attributes is not None and not hasattr(attributes, "items"):
+        raise InvalidInput("attributes: pass a dictionary from names to types")
+    kinds = {} if attributes is None else dict(cast("Mapping[str, str]", attributes))
+    for name, kind in kinds.items():
+        _arguments.name("the name of an attribute", name)
+        _arguments.name(f"the type of '{name}'", kind)
+    listed = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    schema = {"id": _arguments.name("id", id_kind), "attributes": listed, "open": is_open}
+    return json.dumps(schema)

@@ -1,0 +1,5 @@
+"""LangChain vector store by VStream."""
+
+from langchain_vstream.store import VStream
+
+__all__ = ["VStream"]
