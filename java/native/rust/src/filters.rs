@@ -1,13 +1,10 @@
 //! Filters of a collection: their text becomes bytes once, at the beginning of a job, and partitions
 //! read the bytes.
 
-use vstream_attribute::{Filter, NameHash, Names};
+use vstream_attribute::{Filter, IdKind, NameHash, Names};
 use vstream_settings::CollectionSettings;
 
 use crate::failure::{Failure, Poison};
-
-/// Second half of the key of string ids, after the seed of the collection.
-const NAME_DOMAIN: [u8; 8] = *b"row name";
 
 /// Reads the filters of one collection.
 pub(crate) struct Filters {
@@ -19,14 +16,17 @@ pub(crate) struct Filters {
 impl Filters {
     /// A reader of filters for this collection.
     pub(crate) fn new(settings: CollectionSettings) -> Filters {
-        Filters { poison: Poison::default(), names: name_hash(settings.seed), settings }
+        Filters { poison: Poison::default(), names: settings.schema.name_hash(), settings }
     }
 
     /// Compiles the text of a filter, in JSON. Errors: `Invalid` if it is none, or none of this
     /// collection.
     pub(crate) fn compile(&self, text: &str) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| {
-            let names = Names::new(&self.settings.schema, &self.names);
+            let schema = &self.settings.schema;
+            // Where ids are numbers, a text is none.
+            let hash = (schema.id == IdKind::String).then_some(&self.names);
+            let names = Names { schema, hash };
             let filter = Filter::from_json(names, text)
                 .map_err(|refused| Failure::invalid(refused.message))?;
             let mut out = Vec::new();
@@ -34,14 +34,6 @@ impl Filters {
             Ok(out)
         })
     }
-}
-
-/// The hash of string ids of a collection; `NameHash.java` computes the same.
-fn name_hash(seed: u64) -> NameHash {
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..].copy_from_slice(&NAME_DOMAIN);
-    NameHash::new(key)
 }
 
 /// Reads the bytes of a filter.
@@ -67,7 +59,7 @@ mod tests {
         let text = r#"{"must": [{"key": "price", "range": {"lt": 10}},
                                 {"has_id": ["a", "b"]}]}"#;
         let filter = read(&filters().compile(text).unwrap()).unwrap();
-        let id = name_hash(7).hash("a").unwrap().id;
+        let id = filters().names.hash("a").unwrap().id;
         assert!(!filter.holds(id, Attributes::NONE), "no price");
         let mut row = vstream_attribute::AttributesBuilder::default();
         let schema = filters().settings.schema;
@@ -91,7 +83,12 @@ mod tests {
         let mut lines = 0;
         for line in golden.lines().filter(|line| !line.starts_with('#')) {
             let words: Vec<&str> = line.splitn(4, ' ').collect();
-            let hashed = name_hash(words[0].parse().unwrap()).hash(words[3]).unwrap();
+            let text = format!(
+                r#"{{"dimension": 4, "metric": "l2", "id": "string", "seed": {}}}"#,
+                words[0]
+            );
+            let settings = CollectionSettings::from_json(&text).unwrap();
+            let hashed = settings.schema.name_hash().hash(words[3]).unwrap();
             let hex = |word| u64::from_str_radix(word, 16).unwrap();
             assert_eq!((hashed.id, hashed.check), (hex(words[1]), hex(words[2])), "{line}");
             lines += 1;
