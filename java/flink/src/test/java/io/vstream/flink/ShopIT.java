@@ -55,7 +55,9 @@ class ShopIT {
         }
         VectorSearch search =
                 VectorSearch.collection(settings(encoder))
-                        .vectors(env.fromData(VectorChange.TYPE, changes.toArray(VectorChange[]::new)))
+                        .vectors(
+                                env.fromData(
+                                        VectorChange.TYPE, changes.toArray(VectorChange[]::new)))
                         .queries(
                                 env.fromSequence(0, Long.MAX_VALUE)
                                         .setParallelism(1)
@@ -101,10 +103,7 @@ class ShopIT {
                         VectorQuery.of(3, vector).with("size"),
                         VectorQuery.of(4, vector).within(Float.POSITIVE_INFINITY));
         VectorSearch search =
-                VectorSearch.collection(settings("id"))
-                        .vectors(changes)
-                        .queries(questions)
-                        .build();
+                VectorSearch.collection(settings("id")).vectors(changes).queries(questions).build();
         Map<BadRecord.Reason, Integer> reasons = new HashMap<>();
         try (CloseableIterator<BadRecord> refused = search.refused().executeAndCollect()) {
             refused.forEachRemaining(one -> reasons.merge(one.reason(), 1, Integer::sum));
@@ -134,7 +133,8 @@ class ShopIT {
     }
 
     /** New products, other vectors, other prices, sold out, and events that come too late. */
-    private static List<VectorChange> changes(SplittableRandom random, Map<String, Product> oracle) {
+    private static List<VectorChange> changes(
+            SplittableRandom random, Map<String, Product> oracle) {
         List<VectorChange> changes = new ArrayList<>();
         for (int i = 0; i < CHANGES; i++) {
             int number = i < PRODUCTS ? i : random.nextInt(PRODUCTS);

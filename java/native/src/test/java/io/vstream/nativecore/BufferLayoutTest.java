@@ -63,8 +63,7 @@ class BufferLayoutTest {
         stain(batch.buffer());
         batch.upsert(1, 2, Long.MIN_VALUE, 127, new float[] {1f, -2.5f, 0.125f}, carried());
         byte[] price = HexFormat.of().parseHex("020003000000000000e0bf");
-        RowFields change =
-                new RowFields("", 0, price, null, new short[] {0, 3}, true, false);
+        RowFields change = new RowFields("", 0, price, null, new short[] {0, 3}, true, false);
         batch.update(9, 3, 5, 0, change);
         batch.upsert(7, 4, 5, 64, new float[3], RowFields.named("x", -1));
 

@@ -163,7 +163,11 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
                 return;
             }
             case UNREADABLE -> reason = record.reason;
-            case LONG_LINE -> reason = Reason.LINE_TOO_LONG;
+            case LONG_LINE -> {
+                // Of the record before, whose object this is.
+                record.clearExtras();
+                reason = Reason.LINE_TOO_LONG;
+            }
             case VECTOR_LINE, QUERY_LINE -> reason = parser.parse(record);
             default -> {
                 // The source has read it.

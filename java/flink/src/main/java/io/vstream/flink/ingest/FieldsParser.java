@@ -2,6 +2,7 @@ package io.vstream.flink.ingest;
 
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.row.FieldsBuilder;
+import io.vstream.flink.row.JsonCopy;
 import io.vstream.flink.row.Refusal;
 import io.vstream.flink.row.Schema;
 import io.vstream.nativecore.RowFields;
@@ -225,7 +226,7 @@ public final class FieldsParser {
     private byte[] copy(JsonParser json) throws IOException {
         text.reset();
         try (JsonGenerator out = JSON.createGenerator(text)) {
-            out.copyCurrentStructure(json);
+            JsonCopy.value(json, out);
         }
         return text.toByteArray();
     }

@@ -1,5 +1,6 @@
 package io.vstream.flink.merge;
 
+import io.vstream.flink.row.JsonCopy;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.time.Instant;
@@ -105,7 +106,7 @@ public final class RowJson {
             if (in.nextToken() == null) {
                 return null;
             }
-            out.copyCurrentStructure(in);
+            JsonCopy.value(in, out);
             if (in.nextToken() != null) {
                 return null;
             }

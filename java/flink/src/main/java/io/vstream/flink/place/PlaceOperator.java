@@ -299,8 +299,10 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     private void delete(VectorRecord in) throws Exception {
         Location old = state.location().value();
         if (old == null || carried.isOther(in)) {
-            // An older record, still on its way, must not bring the row back.
-            carried.applied(in);
+            if (old == null) {
+                // An older record, still on its way, must not bring the row back.
+                carried.applied(in);
+            }
             totals.get(UNKNOWN_DELETES).inc();
             return;
         }

@@ -23,12 +23,18 @@ class FieldsParserTest {
     void attributesStandInAnObjectOrBesideTheVector() {
         Map<String, Object> values =
                 Map.of(
-                        "colour", "red",
-                        "price", 9.0,
-                        "stock", 3L,
-                        "new", true,
-                        "tags", List.of("a", "b"),
-                        "since", Instant.parse("2024-01-02T03:04:05Z"));
+                        "colour",
+                        "red",
+                        "price",
+                        9.0,
+                        "stock",
+                        3L,
+                        "new",
+                        true,
+                        "tags",
+                        List.of("a", "b"),
+                        "since",
+                        Instant.parse("2024-01-02T03:04:05Z"));
         String fields =
                 "'colour':'red','price':9,'stock':3.0,'new':true,'tags':['a','b'],"
                         + "'since':'2024-01-02T03:04:05Z'";
@@ -53,7 +59,8 @@ class FieldsParserTest {
     @Test
     void anUpdateSaysWhatChangesAndWhatGoes() {
         Incoming update =
-                read("{'id':1,'op':'update','price':7,'attributes':{'colour':null},'payload':null}");
+                read(
+                        "{'id':1,'op':'update','price':7,'attributes':{'colour':null},'payload':null}");
         assertThat(update.kind).isEqualTo(Incoming.Kind.UPDATE);
         assertThat(values(update)).isEqualTo(Map.of("price", 7.0));
         assertThat(update.fields.unset()).containsExactly((short) 0);
@@ -120,7 +127,8 @@ class FieldsParserTest {
                 "{'id':1,'vector':[1],'attributes':[1]} | WRONG_TYPE | ``",
                 "{'id':1,'vector':[1],'attributes':{'size':1}} | UNKNOWN_ATTRIBUTE | 'size'",
                 "{'id':1,'vector':[1],'price':1,'attributes':{'price':1}} | MALFORMED_LINE | twice",
-                "{'id':1,'vector':[1],'price':null,'attributes':{'price':1}} | MALFORMED_LINE | twice",
+                "{'id':1,'vector':[1],'price':null,'attributes':{'price':1}} | MALFORMED_LINE |"
+                        + " twice",
                 "{'id':1,'vector':[1],'payload_base64':'?'} | WRONG_TYPE | base 64",
                 "{'id':'a','vector':[1]} | BAD_ID | ``",
                 "{'id':1,'op':'replace','vector':[1]} | MALFORMED_LINE | ``",
@@ -164,7 +172,8 @@ class FieldsParserTest {
         LineParser plain = new LineParser(10);
         Incoming record = new Incoming();
         record.kind = Incoming.Kind.VECTOR_LINE;
-        record.line = "{\"id\":1,\"vector\":[1],\"payload\":7,\"attributes\":{\"a\":1},\"price\":3}";
+        record.line =
+                "{\"id\":1,\"vector\":[1],\"payload\":7,\"attributes\":{\"a\":1},\"price\":3}";
         assertThat(plain.parse(record)).isNull();
         assertThat(record.kind).isEqualTo(Incoming.Kind.UPSERT);
         assertThat(record.fields.isNone()).isTrue();

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.metrics.Names;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -100,7 +99,7 @@ class KafkaRowsIT {
                     "filter",
                     JSON.readTree(
                             "{\"must\":[{\"key\":\"colour\",\"match\":{\"any\":[\"red\",\"blue\"]}},"
-                                    + "{\"key\":\"price\",\"range\":{\"gte\":20,\"lt\":70}}]}"));
+                                + "{\"key\":\"price\",\"range\":{\"gte\":20,\"lt\":70}}]}"));
             query.set("with", JSON.createArrayNode().add("colour").add("price").add("payload"));
             String bad = query.deepCopy().put("filter", "price < 3").toString();
             producer.send(new ProducerRecord<>("queries", bad));

@@ -54,8 +54,7 @@ class FieldsOfRecordsTest {
         assertThat(record.kind).isEqualTo(Incoming.Kind.UPSERT);
         assertThat(record.fields.name()).isEqualTo("sku-1");
         assertThat(values())
-                .isEqualTo(
-                        Map.of("colour", "red", "price", 9.5, "since", Instant.ofEpochMilli(1)));
+                .isEqualTo(Map.of("colour", "red", "price", 9.5, "since", Instant.ofEpochMilli(1)));
         assertThat(record.fields.payload()).isEqualTo("{\"a\":1}".getBytes(StandardCharsets.UTF_8));
 
         assertThat(event(events, "{'op':'d','before':{'id':'sku-1'}}")).isNull();
@@ -83,10 +82,7 @@ class FieldsOfRecordsTest {
         assertThat(record.fields.payload()).isNull();
         assertThat(record.fields.payloadRemoved()).isFalse();
         // A row that is replaced would lose what was not sent.
-        assertThat(
-                        event(
-                                events,
-                                "{'op':'u','after':{'id':4,'vector':[1],'colour':" + gone + "}}"))
+        assertThat(event(events, "{'op':'u','after':{'id':4,'vector':[1],'colour':" + gone + "}}"))
                 .isEqualTo(Reason.MALFORMED_LINE);
         assertThat(record.problem).contains("REPLICA IDENTITY FULL");
     }

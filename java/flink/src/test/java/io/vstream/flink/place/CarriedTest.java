@@ -61,8 +61,7 @@ class CarriedTest {
         try (PlaceTask task = new PlaceTask(NUMBERS, 0, 2, 0, List.of())) {
             long id = PlaceOperatorTest.ownId(0, 2, 0);
             VectorRecord first = upsert(id, "colour", "red");
-            first.fields =
-                    RowFields.of("", 0, first.fields.attributes(), new byte[] {1, 2});
+            first.fields = RowFields.of("", 0, first.fields.attributes(), new byte[] {1, 2});
             task.put(first);
             task.put(update(id, "price", 9.5));
             VectorRecord none = update(id, "colour", null);
@@ -186,8 +185,7 @@ class CarriedTest {
 
     private byte[] template() {
         int rows = 200;
-        ByteBuffer sample =
-                BufferLayout.allocate(rows * PlaceTask.DIMENSION * Float.BYTES);
+        ByteBuffer sample = BufferLayout.allocate(rows * PlaceTask.DIMENSION * Float.BYTES);
         for (int i = 0; i < rows * PlaceTask.DIMENSION; i++) {
             sample.putFloat(i * Float.BYTES, random.nextFloat());
         }

@@ -22,7 +22,9 @@ class AttributesEncoderTest {
 
     private final AttributesEncoder encoder = new AttributesEncoder(Shop.NUMBERS);
 
-    /** The attributes of records-fields.hex, which buffer/tests.rs builds with Rust's own builder. */
+    /**
+     * The attributes of records-fields.hex, which buffer/tests.rs builds with Rust's own builder.
+     */
     @Test
     void theBytesAreThoseOfRust() {
         // In another order than the columns.

@@ -3,6 +3,8 @@ package io.vstream.flink.state;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.VectorChange;
+import io.vstream.flink.VectorQuery;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.handover.Step;
@@ -12,8 +14,6 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.ingest.VectorRecord;
-import io.vstream.flink.VectorChange;
-import io.vstream.flink.VectorQuery;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.AnswerRow;
 import io.vstream.flink.place.Write;
@@ -49,20 +49,25 @@ class SerializersTest {
     private static final RowFields CARRIED =
             RowFields.of("gr\u00f6\u00dfe", -9, new byte[] {4, 0, 4, 1}, new byte[0]);
     private static final RowFields CHANGE =
-            new RowFields(
-                    "", 0, new byte[] {4, 0, 4, 0}, null, new short[] {0, 3}, true, false);
+            new RowFields("", 0, new byte[] {4, 0, 4, 0}, null, new short[] {0, 3}, true, false);
     private static final Asked ASKED =
             new Asked(new byte[] {1, 2}, new short[] {0, 255}, true, true, 0.25f);
     private static final AnswerRow ANSWER_ROW =
             new AnswerRow(
                     "sku-1",
                     Map.of(
-                            "colour", "red",
-                            "tags", List.of("a", "b"),
-                            "price", 9.5,
-                            "stock", 3L,
-                            "new", false,
-                            "since", Instant.ofEpochMilli(-1)),
+                            "colour",
+                            "red",
+                            "tags",
+                            List.of("a", "b"),
+                            "price",
+                            9.5,
+                            "stock",
+                            3L,
+                            "new",
+                            false,
+                            "since",
+                            Instant.ofEpochMilli(-1)),
                     new byte[] {1, 2},
                     false);
 
@@ -158,7 +163,9 @@ class SerializersTest {
                                 TICKET,
                                 new long[] {-1, 2},
                                 new float[] {0.5f, 1},
-                                new AnswerRow[] {ANSWER_ROW, new AnswerRow("", Map.of(), null, true)},
+                                new AnswerRow[] {
+                                    ANSWER_ROW, new AnswerRow("", Map.of(), null, true)
+                                },
                                 3,
                                 true,
                                 new Frontier(-9, offsets))),
@@ -281,14 +288,20 @@ class SerializersTest {
         out.writeShort(2);
         out.writeBoolean(true);
         Frontier.NONE.write(out);
-        TypeSerializer<Answer> serializer = Answer.TYPE.createSerializer(new SerializerConfigImpl());
+        TypeSerializer<Answer> serializer =
+                Answer.TYPE.createSerializer(new SerializerConfigImpl());
         TypeSerializerSnapshot<Answer> layout = serializer.snapshotConfiguration();
         layout.readSnapshot(1, new DataInputDeserializer(new byte[0]), null);
         Answer read = serializer.deserialize(new DataInputDeserializer(out.getCopyOfBuffer()));
         assertThat(read)
                 .isEqualTo(
                         new Answer(
-                                TICKET, new long[] {7}, new float[] {0.5f}, 2, true, Frontier.NONE));
+                                TICKET,
+                                new long[] {7},
+                                new float[] {0.5f},
+                                2,
+                                true,
+                                Frontier.NONE));
         // And an answer that carries nothing still has these bytes.
         DataOutputSerializer again = new DataOutputSerializer(64);
         serializer.serialize(read, again);
