@@ -116,7 +116,8 @@ fn scan_ns(segment: &Segment, filter: Option<&Filter>) -> (f64, usize, f64) {
         view.estimate_leaves(&rotated, segment.leaves(), &mut state, &mut costs);
         costs.clear();
         view.rank_leaves(&rotated, f32::INFINITY, &mut state, &mut costs);
-        let (mut candidates, wanted) = (Vec::new(), Wanted { keep: 100, below: f32::INFINITY });
+        let (mut candidates, wanted) =
+            (Vec::new(), Wanted { keep: 100, below: f32::INFINITY, deviations: 0.0 });
         let begun = Instant::now();
         view.keep_leaves(0..usize::MAX, f32::INFINITY, &mut state);
         matches = 0;
