@@ -43,7 +43,7 @@ class Collection(Writes, Reads):
     >>> rng = np.random.default_rng(7)
     >>> rows = rng.standard_normal((1000, 16), dtype=np.float32)
     >>> with vstream.Collection.create(dimension=16, metric="cosine") as c:
-    ...     c.upsert(np.arange(1000), rows)
+    ...     _ = c.upsert(np.arange(1000), rows)
     ...     ids, distances = c.search(rows[42], k=3)
     ...     print(ids[0], len(ids), len(c))
     42 3 1000
@@ -137,6 +137,7 @@ class Collection(Writes, Reads):
         ...     dimension=2, id="string", attributes={"price": "f64", "color": "keyword"}
         ... )
         >>> shop.upsert(["a", "b"], [[0, 1], [1, 0]], attributes={"price": [5.0, 9.0]})
+        2
         >>> shop.search([0, 0], where={"price": {"$gte": 6}}).ids
         ['b']
         """
@@ -197,6 +198,7 @@ class Collection(Writes, Reads):
         --------
         >>> with vstream.Collection.create(dimension=2, path=directory / "points") as c:
         ...     c.upsert(7, [1, 2])
+        1
         >>> with vstream.Collection.open(directory / "points") as c:
         ...     print(len(c))
         1
@@ -249,6 +251,7 @@ class Collection(Writes, Reads):
         --------
         >>> c = vstream.Collection.create(dimension=1)
         >>> c.upsert(1, [1])
+        1
         >>> c.stats().live_rows
         1
         """
@@ -265,6 +268,7 @@ class Collection(Writes, Reads):
         --------
         >>> c = vstream.Collection.create(dimension=1)
         >>> c.upsert(1, [1])
+        1
         >>> c.snapshot(directory / "backup")
         >>> vstream.Collection.restore(directory / "backup")
         Collection(dimension=1, metric='l2', element='f32', rows=1)

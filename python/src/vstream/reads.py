@@ -133,6 +133,7 @@ class Reads:
         --------
         >>> c = vstream.Collection.create(dimension=1)
         >>> c.upsert([10, 20], [[1], [2]])
+        2
         >>> ids, distances = c.search_batch([[0], [3]], k=3)
         >>> ids.tolist()
         [[10, 20, -1], [20, 10, -1]]
@@ -173,6 +174,7 @@ class Reads:
         --------
         >>> c = vstream.Collection.create(dimension=1)
         >>> c.upsert([10, 20, 30], [[1], [2], [5]])
+        3
         >>> ids, distances = c.search_radius([1.5], radius=0.25)
         >>> ids.tolist(), distances.tolist()
         ([10, 20], [0.25, 0.25])

@@ -29,6 +29,7 @@ class Answer(tuple[Any, Any]):
     --------
     >>> c = vstream.Collection.create(dimension=1, attributes={"price": "f64"})
     >>> c.upsert([1, 2], [[1], [2]], attributes={"price": [9.5, None]})
+    2
     >>> found = c.search([0], k=2, with_=["price"])
     >>> ids, distances = found
     >>> ids.tolist(), found.attributes
