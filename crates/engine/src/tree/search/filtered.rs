@@ -7,7 +7,7 @@ use std::ops::Range;
 use vstream_attribute::Filter;
 use vstream_index::stages::{
     audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
-    Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
+    Places, RotatedQueries, Staged, StagedSearch, Stop, Visit, Visited, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
 use vstream_segment::{SegmentKind, SegmentView};
@@ -32,11 +32,6 @@ pub(crate) fn share_class(share: f64) -> usize {
 /// Where searches with a filter may stop, by class of the share of rows that match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thetas(pub(crate) [f32; SHARE_CLASSES]);
-
-impl Thetas {
-    /// Searches visit every leaf.
-    pub(crate) const EVERY_LEAF: Thetas = Thetas([f32::INFINITY; SHARE_CLASSES]);
-}
 
 /// What is done with the places of a moment.
 type Work<'w> = dyn FnMut(

@@ -1,9 +1,11 @@
 //! Rows with attributes, payloads and text ids, against a map.
 
+mod filtered;
 mod kept;
 mod model;
 mod remembered;
 mod schema;
+mod speed;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
