@@ -5,6 +5,8 @@ MVN ?= mvn -B -ntp
 JAVA := $(MVN) -f java/pom.xml
 # For java: -Ppeers builds the clients of the databases that bench-job compares with.
 PROFILES ?=
+# The builder of the Python package: the version that python/pyproject.toml names.
+MATURIN := 1.16.0
 VSTREAM := dist/bin/vstream
 
 # For check: what changes are compared with; none for origin/main.
@@ -27,7 +29,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python test check lint demo run data bench chaos crash-lab clean
+.PHONY: help build native java python wheel test check lint demo run data bench chaos crash-lab clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -45,14 +47,25 @@ java: native # the jars, with the native library inside
 
 python: .venv/.built # the Python package, in .venv
 
-.venv/.built: $(SOURCES) $(PYTHON_SOURCES)
+# Built once as a wheel, for every environment that needs it.
+wheel: dist/wheel/.built ## the Python package as a wheel for any CPython from 3.11, in dist/wheel
+
+dist/wheel/.built: $(SOURCES) $(PYTHON_SOURCES)
 	[ -x .venv/bin/python ] || python3 -m venv .venv
-	.venv/bin/pip install -q './python[test]'
+	.venv/bin/pip install -q maturin==$(MATURIN)
+	rm -rf dist/wheel
+	cd python && ../.venv/bin/maturin build --release --locked -q --out ../dist/wheel
+	.venv/bin/python tools/wheel.py dist/wheel
+	touch $@
+
+.venv/.built: dist/wheel/.built
+	.venv/bin/pip install -q --force-reinstall --no-deps dist/wheel/*.whl
+	.venv/bin/pip install -q "$$(echo dist/wheel/*.whl)[test]"
 	touch $@
 
 dist/.built: $(SOURCES)
 	$(MAKE) java
-	rm -rf dist
+	rm -rf dist/bin dist/lib dist/plugins dist/*.jar
 	mkdir -p dist/bin dist/lib
 	cp target/release/vstream dist/bin/
 	cp -r java/flink/target/plugins dist/
@@ -66,6 +79,7 @@ test: native python ## every test
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
+	$(MAKE) --no-print-directory test-integrations
 	$(MAKE) --no-print-directory .venv/.bench
 	.venv/bin/pytest -q bench/tests
 
@@ -84,7 +98,7 @@ lint: ## formatting and lints, as CI checks them
 	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
-	.venv/bin/ruff format --check bench tools/check.py && .venv/bin/ruff check bench tools/check.py
+	.venv/bin/ruff format --check bench tools/check.py tools/wheel.py && .venv/bin/ruff check bench tools/check.py tools/wheel.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
@@ -115,11 +129,11 @@ crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on;
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/broker/target java/flink/target java/peers/target examples/flink/target .venv .venv-peers .venv-s3 python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target java/peers/target examples/flink/target .venv .venv-peers .venv-s3 .venv-integrations python/native/target
 
 # The other targets are in bench/Makefile. It includes this file, so there they are not passed on again.
 ifeq ($(filter bench/Makefile,$(MAKEFILE_LIST)),)
-OTHERS := bench-% data-% data/% test-% fuzz model reference savepoint-fixture .venv-s3/% .venv-peers/%
+OTHERS := bench-% data-% data/% test-% fuzz model reference savepoint-fixture .venv-s3/% .venv-peers/% .venv-integrations/%
 .PHONY: FORCE
 $(foreach target,$(OTHERS),$(eval $(target): FORCE ; \
 	@$$(MAKE) --no-print-directory -f bench/Makefile $$@))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import shutil
 import sys
 from importlib.resources import files
@@ -22,23 +21,22 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+import wordnet
+
 F32Array = NDArray[np.float32]
 
-_SEED = 17
 # Texts that are embedded before the next file is written.
 _TOGETHER = 4_096
 # Texts of about one length share a call of the model: padding costs as much as words.
 _PER_CALL = 32
 _TOKENS_MAX = 128
-_PARTS = ("noun", "verb", "adj", "adv")
 
 
 def main() -> None:
     """Embed as many texts as are asked for, then write the data set."""
     work, folder = Path(sys.argv[1]), Path(sys.argv[2])
     dimension, rows, queries = (int(number) for number in sys.argv[3:])
-    texts = _texts(work / "package" / "dict")
-    random.Random(_SEED).shuffle(texts)
+    texts = [synset.text for synset in wordnet.shuffled(work / "package" / "dict")]
     if rows == 0:
         rows = len(texts) - queries
     if rows < 1 or rows + queries > len(texts):
@@ -55,29 +53,13 @@ def main() -> None:
         "dimension": dimension,
         "preparation": "words and gloss of each synset, repetitions left out, shuffled, scaled to "
         "length 1",
-        "seed": _SEED,
+        "seed": wordnet.SEED,
         "base-rows": rows,
         "query-rows": queries,
         "skipped": 0,
         "is-all": rows + queries == len(texts),
     }
     _publish(folder, parts, meta)
-
-
-def _texts(folder: Path) -> list[str]:
-    """List `word, word: gloss` of every synset, each text once, in the order of the files."""
-    texts: dict[str, None] = {}
-    for part in _PARTS:
-        for line in (folder / f"data.{part}").read_text().splitlines():
-            # The licence stands in front, indented.
-            if line.startswith(" ") or " | " not in line:
-                continue
-            head, gloss = line.split(" | ", 1)
-            fields = head.split()
-            count = int(fields[3], 16)
-            words = ", ".join(word.replace("_", " ") for word in fields[4 : 4 + 2 * count : 2])
-            texts[f"{words}: {gloss.strip()}"] = None
-    return list(texts)
 
 
 class _WordTable:

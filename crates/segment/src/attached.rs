@@ -61,6 +61,8 @@ pub(crate) struct Attached {
     pub(crate) directory: Directory,
     /// Shared dictionaries by slot.
     pub(crate) dictionaries: Vec<Option<SharedTexts>>,
+    /// Length of the directory with its checksum.
+    pub(crate) directory_bytes: u32,
 }
 
 /// Blocks that were read, by their numbers.
@@ -78,7 +80,7 @@ impl Attached {
         let counts = Counts { rows: meta.rows as u32, leaves: &leaves };
         let directory = Directory::decode(&file.read(address)?, &counts)
             .map_err(|what| Error::corrupt(file.file().name(), offset, what))?;
-        Ok(Attached { directory, dictionaries: Vec::new() })
+        Ok(Attached { directory, dictionaries: Vec::new(), directory_bytes: meta.fields_bytes })
     }
 
     /// Reads the shared dictionaries into memory, in one round of reads. Errors: `Corrupt`, those of
@@ -249,6 +251,9 @@ impl Segment {
 #[derive(Default)]
 pub(crate) struct WideMemo(Option<(u64, WideBlock)>);
 
+/// A chunk, and the block of a column in it if a row of the chunk has a value.
+type LastBlock<'a> = (usize, Option<ColumnBlock<'a>>);
+
 /// Puts the fields of rows together from blocks.
 pub(crate) struct FieldReader<'a> {
     segment: &'a Segment,
@@ -256,8 +261,8 @@ pub(crate) struct FieldReader<'a> {
     wants_names: bool,
     wants_wide: bool,
     wants_payload: bool,
-    /// Wanted slots, and the last block of each with its chunk.
-    slots: Vec<(usize, Option<(usize, Option<ColumnBlock<'a>>)>)>,
+    /// Wanted slots, and the last block of each.
+    slots: Vec<(usize, Option<LastBlock<'a>>)>,
     blocks: &'a BlocksByNumber,
 }
 

@@ -7,7 +7,9 @@
 //!    asked for. A query reads everything else when it needs it, through a cache.
 //! 3. A search makes two rounds of reads. The first reads the codes of the nearest leaves, unless
 //!    they are in memory. The second reads the blocks with the rows worth an exact distance.
-//! 4. Rows of a segment never change; [`Tombstones`] hold the sequences at which rows were deleted.
+//! 4. Rows may carry names, attributes and payloads (`fields/`). Filters are applied to their columns
+//!    while codes are scanned, and [`Segment::fields`] reads them for the rows of an answer.
+//! 5. Rows of a segment never change; [`Tombstones`] hold the sequences at which rows were deleted.
 //!
 //! `format.rs` defines the bytes; docs/design/format.md describes them.
 //!
@@ -49,5 +51,5 @@ pub use read::{Codes, IoCounts, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
 pub use tombstones::Tombstones;
-pub use verify::BlockReport;
+pub use verify::{BlockReport, ColumnReport, FieldsReport};
 pub use write::{yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};

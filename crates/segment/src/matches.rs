@@ -16,6 +16,9 @@ use crate::select::WantedColumnBlocks;
 /// Most rows that may match for their blocks to go through the cache.
 const CACHED_ROWS: u64 = 4096;
 
+/// Takes row blocks in which rows match, and a reader of them.
+type Walk<'a> = dyn FnMut(&BlockReader, &[WantedBlock]) -> Result<(), Error> + 'a;
+
 /// What a walk looked at.
 #[derive(Clone, Copy, Default)]
 struct Walked {
@@ -201,7 +204,7 @@ impl SegmentView<'_> {
         &self,
         leaves: Vec<u32>,
         filter: Option<&Filter>,
-        walk: &mut dyn FnMut(&BlockReader, &[WantedBlock]) -> Result<(), Error>,
+        walk: &mut Walk<'_>,
     ) -> Result<usize, Error> {
         let segment = self.segment;
         let Some(filter) = filter else {

@@ -57,9 +57,9 @@ pub struct IoCounts {
 /// Bytes of memory of an open segment, without the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentMemory {
-    /// Leaf directory and block offsets.
+    /// Leaf directory, block offsets, and the directory of fields.
     pub directory: u64,
-    /// Directory of fields: summaries of leaves, block offsets, shared dictionaries.
+    /// Part of `directory`: summaries of leaves, block offsets of fields, shared dictionaries.
     pub fields: u64,
     /// Codes and factors that are in memory.
     pub codes: u64,
@@ -366,7 +366,7 @@ impl Segment {
             + size_of_val(&*self.ids);
         let parts = size_of_val(&*self.parts);
         let fields = self.attached.as_ref().map_or(0, Attached::memory_bytes) as u64;
-        let directory = (directory + parts + size_of_val(&*self.breaks)) as u64;
+        let directory = (directory + parts + size_of_val(&*self.breaks)) as u64 + fields;
         SegmentMemory { directory, fields, codes: self.code_bytes().0 }
     }
 

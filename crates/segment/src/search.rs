@@ -289,8 +289,10 @@ impl StagedSearch for SegmentView<'_> {
                 masks.as_slice()
             });
             let margin = self.margin_of(query, leaf, wanted.deviations);
-            let place = (rank, leaf, margin);
-            self.scan_leaf(query, codes, place, masks, &mut best, &mut scanned);
+            let seen = self.scan_leaf(query, codes, (rank, leaf, margin), masks, &mut best);
+            scanned.rows += seen.rows;
+            scanned.matches += seen.matches;
+            scanned.leaves += seen.leaves;
         }
         best.finish();
         sort_candidates(candidates);
@@ -420,7 +422,7 @@ impl SegmentView<'_> {
         Some((deviations, squared.max(0.0).sqrt()))
     }
 
-    /// Scans the codes of a leaf.
+    /// Scans the codes of a leaf; returns what it looked at.
     ///
     /// * `masks`: the rows that match, 32 to a word; `None` without a filter.
     fn scan_leaf(
@@ -430,23 +432,20 @@ impl SegmentView<'_> {
         (rank, leaf, margin): (u32, Ranked, Option<(f32, f32)>),
         masks: Option<&[u32]>,
         best: &mut BestCandidates<'_>,
-        scanned: &mut Scanned,
-    ) {
+    ) -> Scanned {
         let entry = &self.segment.leaves[leaf.leaf as usize];
         let blocks = (entry.rows as usize).div_ceil(BLOCK);
         let codes = codes.chunks_exact(self.segment.header.posting_block_bytes()).take(blocks);
         let Some(masks) = masks else {
-            scanned.rows += entry.rows as usize;
-            scanned.matches += entry.rows as usize;
-            scanned.leaves += 1;
             for (block, codes) in (0..).zip(codes) {
                 let mask = u32::MAX;
                 let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
                 self.scan_block(query, codes, from, best);
             }
-            return;
+            let rows = entry.rows as usize;
+            return Scanned { rows, matches: rows, leaves: 1 };
         };
-        let before = scanned.matches;
+        let mut scanned = Scanned::default();
         for ((block, codes), &mask) in (0..).zip(codes).zip(masks) {
             if mask != 0 {
                 scanned.rows += (entry.rows - block * BLOCK as u32).min(BLOCK as u32) as usize;
@@ -455,7 +454,8 @@ impl SegmentView<'_> {
                 self.scan_block(query, codes, from, best);
             }
         }
-        scanned.leaves += usize::from(scanned.matches > before);
+        scanned.leaves = usize::from(scanned.matches > 0);
+        scanned
     }
 
     /// Scans a block of codes for visible rows.

@@ -23,6 +23,9 @@ use crate::ids::FoundRow;
 use crate::malformed::Malformed;
 use crate::read::{Segment, BLOCKS_AHEAD};
 
+/// Checks the payload of a block of names or payloads.
+type CheckSpan<'a> = dyn FnMut(&RowSpan, &[u8]) -> Result<(), Malformed> + 'a;
+
 /// Storage of a row block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockReport {
@@ -48,7 +51,70 @@ impl fmt::Display for BlockReport {
     }
 }
 
+/// Storage of one column of attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnReport {
+    /// Number of the column in the schema.
+    pub column: u16,
+    /// Kind of its values.
+    pub kind: AttributeKind,
+    /// Rows with a value.
+    pub rows: u32,
+    /// Texts of the dictionary that all its blocks share, if they share one.
+    pub texts: Option<u32>,
+    /// Bytes of its blocks and its dictionary. Texts of a text column lie with the payloads.
+    pub bytes: u64,
+}
+
+impl fmt::Display for ColumnReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ColumnReport { column, kind, rows, texts, bytes } = self;
+        write!(f, "column {column}: {}, {rows} rows, {bytes} B", kind.name())?;
+        match texts {
+            Some(texts) => write!(f, ", {texts} texts"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Storage of what rows carry beside keys and vectors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldsReport {
+    /// Columns of attributes, ascending.
+    pub columns: Vec<ColumnReport>,
+    /// Bytes of names.
+    pub name_bytes: u64,
+    /// Bytes of payloads and texts, compressed.
+    pub payload_bytes: u64,
+    /// Bytes of the directory, with the summaries of leaves.
+    pub directory_bytes: u64,
+}
+
 impl Segment {
+    /// Reports the storage of fields; `None` if its rows have none. Reads nothing.
+    pub fn fields_report(&self) -> Option<FieldsReport> {
+        let attached = self.attached.as_ref()?;
+        let directory = &attached.directory;
+        let sum = |spans: &[RowSpan]| spans.iter().map(|span| u64::from(span.extent.bytes)).sum();
+        let column = |entry: &ColumnEntry| {
+            let dictionary = entry.dictionary.map(|dictionary| dictionary.extent);
+            let blocks = entry.blocks.iter().chain(&dictionary);
+            ColumnReport {
+                column: entry.column,
+                kind: entry.shape.kind,
+                rows: entry.present,
+                texts: entry.dictionary.map(|dictionary| dictionary.texts),
+                bytes: blocks.map(|extent| u64::from(extent.bytes)).sum(),
+            }
+        };
+        Some(FieldsReport {
+            columns: directory.columns.iter().map(column).collect(),
+            name_bytes: sum(&directory.names),
+            payload_bytes: sum(&directory.wide),
+            directory_bytes: u64::from(attached.directory_bytes),
+        })
+    }
+
     /// Reports the storage of every row block. Errors: `Corrupt`, those of the store.
     pub fn report(&self, visit: &mut dyn FnMut(BlockReport)) -> Result<(), Error> {
         let blocks = self.blocks_in(self.all_leaves());
@@ -158,7 +224,7 @@ impl Segment {
         spans: &[RowSpan],
         attached: &Attached,
         are_names: bool,
-        check: &mut dyn FnMut(&RowSpan, &[u8]) -> Result<(), Malformed>,
+        check: &mut CheckSpan<'_>,
     ) -> Result<(), Error> {
         for span in spans {
             let address = attached.span_block(span, are_names);

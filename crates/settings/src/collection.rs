@@ -17,6 +17,9 @@ pub(crate) const DIMENSION_MAX: u64 = 4096;
 const MEMORY_MIN: u64 = 64 << 10;
 const MEMORY_MAX: u64 = 1 << 50;
 
+/// Most bytes of a payload, which the engine stores.
+const PAYLOAD_MAX: u64 = 1 << 20;
+
 /// Longest time for which deletes are remembered: 366 days.
 const REMEMBERED_MAX_MS: u64 = 366 * 24 * 3_600_000;
 
@@ -58,6 +61,9 @@ pub struct CollectionSettings {
     /// Milliseconds for which versions of deleted rows are kept, so that an older upsert stays
     /// without effect. `None`: not at all.
     pub deletes_remembered: Option<u64>,
+    /// Bytes of the payload of a row, up to 1 mb; a job refuses longer ones. `None`: the most, but no
+    /// payloads in a job whose collection has neither attributes nor string ids.
+    pub payload_limit: Option<u64>,
     /// Parts of the engine that are switched off to measure their effect.
     #[serde(serialize_with = "without_names")]
     pub without: Ablation,
@@ -173,10 +179,13 @@ impl CollectionSettings {
                 DELETE_ORDERS,
                 Some(DeleteOrder::Any),
             ),
-            schema: schema::read(section),
+            schema: schema::read(section, section.integer("seed", 0..=u64::MAX >> 1, Some(42))),
             deletes_remembered: section.has("deletes-remembered").then(|| {
                 section.duration_ms("deletes-remembered", 1_000..=REMEMBERED_MAX_MS, 3_600_000)
             }),
+            payload_limit: section
+                .has("payload-limit")
+                .then(|| section.size_bytes("payload-limit", 0..=PAYLOAD_MAX, PAYLOAD_MAX)),
             without: read_without(section),
         };
         section.finish();

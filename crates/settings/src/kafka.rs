@@ -1,7 +1,9 @@
 //! Kafka topics that a job reads and writes, and which combinations of their settings are safe.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::section::Section;
 use crate::units;
@@ -56,7 +58,7 @@ pub struct KafkaInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_live: Option<u64>,
     /// Other properties of the Kafka client, such as those of TLS and SASL.
-    pub properties: Map<String, Value>,
+    pub properties: BTreeMap<String, Value>,
 }
 
 /// Format of vector and query records.
@@ -121,7 +123,7 @@ pub struct KafkaOutput {
     /// be committed.
     pub recovery_time: u64,
     /// Other properties of the Kafka client, such as those of TLS and SASL.
-    pub properties: Map<String, Value>,
+    pub properties: BTreeMap<String, Value>,
 }
 
 /// The effect of a failure on answers.
@@ -331,7 +333,7 @@ fn has_fields(schema: &str, wanted: &[&str]) -> bool {
     })
 }
 
-fn properties(section: &Section) -> Map<String, Value> {
+fn properties(section: &Section) -> BTreeMap<String, Value> {
     let properties = section.mapping("properties");
     for (name, value) in &properties {
         let key = format!("properties.{name}");
@@ -341,5 +343,5 @@ fn properties(section: &Section) -> Map<String, Value> {
             section.note(&key, "a property of a Kafka client is a text, a number, true or false.");
         }
     }
-    properties
+    properties.into_iter().collect()
 }

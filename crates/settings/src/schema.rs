@@ -7,14 +7,22 @@ use vstream_engine::{AttributeKind, Grouping, IdKind, Schema};
 
 use crate::section::Section;
 
+/// Second half of the key of string ids, after the seed of the collection.
+const ID_KEY_DOMAIN: [u8; 8] = *b"row name";
+
 /// Reads the keys `id`, `attributes`, `open` and `groups`, and notes every problem.
-pub(crate) fn read(section: &Section) -> Schema {
+///
+/// The key of string ids follows from the collection's seed, so that every task of a job and every
+/// restart has the same one.
+pub(crate) fn read(section: &Section, seed: u64) -> Schema {
     let mut schema = Schema {
         id: section.choice("id", "a kind of ids", IDS, Some(IdKind::U64)),
-        attributes: Vec::new(),
-        open: false,
-        grouping: Grouping::None,
+        ..Schema::default()
     };
+    if schema.id == IdKind::String {
+        schema.id_key[..8].copy_from_slice(&seed.to_le_bytes());
+        schema.id_key[8..].copy_from_slice(&ID_KEY_DOMAIN);
+    }
     for (name, kind) in section.mapping("attributes") {
         let kind_of = |text: &str| AttributeKind::from_name(text);
         match kind.as_str().and_then(kind_of).map(|kind| schema.add(&name, kind)) {

@@ -4,9 +4,7 @@ use std::cell::Cell;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use vstream_engine::{
-    Answer, Effort, Filter, Neighbor, Query, Reader, Scratch, StoredRow, With,
-};
+use vstream_engine::{Answer, Effort, Filter, Neighbor, Query, Reader, Scratch, StoredRow, With};
 
 use crate::failure::Failure;
 use crate::rows::Pair;

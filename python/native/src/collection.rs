@@ -1,6 +1,5 @@
 //! The collection as Python holds it.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, AttributeKind, DeleteOrder, Durability, Engine, Fields, Filter,
-    IdKind, Journaling, Names, PayloadChange, Query, Reader, RowId, Schema, Settings, Update, With,
-    K_MAX, READ_ROWS_MAX,
+    IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema, Settings,
+    Update, With, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
@@ -24,6 +23,7 @@ use crate::filters::{self, GivenFilter};
 use crate::found::{Found, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
 use crate::rows::{check_ids, slice1, slice2, Matrix};
+use crate::stretches::stretches;
 use crate::writer::Writer;
 
 /// Rows written before signals such as Ctrl-C are looked at and other writers get their turn.
@@ -49,13 +49,12 @@ impl Collection {
     fn create(
         py: Python<'_>,
         dimension: usize,
-        kind: (String, String),
+        kind: (String, String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
         storage: (Option<u64>, Option<u64>, String),
-        schema: &str,
     ) -> PyResult<Collection> {
-        let (metric, element) = kind;
+        let (metric, element, schema) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let (memory, code_memory, deletes) = storage;
@@ -65,7 +64,7 @@ impl Collection {
             memory,
             code_memory,
             deletes,
-            schema: Arc::new(new_schema(schema)?),
+            schema: Arc::new(new_schema(&schema)?),
             ..Settings::new(dimension, metric, element)
         };
         let made = detached(py, || {
@@ -134,7 +133,9 @@ impl Collection {
             return Err(Failure::invalid(message).into());
         }
         let vector = slice1(&vector)?;
-        Ok(detached(py, || self.write(|writer| writer.upsert(one as u64, vector, Fields::NONE, None)))?)
+        let upsert = |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, None);
+        detached(py, || self.write(upsert))?;
+        Ok(())
     }
 
     /// Adds or replaces a row per id: all rows are checked before the first one is written. Returns
@@ -145,9 +146,9 @@ impl Collection {
         ids: GivenIds<'_>,
         vectors: &Bound<'_, PyAny>,
         fields: Option<FieldColumns>,
-        condition: Option<GivenFilter>,
-        progress: Option<Bound<'_, PyAny>>,
+        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>),
     ) -> PyResult<usize> {
+        let (condition, progress) = how;
         let ids = self.ids.read(ids)?;
         let matrix = Matrix::from_python(vectors)?;
         let rows = matrix.rows(self.settings.dimension)?;
@@ -176,7 +177,8 @@ impl Collection {
                     let vector = rows.row(at, &mut buffer);
                     let fields = encoded.fields(at, &fields, ids.name(at));
                     let id = ids.get(at).id;
-                    written += usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
+                    written +=
+                        usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
                 }
                 Ok(())
             })
@@ -185,33 +187,34 @@ impl Collection {
     }
 
     /// Changes what rows carry beside their vectors; says how many rows there were.
-    fn update(
-        &self,
-        py: Python<'_>,
-        ids: GivenIds<'_>,
-        fields: FieldColumns,
-    ) -> PyResult<usize> {
+    fn update(&self, py: Python<'_>, ids: GivenIds<'_>, fields: FieldColumns) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
         let encoded = detached(py, || {
             fields.check(ids.len())?;
             self.encode(&fields, ids.len())
         })?;
         let (schema, mut updated) = (self.reader.schema(), 0);
-        stretches(py, ids.len(), STRETCH, |_| Ok(()), |range| {
-            self.write(|writer| {
-                for at in range {
-                    let unset = fields.removed(&schema, at);
-                    let payload = match (fields.has_payloads(), fields.payload(at)) {
-                        (false, _) => PayloadChange::Keep,
-                        (true, Some(payload)) => PayloadChange::Set(payload),
-                        (true, None) => PayloadChange::Remove,
-                    };
-                    let update = Update { set: encoded.row(at), unset: &unset, payload };
-                    updated += usize::from(writer.update(ids.get(at), &update)?);
-                }
-                Ok(())
-            })
-        })?;
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        let unset = fields.removed(&schema, at);
+                        let payload = match (fields.has_payloads(), fields.payload(at)) {
+                            (false, _) => PayloadChange::Keep,
+                            (true, Some(payload)) => PayloadChange::Set(payload),
+                            (true, None) => PayloadChange::Remove,
+                        };
+                        let update = Update { set: encoded.row(at), unset: &unset, payload };
+                        updated += usize::from(writer.update(ids.get(at), &update)?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         Ok(updated)
     }
 
@@ -219,14 +222,20 @@ impl Collection {
     fn delete(&self, py: Python<'_>, ids: GivenIds<'_>) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
         let mut removed = 0;
-        stretches(py, ids.len(), STRETCH, |_| Ok(()), |range| {
-            self.write(|writer| {
-                for at in range {
-                    removed += usize::from(writer.delete(ids.get(at))?);
-                }
-                Ok(())
-            })
-        })?;
+        stretches(
+            py,
+            ids.len(),
+            STRETCH,
+            |_| Ok(()),
+            |range| {
+                self.write(|writer| {
+                    for at in range {
+                        removed += usize::from(writer.delete(ids.get(at))?);
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         Ok(removed)
     }
 
@@ -269,12 +278,12 @@ impl Collection {
         &self,
         py: Python<'py>,
         condition: Option<GivenFilter>,
-        limit: usize,
-        after: Option<GivenId>,
+        page: (usize, Option<GivenId>),
         wanted: Wanted,
         vectors: bool,
     ) -> PyResult<(PyRows<'py>, Option<Bound<'py, PyAny>>)> {
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
+        let (limit, after) = page;
         let after = after.map(|id| self.ids.read_one(id)).transpose()?;
         let schema = self.reader.schema();
         let selection = Selection::new(&schema, &wanted, vectors)?;
@@ -295,17 +304,15 @@ impl Collection {
 
     /// Ids and distances of the nearest rows, nearest first, with what is wanted of them; fewer than
     /// `k` if fewer were found.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of one call from Python")]
     fn search<'py>(
         &self,
         py: Python<'py>,
         query: PyReadonlyArray1<'py, f32>,
-        k: usize,
-        effort: EffortChoice,
-        condition: Option<GivenFilter>,
+        how: (usize, EffortChoice),
+        which: (Option<GivenFilter>, Option<f32>),
         wanted: Option<Wanted>,
-        radius: Option<f32>,
     ) -> PyResult<Found<'py>> {
+        let ((k, effort), (condition, radius)) = (how, which);
         let effort = effort.effort(self.settings.recall_target)?;
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let filter = filter.as_ref();
@@ -322,7 +329,7 @@ impl Collection {
         let schema = self.reader.schema();
         let selection =
             Selection::new(&schema, &wanted.unwrap_or_else(|| (Some(Vec::new()), false)), false)?;
-        let answer = detached(py, || Ok(answers::whole(&self.reader, &query, &selection.with)?))?;
+        let answer = detached(py, || answers::whole(&self.reader, &query, &selection.with))?;
         let distances = answer.neighbors.iter().map(|row| row.distance).collect();
         Ok((
             self.ids.of_rows(py, &answer.rows)?,
@@ -378,19 +385,25 @@ impl Collection {
         let is_named = self.ids.kind == IdKind::String;
         let mut answers = Answers::with_capacity(count * k);
         let mut names: Vec<Vec<Option<String>>> = Vec::new();
-        stretches(py, count, STRETCH_QUERIES, |_| Ok(()), |range| {
-            for at in range {
-                let vector = &values[at * dimension..(at + 1) * dimension];
-                let query = Query { vector, k, effort, filter: filter.as_ref(), radius: None };
-                if is_named {
-                    names.push(answers.push_named(&self.reader, &query)?);
-                } else {
-                    answers.push(&self.reader, &query)?;
+        stretches(
+            py,
+            count,
+            STRETCH_QUERIES,
+            |_| Ok(()),
+            |range| {
+                for at in range {
+                    let vector = &values[at * dimension..(at + 1) * dimension];
+                    let query = Query { vector, k, effort, filter: filter.as_ref(), radius: None };
+                    if is_named {
+                        names.push(answers.push_named(&self.reader, &query)?);
+                    } else {
+                        answers.push(&self.reader, &query)?;
+                    }
+                    answers.pad((at + 1) * k);
                 }
-                answers.pad((at + 1) * k);
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         let Answers { ids, distances } = answers;
         let whole = "a row of k places per query";
         let distances = Array2::from_shape_vec((count, k), distances).expect(whole);
@@ -552,26 +565,6 @@ impl Collection {
         commit?.wait()?;
         done
     }
-}
-
-/// Runs `work` over `0..count` in stretches, each without the interpreter lock; between two of
-/// them a pending signal, such as Ctrl-C, ends the call. `told` hears how many are done.
-fn stretches(
-    py: Python<'_>,
-    count: usize,
-    stretch: usize,
-    told: impl Fn(usize) -> PyResult<()>,
-    mut work: impl FnMut(Range<usize>) -> Result<(), Failure> + Send,
-) -> PyResult<()> {
-    let mut start = 0;
-    while start < count {
-        let end = (start + stretch).min(count);
-        detached(py, || work(start..end))?;
-        py.check_signals()?;
-        told(end)?;
-        start = end;
-    }
-    Ok(())
 }
 
 /// The schema of a new collection, with a key of its own for string ids.

@@ -41,7 +41,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for FieldColumns {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<FieldColumns> {
-        type Given<'py> = (Vec<(String, String, Bound<'py, PyAny>)>, Option<Vec<Option<Bound<'py, PyBytes>>>>);
+        type Given<'py> =
+            (Vec<(String, String, Bound<'py, PyAny>)>, Option<Vec<Option<Bound<'py, PyBytes>>>>);
         let (given, payloads): Given<'py> = given.extract()?;
         let columns = given.into_iter().map(|(name, kind, values)| {
             let kind = AttributeKind::from_name(&kind)

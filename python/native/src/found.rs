@@ -103,9 +103,7 @@ fn value_of<'py>(py: Python<'py>, value: &ValueRef<'_>) -> PyResult<Bound<'py, P
     Ok(match value {
         ValueRef::Keyword(text) | ValueRef::Text(text) => text.into_pyobject(py)?.into_any(),
         ValueRef::Keywords(texts) => PyList::new(py, texts)?.into_any(),
-        ValueRef::I64(number) | ValueRef::Timestamp(number) => {
-            number.into_pyobject(py)?.into_any()
-        }
+        ValueRef::I64(number) | ValueRef::Timestamp(number) => number.into_pyobject(py)?.into_any(),
         ValueRef::F64(number) => number.into_pyobject(py)?.into_any(),
         ValueRef::Bool(is_true) => is_true.into_pyobject(py)?.to_owned().into_any(),
     })

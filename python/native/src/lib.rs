@@ -13,6 +13,7 @@ mod filters;
 mod found;
 mod ids;
 mod rows;
+mod stretches;
 mod writer;
 
 use pyo3::prelude::*;

@@ -94,11 +94,7 @@ impl Writer {
     }
 
     /// Adds an attribute, unless it is there with this kind.
-    pub(crate) fn add_attribute(
-        &mut self,
-        name: &str,
-        kind: AttributeKind,
-    ) -> Result<(), Failure> {
+    pub(crate) fn add_attribute(&mut self, name: &str, kind: AttributeKind) -> Result<(), Failure> {
         self.check_open()?;
         self.engine.add_attribute(name, kind)?;
         Ok(())

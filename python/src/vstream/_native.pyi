@@ -32,11 +32,10 @@ class Collection:
     @staticmethod
     def create(
         dimension: int,
-        kind: tuple[str, str],
+        kind: tuple[str, str, str],
         recall_target: float,
         place: tuple[str, str] | None,
         storage: tuple[int | None, int | None, str],
-        schema: str,
     ) -> Collection: ...
     @staticmethod
     def exists(directory: str) -> bool: ...
@@ -50,8 +49,7 @@ class Collection:
         ids: _Ids,
         vectors: _Vectors,
         fields: _Fields | None,
-        condition: _Filter | None,
-        progress: Callable[[int, int], None] | None,
+        how: tuple[_Filter | None, Callable[[int, int], None] | None],
     ) -> int: ...
     def update(self, ids: _Ids, fields: _Fields) -> int: ...
     def delete(self, ids: _Ids) -> int: ...
@@ -60,8 +58,7 @@ class Collection:
     def scroll(
         self,
         condition: _Filter | None,
-        limit: int,
-        after: int | str | None,
+        page: tuple[int, int | str | None],
         wanted: _Wanted,
         vectors: bool,
     ) -> tuple[_Rows, int | str | None]: ...
@@ -70,11 +67,9 @@ class Collection:
     def search(
         self,
         query: NDArray[np.float32],
-        k: int,
-        effort: _Effort,
-        condition: _Filter | None,
+        how: tuple[int, _Effort],
+        which: tuple[_Filter | None, float | None],
         wanted: _Wanted | None,
-        radius: float | None,
     ) -> tuple[_Ids, NDArray[np.float32], _Columns, list[bytes | None] | None]: ...
     def search_batch(
         self,

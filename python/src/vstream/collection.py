@@ -144,7 +144,11 @@ class Collection(Writes, Reads):
         place = None if path is None else _arguments.path(path)
         native = _native.Collection.create(
             _arguments.integer("dimension", dimension),
-            (_arguments.name("metric", metric), _arguments.name("element", element)),
+            (
+                _arguments.name("metric", metric),
+                _arguments.name("element", element),
+                _schema(id, attributes, is_open=open_attributes),
+            ),
             _arguments.real("recall_target", recall_target),
             None if place is None else (place, chosen),
             (
@@ -152,7 +156,6 @@ class Collection(Writes, Reads):
                 None if code_memory is None else _arguments.integer("code_memory", code_memory),
                 _arguments.name("deletes", deletes),
             ),
-            _schema(id, attributes, is_open=open_attributes),
         )
         return cls._wrap(native, place)
 

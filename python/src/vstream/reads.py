@@ -96,11 +96,12 @@ class Reads:
         """
         found = self._native.search(
             _arguments.vector("the query", query, many="search_batch"),
-            _arguments.integer("k", k),
-            _effort(recall_target, probes, refine, exact),
-            native_filter(where, parameters),
+            (_arguments.integer("k", k), _effort(recall_target, probes, refine, exact)),
+            (
+                native_filter(where, parameters),
+                None if radius is None else _arguments.real("radius", radius),
+            ),
             None if with_ is None else _wanted(with_),
-            None if radius is None else _arguments.real("radius", radius),
         )
         ids, distances, columns, payload = found
         return Answer(ids, distances, _readable(columns), payload)
@@ -253,8 +254,7 @@ class Reads:
         """
         found, end = self._native.scroll(
             native_filter(where, parameters),
-            _arguments.integer("limit", limit),
-            after,
+            (_arguments.integer("limit", limit), after),
             _wanted(with_),
             vectors,
         )

@@ -107,12 +107,12 @@ class Writes:
                 self._native.upsert_one(one, vector)
                 return 1
             return self._native.upsert_many(
-                _arguments.many_ids([one]), vector.reshape(1, -1), fields, condition, None
+                _arguments.many_ids([one]), vector.reshape(1, -1), fields, (condition, None)
             )
         matrix = _arguments.matrix("the vectors", vectors)
         many = _arguments.many_ids(ids)
         fields = self._fields(attributes, payload, len(many))
-        return self._native.upsert_many(many, matrix, fields, condition, progress)
+        return self._native.upsert_many(many, matrix, fields, (condition, progress))
 
     def update(
         self,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! u8 version = 1 | u8 id: 0 u64, 1 string | u8 open: 0, 1
-//! u8 groups: 0 none, 1 shared, 2 isolated
+//! u8 groups: 0 none, 1 shared, 2 isolated | 16 B key of string ids
 //! u16 attributes | for each: u8 kind | u8 bytes | name in UTF-8
 //! ```
 //!
@@ -25,6 +25,7 @@ impl Schema {
             u8::from(self.open),
             self.grouping as u8,
         ]);
+        out.extend_from_slice(&self.id_key);
         out.extend_from_slice(&(self.attributes.len() as u16).to_le_bytes());
         for attribute in &self.attributes {
             out.push(attribute.kind.tag());
@@ -48,7 +49,8 @@ impl Schema {
         let (Some(id), Some(grouping), 0 | 1) = (id, grouping, open) else {
             return Err(Malformed("a schema with an unknown setting"));
         };
-        let mut schema = Schema { id, open: open == 1, grouping, attributes: Vec::new() };
+        let id_key = input.array().map_err(short)?;
+        let mut schema = Schema { id, id_key, open: open == 1, grouping, attributes: Vec::new() };
         let count = usize::from(input.u16().map_err(short)?);
         if count > ATTRIBUTES_MAX {
             return Err(Malformed("a schema has too many attributes"));

@@ -5,7 +5,8 @@
 //!  "groups": {"mode": "isolated"}}
 //! ```
 //!
-//! Each key may be missing: number ids, no attributes, not open, no groups. The order of attributes
+//! Each key may be missing: number ids, no attributes, not open, no groups. A collection of string
+//! ids has `"id_key"` too, 32 hexadecimal digits; without it the key is all zeros. The order of attributes
 //! is the order of columns, and tools that rewrite JSON may sort the keys of an object; therefore
 //! [`Schema::to_json`] writes them as an array, `[{"name": "price", "type": "f64"}]`, and
 //! [`Schema::from_json`] reads both.
@@ -32,6 +33,9 @@ impl Schema {
             "attributes": attributes.collect::<Vec<_>>(),
             "open": self.open,
         });
+        if self.id_key != [0; 16] {
+            schema["id_key"] = format!("{:032x}", u128::from_be_bytes(self.id_key)).into();
+        }
         match self.grouping {
             Grouping::None => {}
             Grouping::Shared => schema["groups"] = json!({"mode": "shared"}),
@@ -50,6 +54,7 @@ impl Schema {
             .map_err(|error| bad(format!("The schema cannot be read: {error}.")))?;
         let mut schema = Schema { id: parts.id, open: parts.open, ..Schema::default() };
         schema.grouping = parts.grouping;
+        schema.id_key = parts.id_key;
         for (column, (name, kind)) in parts.attributes.iter().enumerate() {
             let Some(kind) = AttributeKind::from_name(kind) else {
                 let known = AttributeKind::ALL.map(AttributeKind::name).join(", ");
@@ -72,6 +77,7 @@ fn bad(what: String) -> Refused {
 #[derive(Default)]
 struct Parts {
     id: IdKind,
+    id_key: [u8; 16],
     attributes: Vec<(String, String)>,
     open: bool,
     grouping: Grouping,
@@ -97,6 +103,9 @@ impl<'de> Visitor<'de> for PartsVisitor {
         while let Some(key) = items.next_key::<String>()? {
             match key.as_str() {
                 "id" => parts.id = id_kind(&items.next_value::<Json>()?).map_err(Error::custom)?,
+                "id_key" => {
+                    parts.id_key = id_key(&items.next_value::<Json>()?).map_err(Error::custom)?
+                }
                 "attributes" => parts.attributes = items.next_value::<Attributes>()?.0,
                 "open" => parts.open = items.next_value()?,
                 "groups" => {
@@ -122,6 +131,13 @@ fn id_kind(json: &Json) -> Result<IdKind, &'static str> {
         Some("string") => Ok(IdKind::String),
         _ => Err("'id' must be \"u64\" or \"string\""),
     }
+}
+
+fn id_key(json: &Json) -> Result<[u8; 16], &'static str> {
+    let digits = json.as_str().filter(|text| text.len() == 32);
+    let is_hex = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let key = digits.filter(is_hex).and_then(|text| u128::from_str_radix(text, 16).ok());
+    key.map(u128::to_be_bytes).ok_or("'id_key' must be 32 hexadecimal digits")
 }
 
 fn grouping(json: &Json) -> Result<Grouping, &'static str> {

@@ -191,7 +191,8 @@ impl<'a> Stream<'a> {
     }
 
     fn ask(&mut self, row: usize, effort: Effort) -> Result<Vec<Neighbor>, RunbookError> {
-        let query = Query { vector: self.queries.row(row), k: K, effort, filter: None, radius: None };
+        let query =
+            Query { vector: self.queries.row(row), k: K, effort, filter: None, radius: None };
         let mut out = Vec::with_capacity(K);
         self.engine
             .reader()

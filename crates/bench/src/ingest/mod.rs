@@ -181,7 +181,13 @@ impl Asker<'_> {
             if is_over() {
                 break;
             }
-            let query = Query { vector: self.queries.row(self.next), k: K, effort, filter: None, radius: None };
+            let query = Query {
+                vector: self.queries.row(self.next),
+                k: K,
+                effort,
+                filter: None,
+                radius: None,
+            };
             self.next = (self.next + 1) % self.queries.rows();
             let started = Instant::now();
             self.reader
@@ -246,7 +252,8 @@ fn recall(reader: &Reader, queries: &Matrix, probes: usize) -> Result<f64, Runbo
     let (mut found, mut wanted) = (0, 0);
     for row in 0..queries.rows().min(TUNED_WITH) {
         let ask = |effort, out: &mut Vec<Neighbor>, scratch: &mut Scratch| {
-            let query = Query { vector: queries.row(row), k: K, effort, filter: None, radius: None };
+            let query =
+                Query { vector: queries.row(row), k: K, effort, filter: None, radius: None };
             reader.search(&query, scratch, out).map_err(RunbookError::engine(0))
         };
         ask(Effort::Exact, &mut truth, &mut scratch)?;

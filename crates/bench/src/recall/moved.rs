@@ -76,7 +76,8 @@ pub fn moved(dimension: usize, metric: Metric) -> Result<MovedRow, RunbookError>
         put(&mut engine, 0, version, &rows[0])?;
         let mut answer = Vec::new();
         let mut ask = |k: usize| -> Result<Vec<u64>, RunbookError> {
-            let query = Query { vector: &rows[0], k, effort: Effort::Auto, filter: None, radius: None };
+            let query =
+                Query { vector: &rows[0], k, effort: Effort::Auto, filter: None, radius: None };
             reader.search(&query, &mut scratch, &mut answer).map_err(&failed)?;
             Ok(answer.iter().map(|row| row.id).collect())
         };

@@ -210,8 +210,13 @@ impl<'a> Stage<'a> {
     fn ask(&mut self, rows: std::ops::Range<usize>, effort: Effort) -> Result<Asked, RunbookError> {
         let mut asked = Asked::default();
         for row in rows {
-            let query =
-                Query { vector: self.data.queries.row(row), k: self.case.k, effort, filter: None, radius: None };
+            let query = Query {
+                vector: self.data.queries.row(row),
+                k: self.case.k,
+                effort,
+                filter: None,
+                radius: None,
+            };
             let mut answer = Vec::with_capacity(self.case.k);
             let begin = thread_cpu_seconds();
             let found = self.reader.search(&query, &mut self.scratch, &mut answer);

@@ -325,8 +325,11 @@ fn ask(
     let mut rows = 0;
     let answer = |vector: &&[f32]| -> Result<_, vstream_engine::Error> {
         let mut out = Vec::with_capacity(K);
-        let stats =
-            reader.search(&Query { vector, k: K, effort, filter: None, radius: None }, &mut scratch, &mut out)?;
+        let stats = reader.search(
+            &Query { vector, k: K, effort, filter: None, radius: None },
+            &mut scratch,
+            &mut out,
+        )?;
         rows += stats.rows;
         Ok::<_, vstream_engine::Error>(out)
     };

@@ -383,9 +383,8 @@ impl Insert for Cluster {
             return false;
         }
         let origin = if old.leaf == TAIL {
-            let lane = old.position as usize;
-            let held = self.tail_origins.iter().find(|(at, ..)| *at == lane);
-            held.map(|(_, leaf, position)| (leaf.clone(), *position))
+            let origin = self.tail_origin(old.position as usize);
+            origin.map(|(leaf, position)| (leaf.clone(), position))
         } else {
             Some((Arc::downgrade(&self.state(old.leaf).leaf), old.position))
         };

@@ -1,6 +1,6 @@
 //! Places the tail: routes its rows to leaves, codes them and appends them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use vstream_quantize::rabitq::{encode, extended, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
@@ -115,10 +115,18 @@ impl Cluster {
 
     /// Leaf and position of the code that a row of the tail has already, if its leaf is in use.
     fn kept_code(&self, lane: usize) -> Option<(LeafId, u32)> {
-        let (_, leaf, position) = self.tail_origins.iter().find(|(at, ..)| *at == lane)?;
+        let (leaf, position) = self.tail_origin(lane)?;
         let leaf = leaf.upgrade()?;
         let state = self.leaves[leaf.id as usize].as_ref()?;
-        Arc::ptr_eq(&state.leaf, &leaf).then_some((leaf.id, *position))
+        Arc::ptr_eq(&state.leaf, &leaf).then_some((leaf.id, position))
+    }
+
+    /// Leaf and position of the code that a row of the tail had when its fields were replaced.
+    pub(super) fn tail_origin(&self, lane: usize) -> Option<(&Weak<Leaf>, u32)> {
+        // Rows come to the tail lane by lane.
+        let at = self.tail_origins.binary_search_by_key(&lane, |(at, ..)| *at).ok()?;
+        let (_, leaf, position) = &self.tail_origins[at];
+        Some((leaf, *position))
     }
 
     /// Makes the first leaf, centred on the first batch.

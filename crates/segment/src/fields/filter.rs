@@ -142,6 +142,9 @@ pub(crate) struct Compiled {
     pub(crate) slots: Vec<usize>,
 }
 
+/// Finds the rows of ids.
+type RowsOf<'a, E> = dyn FnMut(&[u64]) -> Result<Vec<u32>, E> + 'a;
+
 const NEVER: Node = Node::Or(Vec::new());
 
 impl Compiled {
@@ -149,11 +152,11 @@ impl Compiled {
     ///
     /// * `directory`: `None` if no row of the segment has fields.
     /// * `rows_of`: the rows of ids, ascending.
-    pub(crate) fn new<E>(
+    pub(crate) fn new<'a, E>(
         filter: &Filter,
-        directory: Option<&Directory>,
-        dictionaries: &Dictionaries,
-        rows_of: &mut dyn FnMut(&[u64]) -> Result<Vec<u32>, E>,
+        directory: Option<&'a Directory>,
+        dictionaries: &'a Dictionaries,
+        rows_of: &'a mut RowsOf<'a, E>,
     ) -> Result<Compiled, E> {
         let mut compiler = Compiler { directory, dictionaries, rows_of, slots: Vec::new() };
         let node = compiler.node(filter)?;
@@ -276,7 +279,7 @@ fn bounds(node: &Node, rows: u64, atom: &dyn Fn(&Atom) -> Bounds) -> Bounds {
 struct Compiler<'a, E> {
     directory: Option<&'a Directory>,
     dictionaries: &'a Dictionaries,
-    rows_of: &'a mut dyn FnMut(&[u64]) -> Result<Vec<u32>, E>,
+    rows_of: &'a mut RowsOf<'a, E>,
     slots: Vec<usize>,
 }
 

@@ -9,7 +9,7 @@
 //!    instead; then its blocks are ready at once too.
 //! 4. Every leaf gets a summary of each column.
 //!
-//! Memory: one chunk; 6 bytes per keyword that waits; 56 bytes per leaf and column.
+//! Memory: one chunk; 10 bytes per keyword that waits; 56 bytes per leaf and column.
 
 use vstream_attribute::{AttributeKind, Fields, ValueRef, ATTRIBUTES_MAX};
 

@@ -75,9 +75,15 @@ impl<'a> Packed<'a> {
     pub(crate) fn get(&self, at: usize) -> u64 {
         let above = if self.bits >= 8 {
             let bytes = self.bits / 8;
-            let mut word = [0u8; 8];
-            word[..bytes].copy_from_slice(&self.above[at * bytes..][..bytes]);
-            u64::from_le_bytes(word)
+            match self.above[at * bytes..].first_chunk() {
+                // Whole words need no loop over bytes.
+                Some(word) => u64::from_le_bytes(*word) & (u64::MAX >> (64 - self.bits)),
+                None => {
+                    let mut word = [0u8; 8];
+                    word[..bytes].copy_from_slice(&self.above[at * bytes..][..bytes]);
+                    u64::from_le_bytes(word)
+                }
+            }
         } else if self.bits == 0 {
             0
         } else {

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use vstream_attribute::Filter;
+use vstream_attribute::{Fields, FieldsBuffer, Filter};
 use vstream_index::contract::{check, Contract};
 use vstream_index::stages::ExactSearch;
 use vstream_index::{
@@ -145,6 +145,19 @@ impl Insert for Shared {
 
     fn version_of(&self, id: u64) -> Option<u64> {
         self.lock().index.version_of(id)
+    }
+
+    fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool {
+        self.lock().index.fields_of(id, out)
+    }
+
+    fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool {
+        let mut sealed = self.lock();
+        let replaced = sealed.index.replace_fields(id, version, fields);
+        if replaced {
+            sealed.segment = None;
+        }
+        replaced
     }
 
     fn reader(&self) -> Arc<dyn Search> {

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use vstream_attribute::Filter;
 use vstream_index::stages::ExactSearch;
 use vstream_index::{Effort, Probe};
-use vstream_segment::{Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, Tombstones};
+use vstream_segment::{
+    Codes, OpenOptions, Segment, SegmentKind, SegmentScratch, Tombstones, WantedFields,
+};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
 use vstream_store::{Error, ErrorKind};
 use vstream_vector::Element;
 use vstream_vector::{SplitMix, TopK};
 
+use super::fields::{field_blocks, filter, small_segment, Rows};
 use super::{memory, resident, settings, write};
 
 fn row(id: u64) -> Vec<f32> {
@@ -34,8 +38,17 @@ fn sample(kind: SegmentKind, tier: Tier, element: Element) -> Vec<u8> {
     file.read(Range { offset: 0, bytes: file.bytes() as usize }).unwrap().to_vec()
 }
 
+/// A segment of rows with fields.
+fn with_fields() -> Vec<u8> {
+    let store = memory();
+    small_segment(&store, "a.seg", settings(20, SegmentKind::Cluster, Tier::Hot));
+    let file = store.open("a.seg", Access::Cached).unwrap();
+    file.read(Range { offset: 0, bytes: file.bytes() as usize }).unwrap().to_vec()
+}
+
 fn samples() -> Vec<Vec<u8>> {
     vec![
+        with_fields(),
         sample(SegmentKind::Cluster, Tier::Hot, Element::F32),
         sample(SegmentKind::Cluster, Tier::Cold, Element::U8),
         sample(SegmentKind::Flat, Tier::Cold, Element::F32),
@@ -97,6 +110,8 @@ fn a_query_reports_damage() {
 #[test]
 fn resealed_damage_never_panics() {
     let mut random = SplitMix(23);
+    let rows = Rows::random(77, 45, 4);
+    let filters: Vec<Filter> = (0..8).map(|_| filter(&mut random, &rows, 2)).collect();
     for bytes in samples() {
         let identity = u64::from_le_bytes(bytes[32..40].try_into().unwrap());
         let foot = bytes.len() - 48;
@@ -106,10 +121,15 @@ fn resealed_damage_never_panics() {
         // Header, meta and footer, each block sealed again after a change; the first row block too,
         // whose length is what the directory says.
         let first_row_block = 72..72 + first_block_bytes(&bytes, meta.start);
-        let blocks =
-            [(0..72, 0), (meta, number), (foot..bytes.len(), u64::MAX), (first_row_block, 1)];
+        let version = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+        let mut blocks =
+            vec![(0..72, 0), (meta, number), (foot..bytes.len(), u64::MAX), (first_row_block, 1)];
+        if version == 2 {
+            let fields = field_blocks(&bytes).into_iter();
+            blocks.extend(fields.map(|at| (at.offset..at.offset + at.bytes, at.number)));
+        }
         for (range, number) in blocks {
-            for _ in 0..1500 {
+            for _ in 0..if version == 2 { 200 } else { 1500 } {
                 let mut changed = bytes.clone();
                 let payload = range.start..range.end - 8;
                 for _ in 0..1 + random.below(3) {
@@ -125,12 +145,11 @@ fn resealed_damage_never_panics() {
                 } else {
                     identity
                 };
-                let place =
-                    vstream_store::blocks::BlockAddress { file: identity, number, version: 1 };
+                let place = vstream_store::blocks::BlockAddress { file: identity, number, version };
                 let checksum = vstream_store::blocks::checksum(place, &changed[payload.clone()]);
                 changed[payload.end..range.end].copy_from_slice(&checksum.to_le_bytes());
                 let _ = use_all(&changed, Codes::Resident);
-                let _ = ask_all(&changed);
+                let _ = ask_all(&changed, &filters);
             }
         }
     }
@@ -143,7 +162,7 @@ fn first_block_bytes(bytes: &[u8], meta: usize) -> usize {
     word(meta + 56 + leaves * (16 + if cluster { 64 } else { 0 }))
 }
 
-fn ask_all(bytes: &[u8]) -> Result<(), Error> {
+fn ask_all(bytes: &[u8], filters: &[Filter]) -> Result<(), Error> {
     let store = memory();
     store.put("a.seg", bytes)?;
     let file = store.open("a.seg", Access::Cached)?;
@@ -159,5 +178,17 @@ fn ask_all(bytes: &[u8]) -> Result<(), Error> {
     view.search_radius(&query, 1e5, None, &mut Vec::new())?;
     segment.report(&mut |_| {})?;
     segment.find(60)?;
+    // Each of these may fail; none may panic.
+    for filter in filters {
+        let _ = view.for_each_with_fields(Some(filter), &mut |_, _, fields| {
+            fields.attributes.iter().for_each(drop);
+        });
+        let effort = Effort::Approximate { probes: 9, refine: 200 };
+        let probe = Probe { vector: &query, k: 5, effort, filter: Some(filter) };
+        let _ = view.search(&probe, &mut scratch, &mut top);
+    }
+    let _ = view.for_each_row(&mut |row| row.fields.attributes.iter().for_each(drop));
+    let all: Vec<u32> = (0..segment.rows() as u32).collect();
+    let _ = segment.fields(&all, &WantedFields::ALL);
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Segments that were committed with version 1 of the format: still read, still written the same.
+//! Segments that were committed with versions 1 and 2 of the format: still read, still written the
+//! same.
 
-use vstream_index::{IndexRow, VectorRef};
-use vstream_segment::{SegmentKind, SegmentSettings, Tombstones};
+use vstream_attribute::{FieldsBuffer, ValueRef};
+use vstream_index::{IndexRow, VectorBuffer, VectorRef};
+use vstream_segment::{LeafRows, SegmentKind, SegmentSettings, SegmentWriter, Tombstones};
 use vstream_store::codec::Tier;
 use vstream_store::{Access, Range, Store};
 use vstream_vector::Element;
@@ -10,6 +12,50 @@ use super::{key, memory, open, resident, settings, write};
 
 const CLUSTER: &[u8] = include_bytes!("../fixtures/cluster-v1.seg");
 const FLAT: &[u8] = include_bytes!("../fixtures/flat-v1.seg");
+
+const FIELDS: &[u8] = include_bytes!("../fixtures/fields-v2.seg");
+
+/// Every kind of attribute, a name and a payload; some rows lack some.
+fn fields(id: u64) -> FieldsBuffer {
+    let mut out = FieldsBuffer::default();
+    out.set_name(&format!("naïve-{id}"), id << 40 | 1);
+    if !id.is_multiple_of(3) {
+        out.push(0, &ValueRef::Keyword(["", "red", "grün"][id as usize % 3]));
+    }
+    let words: Vec<String> = (0..id % 4).map(|at| format!("word {}", (id + at) % 9)).collect();
+    out.push(1, &ValueRef::Keywords(words.iter().map(String::as_str).collect()));
+    out.push(2, &ValueRef::I64(id as i64 * 1000 - 20_000));
+    out.push(3, &ValueRef::F64(id as f64 / 8.0 - 2.0));
+    if id.is_multiple_of(2) {
+        out.push(4, &ValueRef::Bool(id.is_multiple_of(4)));
+    }
+    out.push(5, &ValueRef::Timestamp(1_790_000_000_000 + id as i64));
+    if id == 40 {
+        out.push(9, &ValueRef::Text("a text that is long enough to be worth a block of its own"));
+    }
+    if id.is_multiple_of(5) {
+        out.set_payload(Some(format!("{{\"id\":{id}}}").as_bytes()));
+    }
+    out
+}
+
+fn written_with_fields() -> Vec<u8> {
+    let store = memory();
+    let settings = cluster();
+    let mut writer = SegmentWriter::create_with_fields(&store, "golden.seg", settings).unwrap();
+    for ids in [0..33, 33..60] {
+        let mut leaf = LeafRows::new(settings.element, settings.dimension);
+        for id in ids {
+            let (fields, mut vector) = (fields(id), VectorBuffer::new(settings.element));
+            let vector = vector.narrow(&row(id));
+            leaf.push(IndexRow { key: key(id), vector, fields: fields.fields() });
+        }
+        writer.leaf(&leaf).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = store.open("golden.seg", Access::Cached).unwrap();
+    file.read(Range { offset: 0, bytes: file.bytes() as usize }).unwrap().to_vec()
+}
 
 /// Whole numbers, decimals, and one number that is neither.
 fn row(id: u64) -> Vec<f32> {
@@ -37,19 +83,20 @@ fn written(settings: SegmentSettings, row: &dyn Fn(u64) -> Vec<f32>) -> Vec<u8> 
     file.read(Range { offset: 0, bytes: file.bytes() as usize }).unwrap().to_vec()
 }
 
-/// `UPDATE_FIXTURES=1 cargo test -p vstream-engine golden` writes them after a change of version.
+/// `UPDATE_FIXTURES=1 cargo test -p vstream-segment golden` writes them after a change of version.
 #[test]
 fn golden_segments_are_written_the_same() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let files = [
         ("cluster-v1.seg", written(cluster(), &row), CLUSTER),
         ("flat-v1.seg", written(flat(), &byte_row), FLAT),
+        ("fields-v2.seg", written_with_fields(), FIELDS),
     ];
     for (name, bytes, golden) in files {
         if std::env::var_os("UPDATE_FIXTURES").is_some() {
             std::fs::write(format!("{folder}/{name}"), &bytes).unwrap();
         } else {
-            assert!(bytes == golden, "{name} is written with other bytes than in version 1");
+            assert!(bytes == golden, "{name} is written with other bytes than it was");
         }
     }
 }
@@ -57,9 +104,11 @@ fn golden_segments_are_written_the_same() {
 #[test]
 fn golden_segments_are_read() {
     let store = memory();
-    for (name, bytes, row) in
-        [("cluster.seg", CLUSTER, &row as &dyn Fn(u64) -> Vec<f32>), ("flat.seg", FLAT, &byte_row)]
-    {
+    for (name, bytes, row) in [
+        ("cluster.seg", CLUSTER, &row as &dyn Fn(u64) -> Vec<f32>),
+        ("flat.seg", FLAT, &byte_row),
+        ("fields.seg", FIELDS, &row),
+    ] {
         store.put(name, bytes).unwrap();
         let segment = open(&store, name, resident());
         segment.verify().unwrap();
@@ -69,13 +118,16 @@ fn golden_segments_are_read() {
         let deletes = Tombstones::none(60);
         segment
             .at(&deletes, 0)
-            .for_each_row(&mut |IndexRow { key: held, vector, .. }| {
+            .for_each_row(&mut |IndexRow { key: held, vector, fields: carried }| {
                 assert_eq!(held, key(held.id));
                 let mut back = vec![0.0; 20];
                 vector.read(&mut back);
                 assert_eq!(back, row(held.id), "{name}");
                 let is_bytes = matches!(vector, VectorRef::U8(_));
                 assert_eq!(is_bytes, segment.element() == Element::U8);
+                let expected =
+                    if segment.has_fields() { fields(held.id) } else { Default::default() };
+                assert_eq!(carried, expected.fields());
                 ids.push(held.id);
             })
             .unwrap();

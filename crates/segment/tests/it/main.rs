@@ -2,6 +2,7 @@
 
 mod contract;
 mod damage;
+mod fields;
 mod golden;
 mod moments;
 

@@ -48,7 +48,7 @@ const MINIMAL: &[&str] = &[
 /// Jobs with the keys that are absent unless they are given.
 const FULL: &[&str] = &[
     "collection: {dimension: 4, metric: l2, memory: 1 mb, code-memory: 1 mb, \
-                  groups: {mode: shared}, deletes-remembered: 1 h}\n\
+                  groups: {mode: shared}, deletes-remembered: 1 h, payload-limit: 64 kb}\n\
      vectors: {kind: generator, path: v.fbin}\n\
      queries: {kind: generator, path: q.fbin}\n\
      results: {kind: console}\n\

@@ -226,6 +226,12 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     ),
     (
         "collection",
+        "payload-limit",
+        "Most bytes of the payload of a row; a job refuses longer ones. Without it 1 mb; but a job whose \
+         collection has neither `attributes` nor string ids then skips payloads.",
+    ),
+    (
+        "collection",
         "without",
         "Parts of the engine that are left out, to measure their worth: `hot-cold`, `compression`, \
          `threshold-stop`.",

@@ -22,7 +22,7 @@ fn a_job_is_completed_with_defaults() {
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
             "recall-target": 0.95, "seed": 42, "memory": null,
             "code-memory": null, "deletes": "any", "id": "u64", "attributes": {}, "open": false,
-            "groups": null, "deletes-remembered": null, "without": []
+            "groups": null, "deletes-remembered": null, "payload-limit": null, "without": []
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
@@ -65,13 +65,18 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     document.set("collection.memory=256 mb").expect("sets");
     document.set("collection.code-memory=1 gb").expect("sets");
     document.set("collection.id=string").expect("sets");
-    document.set("collection.attributes={price: f64, tags: keywords}").expect("sets");
+    document
+        .set("collection.attributes={tags: keywords, price: f64, author: keyword}")
+        .expect("sets");
     document.set("collection.deletes-remembered=2 h").expect("sets");
     document.without("threshold-stop").expect("sets");
     let job = JobSettings::from_document(&document).expect("accepted");
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
+    // The order of the file is that of the columns, which rows are stored by.
+    let columns = again.collection.schema.attributes.iter().map(|one| one.name.as_str());
+    assert_eq!(columns.collect::<Vec<_>>(), ["tags", "price", "author"]);
     assert_eq!(job.merge_deadline, 120_000);
     assert_eq!((job.search.threads, job.search.in_flight), (0, 7));
     assert_eq!(job.search.when_full, WhenFull::Shed);

@@ -10,6 +10,7 @@ use jni::{jni_mangle, Env, EnvUnowned};
 use vstream_settings::{CollectionSettings, MergedAudits};
 
 use crate::failure::{Failure, ThrowEngineException};
+use crate::filters::Filters;
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
@@ -29,6 +30,9 @@ static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 static READ_SNAPSHOTS: Handles<Snapshot> = Handles::new("moment", 6);
 /// Shared states that Java holds.
 static STATES: Handles<SharedStateHandle> = Handles::new("state", 5);
+
+/// Readers of filters that Java holds.
+static FILTERS: Handles<Filters> = Handles::new("filters", 7);
 
 /// Runs one call. A failure or a panic becomes an `EngineException` and the default value.
 pub(crate) fn call<'frame, T: Default>(
@@ -175,6 +179,20 @@ pub extern "system" fn moment_search<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn moment_search_fields<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    moment: jlong,
+    queries: JByteBuffer<'frame>,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let moment = READ_SNAPSHOTS.get(moment)?;
+        let answers = moment.search_fields(input(env, &queries, "queries")?)?;
+        Ok(env.byte_array_from_slice(&answers)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
 pub extern "system" fn moment_close<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
@@ -223,8 +241,11 @@ pub extern "system" fn engine_write<'frame>(
     engine: jlong,
     records: JByteBuffer<'frame>,
     records_count: jint,
-) {
-    call(env, |env| ENGINES.get(engine)?.write(input(env, &records, "records")?, records_count))
+) -> jint {
+    call(env, |env| {
+        let records = input(env, &records, "records")?;
+        Ok(count(ENGINES.get(engine)?.write(records, records_count)?))
+    })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -240,6 +261,20 @@ pub extern "system" fn engine_search<'frame>(
         let (queries, answers) =
             input_and_output(env, (&queries, "queries"), (&mut answers, "answers"))?;
         Ok(count(partition.search(queries, answers)?))
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn engine_search_fields<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    engine: jlong,
+    queries: JByteBuffer<'frame>,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let partition = ENGINES.get(engine)?;
+        let answers = partition.search_fields(input(env, &queries, "queries")?)?;
+        Ok(env.byte_array_from_slice(&answers)?)
     })
 }
 
@@ -404,6 +439,37 @@ pub extern "system" fn adoption_close<'frame>(
     adoption: jlong,
 ) {
     call(env, |_| ADOPTIONS.remove(adoption).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn filters_open<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    json: JString<'frame>,
+) -> jlong {
+    call(env, |env| Ok(FILTERS.insert(Filters::new(settings(env, &json)?))))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn filters_compile<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    filters: jlong,
+    json: JString<'frame>,
+) -> JByteArray<'frame> {
+    call(env, |env| {
+        let bytes = FILTERS.get(filters)?.compile(&text(env, &json, "filter")?)?;
+        Ok(env.byte_array_from_slice(&bytes)?)
+    })
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn filters_close<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    filters: jlong,
+) {
+    call(env, |_| FILTERS.remove(filters).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

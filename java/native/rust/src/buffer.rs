@@ -1,13 +1,22 @@
 //! The bytes that cross the language border; `BufferLayout.java` is the other side.
 //!
 //! ```text
-//! record     i64 id | i64 version | i64 code | u16 shard | u8 op | u8[5] zero | vector if upsert
-//! queries    i32 count | i32 flags (zero) | count x ( i32 k | i32 effort | vector )
+//! record     i64 id | i64 version | i64 code | u16 shard | u8 op | u8 fields follow | u8[4] zero
+//!            | vector if upsert | fields (where they follow)
+//! queries    i32 count | i32 flags | count x ( i32 k | i32 effort | vector | asked (flag 1) )
 //! answers    per query: i32 n | i32 leaves scanned
-//!                       | n x ( i64 id | i64 version | f32 distance | i32 zero )
+//!                       | n x ( i64 id | i64 version | f32 distance | i32 fields follow )
+//!                       | a fields block for each row with one
 //! placement  i64 code | i32 shard | i32 zero
 //! partition  i32
 //! vector     dimension x f32, padded with zeros to a multiple of 8 bytes
+//! fields     u32 bytes of the block | u16 flags | u16 columns | u64 check
+//!            | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 zero
+//!            | name | attributes | payload | columns x u16 | zeros to a multiple of 8 bytes
+//!            flags: 1 has a payload, 2 removes the payload, 4 did not fit; the columns are removed
+//! asked      u32 bytes of the block | u16 flags | u16 columns | f32 radius | u32 filter bytes
+//!            | filter | columns x u16 | zeros to a multiple of 8 bytes
+//!            flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted; the columns are wanted
 //! ```
 //!
 //! Little-endian, which is the native order of every supported platform. All offsets are multiples
@@ -15,6 +24,12 @@
 //! `src/test/resources/golden`.
 
 use crate::failure::Failure;
+
+mod asked;
+mod fields;
+
+pub(crate) use asked::Asked;
+pub(crate) use fields::{push_fields, FieldsBlock};
 
 #[cfg(target_endian = "big")]
 compile_error!("vectors are used where they lie, which needs a little-endian platform");
@@ -27,6 +42,9 @@ pub(crate) const K_MAX: usize = 1000;
 
 /// Shards of a collection.
 const SHARDS: u16 = 128;
+
+/// Flag of a batch of queries, each of which has an `asked` block.
+const FLAG_ASKED: i32 = 1;
 
 const RECORD_HEADER: usize = 32;
 const QUERIES_HEADER: usize = 8;
@@ -44,8 +62,19 @@ pub(crate) struct Record<'a> {
     pub(crate) code: u64,
     /// Shard number, 0..128.
     pub(crate) shard: u16,
-    /// The vector of an upsert; none for a delete.
-    pub(crate) vector: Option<&'a [f32]>,
+    pub(crate) op: Op<'a>,
+    /// What the row carries; `None` if nothing follows.
+    pub(crate) fields: Option<FieldsBlock<'a>>,
+}
+
+/// What a record does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Op<'a> {
+    /// Puts a row with this vector.
+    Upsert(&'a [f32]),
+    Delete,
+    /// Changes what a row carries; the vector stays.
+    Update,
 }
 
 /// Steps through the records of a buffer; ends after the first failure.
@@ -78,27 +107,34 @@ impl<'a> Records<'a> {
                 SHARDS - 1
             )));
         }
-        if header[27..].iter().any(|&byte| byte != 0) {
+        if header[27] > 1 || header[28..].iter().any(|&byte| byte != 0) {
             return Err(Failure::invalid(
                 "The reserved bytes of the header are not zero; the writer and this library \
                  disagree about the layout of a record.",
             ));
         }
-        let vector = match header[26] {
-            0 => Some(take_vector(&mut self.bytes, self.dimension)?),
-            1 => None,
+        let op = match header[26] {
+            0 => Op::Upsert(take_vector(&mut self.bytes, self.dimension)?),
+            1 => Op::Delete,
+            2 if header[27] == 1 => Op::Update,
             op => {
                 return Err(Failure::invalid(format!(
-                    "Op {op} does not exist; 0 is an upsert and 1 a delete."
+                    "Op {op} does not exist; 0 is an upsert, 1 a delete and 2 an update, which \
+                     fields follow."
                 )))
             }
+        };
+        let fields = match header[27] {
+            0 => None,
+            _ => Some(FieldsBlock::take(&mut self.bytes)?),
         };
         Ok(Record {
             id: u64_at(header, 0),
             version: u64_at(header, 8),
             code: u64_at(header, 16),
             shard,
-            vector,
+            op,
+            fields,
         })
     }
 }
@@ -134,6 +170,7 @@ pub(crate) struct Query<'a> {
     pub(crate) k: usize,
     pub(crate) effort: Effort,
     pub(crate) vector: &'a [f32],
+    pub(crate) asked: Asked<'a>,
 }
 
 /// The queries of a batch, all checked before the first is answered.
@@ -142,6 +179,8 @@ pub(crate) struct Queries<'a> {
     dimension: usize,
     count: usize,
     answer_bytes: usize,
+    asks: bool,
+    wants_fields: bool,
 }
 
 impl<'a> Queries<'a> {
@@ -153,22 +192,29 @@ impl<'a> Queries<'a> {
         let count = usize::try_from(count).map_err(|_| {
             Failure::invalid(format!("A batch of {count} queries; the count must be 0 or more."))
         })?;
-        if flags != 0 {
+        if flags & !FLAG_ASKED != 0 {
             return Err(Failure::invalid(format!(
-                "Flags {flags:#x} mean nothing; they must be 0."
+                "Flags {flags:#x} mean nothing; they must be 0 or 1."
             )));
         }
-        let mut answer_bytes = 0;
+        let asks = flags == FLAG_ASKED;
+        let (mut answer_bytes, mut wants_fields) = (0, false);
         let mut rest = body;
         for number in 1..=count {
-            let query = take_query(&mut rest, dimension)
+            let query = take_query(&mut rest, dimension, asks)
                 .map_err(|failure| failure.at(&format!("query {number} of {count}")))?;
             answer_bytes += ANSWER_HEADER + query.k * NEIGHBOR;
+            wants_fields |= query.asked.wants_fields();
         }
-        Ok(Queries { bytes: body, dimension, count, answer_bytes })
+        Ok(Queries { bytes: body, dimension, count, answer_bytes, asks, wants_fields })
     }
 
-    /// Most bytes of all answers together.
+    /// True if rows of an answer are to carry something. No size bounds the answers then.
+    pub(crate) fn wants_fields(&self) -> bool {
+        self.wants_fields
+    }
+
+    /// Most bytes of all answers together, without what rows carry.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.answer_bytes
     }
@@ -176,13 +222,17 @@ impl<'a> Queries<'a> {
     /// The queries in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Query<'a>> {
         let mut rest = self.bytes;
-        let dimension = self.dimension;
+        let (dimension, asks) = (self.dimension, self.asks);
         // This cannot fail: `new` has read the same bytes.
-        (0..self.count).map_while(move |_| take_query(&mut rest, dimension).ok())
+        (0..self.count).map_while(move |_| take_query(&mut rest, dimension, asks).ok())
     }
 }
 
-fn take_query<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<Query<'a>, Failure> {
+fn take_query<'a>(
+    bytes: &mut &'a [u8],
+    dimension: usize,
+    asks: bool,
+) -> Result<Query<'a>, Failure> {
     let header = take(bytes, QUERY_HEADER)?;
     let k = i32_at(header, 0);
     let k = usize::try_from(k)
@@ -201,7 +251,8 @@ fn take_query<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<Query<'a>, F
     };
     let vector = take_vector(bytes, dimension)?;
     check_finite(vector)?;
-    Ok(Query { k, effort, vector })
+    let asked = if asks { Asked::take(bytes)? } else { Asked::default() };
+    Ok(Query { k, effort, vector, asked })
 }
 
 /// Reads a vector: the first `dimension` numbers of a buffer.
@@ -284,6 +335,26 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Appends the answer to a query that asks what rows carry. `fields` has one block for each row,
+/// as [`push_fields`] writes it.
+pub(crate) fn push_answer(
+    out: &mut Vec<u8>,
+    leaves: usize,
+    neighbors: &[vstream_vector::Neighbor],
+    fields: &[u8],
+) {
+    let follow = u32::from(!fields.is_empty());
+    out.extend_from_slice(&(neighbors.len() as i32).to_le_bytes());
+    out.extend_from_slice(&i32::try_from(leaves).unwrap_or(i32::MAX).to_le_bytes());
+    for neighbor in neighbors {
+        out.extend_from_slice(&neighbor.id.to_le_bytes());
+        out.extend_from_slice(&neighbor.version.to_le_bytes());
+        out.extend_from_slice(&neighbor.distance.to_le_bytes());
+        out.extend_from_slice(&follow.to_le_bytes());
+    }
+    out.extend_from_slice(fields);
+}
+
 /// Bytes of `count` placements.
 pub(crate) fn placement_bytes(count: usize) -> usize {
     count * PLACEMENT
@@ -323,6 +394,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    i32_at(bytes, at) as u32
+}
+
+fn f32_at(bytes: &[u8], at: usize) -> f32 {
+    f32::from_bits(u32_at(bytes, at))
 }
 
 fn i32_at(bytes: &[u8], at: usize) -> i32 {

@@ -6,15 +6,18 @@
 //! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
 //! 3. [`handles`] turns a number into a live object, or refuses it.
 //! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine. Both use
-//!    [`handover`] when rows change partition; [`state`] has the files of a checkpoint.
+//!    [`handover`] when rows change partition, and [`late`] for updates that come before their row;
+//!    [`state`] has the files of a checkpoint. [`filters`] reads the filters of queries.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
 mod buffer;
 mod failure;
 mod fault;
+mod filters;
 mod handles;
 mod handover;
+mod late;
 mod memory;
 mod partition;
 mod pool;

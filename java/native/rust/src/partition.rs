@@ -5,16 +5,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
+use vstream_attribute::Fields;
 use vstream_engine::{
-    Awaiting, Durability, Engine, Journaling, PinnedSnapshot, Query, ReadSnapshot, Reader, Row,
-    Scratch, SearchStats, Syncing,
+    Answer, Applied, Awaiting, Durability, Engine, Error, Journaling, PinnedSnapshot, Query,
+    ReadSnapshot, Reader, Row, RowId, Scratch, SearchStats, Syncing, With, WithAttributes,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_vector::Neighbor;
 
-use crate::buffer::{Effort, Queries, Record, Records, Writer};
+use crate::buffer::{
+    push_answer, push_fields, Asked, Effort, Op, Queries, Record, Records, Writer,
+};
 use crate::failure::{Failure, Kind, Poison};
+use crate::filters;
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
+use crate::late::{update_of, LateUpdates};
 use crate::pool::Pool;
 use crate::sample::{self, Draw};
 use crate::state::SharedStateHandle;
@@ -108,6 +113,15 @@ impl Snapshot {
             })
         })
     }
+
+    /// Answers a batch of queries that ask what rows carry.
+    pub(crate) fn search_fields(&self, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            answer_fields(self.dimension, &self.workspaces, bytes, &|query, with, workspace| {
+                self.rows.answer(query, with, &mut workspace.scratch)
+            })
+        })
+    }
 }
 
 /// State of the one writer.
@@ -115,6 +129,8 @@ struct Writing {
     engine: Engine,
     /// Deletes recorded while rows of another partition are awaited; `None` otherwise.
     awaiting: Option<Awaiting>,
+    /// Updates of rows that are awaited and not here yet.
+    late: LateUpdates,
     /// Rows that went to another partition and are not dropped yet.
     leaving: Option<Vec<(u64, u64)>>,
     /// Upserts so far by bucket of the code; the counts wrap.
@@ -161,13 +177,23 @@ impl Partition {
         dir: &Path,
         shards: Shards,
     ) -> Result<Partition, Failure> {
+        let mut differs = None;
         let engine = Engine::builder()
             .dir(dir)
             .scratch()
             .adjust(&mut |found, journaling| {
-                (*found, *journaling) = (settings.engine(), scratch());
+                let wanted = settings.engine();
+                if let Err(refused) = wanted.schema.extends(&found.schema) {
+                    differs = Some(refused.message);
+                    return;
+                }
+                (*found, *journaling) = (wanted, scratch());
             })
             .open()?;
+        if let Some(why) = differs {
+            let what = format!("The rows of the state have other attributes. {why}");
+            return Err(Failure::invalid(what));
+        }
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 
@@ -188,6 +214,7 @@ impl Partition {
             writer: Mutex::new(Writing {
                 engine,
                 awaiting: None,
+                late: LateUpdates::default(),
                 leaving: None,
                 writes: vec![0; BUCKETS],
             }),
@@ -195,23 +222,28 @@ impl Partition {
         }
     }
 
-    /// Checks the whole batch, then applies its `count` records in order.
-    pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<(), Failure> {
+    /// Checks the whole batch, then applies its `count` records in order. Returns how many had no
+    /// effect because their row is not here, or is that of another string id.
+    pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<usize, Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
             let mut writer = self.writer()?;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 let record = record?;
-                if let Some(vector) = record.vector {
-                    let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
-                    own.map_err(|failure| failure.at(&place(at)))?;
-                    writer.engine.check(vector).map_err(|e| Failure::from(e).at(&place(at)))?;
-                }
+                let Op::Upsert(vector) = record.op else { continue };
+                let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
+                own.map_err(|failure| failure.at(&place(at)))?;
+                let fields = record.fields.map(|block| block.fields).unwrap_or_default();
+                let checked =
+                    writer.engine.check(vector).and_then(|()| writer.engine.check_fields(&fields));
+                checked.map_err(|e| Failure::from(e).at(&place(at)))?;
             }
+            let mut without_row = 0;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
+                let found = writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
+                without_row += usize::from(!found);
             }
-            Ok(())
+            Ok(without_row)
         })
     }
 
@@ -220,6 +252,15 @@ impl Partition {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
                 self.reader.search(query, &mut workspace.scratch, &mut workspace.found)
+            })
+        })
+    }
+
+    /// Answers a batch of queries that ask what rows carry.
+    pub(crate) fn search_fields(&self, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.poison.guard(|| {
+            answer_fields(self.dimension, &self.workspaces, bytes, &|query, with, workspace| {
+                self.reader.answer(query, with, &mut workspace.scratch)
             })
         })
     }
@@ -326,7 +367,10 @@ impl Partition {
             let mut writer = self.writer()?;
             match awaited {
                 true => drop(writer.awaiting.get_or_insert_default()),
-                false => writer.awaiting = None,
+                false => {
+                    writer.awaiting = None;
+                    writer.late.clear();
+                }
             }
             Ok(())
         })
@@ -337,11 +381,13 @@ impl Partition {
         let rows_max = usize::try_from(rows_max).unwrap_or(0);
         self.poison.guard(|| {
             let mut writer = self.writer()?;
-            let Writing { engine, awaiting, .. } = &mut *writer;
+            let Writing { engine, awaiting, late, .. } = &mut *writer;
             let none = Awaiting::default();
-            adopting.with(|adoption| {
+            let rows = adopting.with(|adoption| {
                 Ok(adoption.step(engine, awaiting.as_ref().unwrap_or(&none), rows_max)?)
-            })
+            })?;
+            late.apply(engine)?;
+            Ok(rows)
         })
     }
 
@@ -394,30 +440,50 @@ impl Partition {
 }
 
 impl Writing {
-    fn apply(&mut self, record: &Record<'_>) -> Result<(), Failure> {
-        let Record { id, version, code, shard, vector } = *record;
-        match vector {
-            Some(vector) => {
+    /// Applies one record. False if it had no effect because its row is not here, or is that of
+    /// another string id.
+    fn apply(&mut self, record: &Record<'_>) -> Result<bool, Failure> {
+        let Record { id, version, code, shard, .. } = *record;
+        match record.op {
+            Op::Upsert(vector) => {
+                let fields = record.fields.map(|block| block.fields).unwrap_or_default();
                 // `Partition::write` has checked every vector of the batch.
-                self.engine.upsert_checked(&Row {
-                    id,
-                    version,
-                    code,
-                    shard,
-                    vector,
-                    fields: Default::default(),
-                })?;
+                let row = Row { id, version, code, shard, vector, fields };
+                let found = is_taken(self.engine.upsert_checked(&row).map(|_| true))?;
                 let writes = &mut self.writes[bucket(code)];
                 *writes = writes.wrapping_add(1);
+                Ok(found)
             }
-            None => {
+            Op::Update => {
+                let Some(block) = record.fields else { return Ok(true) };
+                let (unset, id) =
+                    (block.unset().collect::<Vec<u16>>(), RowId { id, check: block.fields.check });
+                let update = update_of(&block.fields, &unset, block.removes_payload);
+                let applied = self.engine.update(id, version, &update);
+                let missing = matches!(applied, Ok(Applied::Missing));
+                if missing && self.awaiting.is_some() {
+                    self.late.push(id, version, &update);
+                    return Ok(true);
+                }
+                is_taken(applied.map(|applied| applied != Applied::Missing))
+            }
+            Op::Delete => {
                 self.engine.delete(id, version)?;
                 if let Some(awaiting) = &mut self.awaiting {
                     awaiting.deleted(id, version);
                 }
+                Ok(true)
             }
         }
-        Ok(())
+    }
+}
+
+/// False if the row of a record is that of another string id, or would carry too much: such a record
+/// has no effect, and the next ones have theirs.
+fn is_taken(result: Result<bool, Error>) -> Result<bool, Failure> {
+    match result {
+        Err(error) if error.refused().is_some() => Ok(false),
+        other => Ok(other?),
     }
 }
 
@@ -427,24 +493,81 @@ fn answer(
     workspaces: &Pool<Workspace>,
     bytes: &[u8],
     out: &mut [u8],
-    search: &dyn Fn(&Query<'_>, &mut Workspace) -> Result<SearchStats, vstream_engine::Error>,
+    search: &dyn Fn(&Query<'_>, &mut Workspace) -> Result<SearchStats, Error>,
 ) -> Result<usize, Failure> {
     let queries = Queries::new(bytes, dimension)?;
+    if queries.wants_fields() {
+        return Err(Failure::invalid("A query asks what rows carry; call searchFields."));
+    }
     let mut writer = Writer::new(out, queries.answer_bytes())?;
     workspaces.with(|workspace| {
         for query in queries.iter() {
+            let filter = query.asked.filter.map(filters::read).transpose()?;
             let query = Query {
-                vector: query.vector,
-                k: query.k,
                 effort: effort(query.effort),
-                filter: None,
-                radius: None,
+                filter: filter.as_ref(),
+                radius: query.asked.radius,
+                ..Query::new(query.vector, query.k)
             };
             let stats = search(&query, workspace)?;
             writer.answer(stats.leaves, &workspace.found);
         }
         Ok(writer.written())
     })
+}
+
+/// Most bytes of what the rows of one answer carry. Further rows carry their string ids alone.
+const FIELDS_BYTES_MAX: usize = 16 << 20;
+
+/// Answers queries that ask what rows carry.
+fn answer_fields(
+    dimension: usize,
+    workspaces: &Pool<Workspace>,
+    bytes: &[u8],
+    search: &dyn Fn(&Query<'_>, &With, &mut Workspace) -> Result<Answer, Error>,
+) -> Result<Vec<u8>, Failure> {
+    let queries = Queries::new(bytes, dimension)?;
+    let mut out = Vec::new();
+    workspaces.with(|workspace| {
+        let mut fields = Vec::new();
+        for query in queries.iter() {
+            let filter = query.asked.filter.map(filters::read).transpose()?;
+            let with = with(&query.asked);
+            let asked = Query {
+                effort: effort(query.effort),
+                filter: filter.as_ref(),
+                radius: query.asked.radius,
+                ..Query::new(query.vector, query.k)
+            };
+            let answer = search(&asked, &with, workspace)?;
+            fields.clear();
+            if query.asked.wants_fields() {
+                for row in &answer.rows {
+                    let carried = row.fields.fields();
+                    let bytes =
+                        carried.attributes.bytes().len() + carried.payload.map_or(0, <[u8]>::len);
+                    if fields.len() + bytes <= FIELDS_BYTES_MAX {
+                        push_fields(&mut fields, &carried, false);
+                    } else {
+                        let name =
+                            Fields { name: carried.name, check: carried.check, ..Fields::NONE };
+                        push_fields(&mut fields, &name, true);
+                    }
+                }
+            }
+            push_answer(&mut out, answer.stats.leaves, &answer.neighbors, &fields);
+        }
+        Ok(out)
+    })
+}
+
+/// What of its rows a query asks for.
+fn with(asked: &Asked<'_>) -> With {
+    With {
+        attributes: WithAttributes::Of(asked.columns().collect()),
+        payload: asked.payload,
+        vector: false,
+    }
 }
 
 fn effort(effort: Effort) -> vstream_engine::Effort {

@@ -1,3 +1,4 @@
+use vstream_attribute::Fields;
 use vstream_vector::Neighbor;
 
 use super::*;
@@ -56,10 +57,13 @@ fn records_are_read_as_the_golden_file_says() {
         version: 2,
         code: 0x8000_0000_0000_0000,
         shard: 127,
-        vector: Some(&[1.0, -2.5, 0.125]),
+        op: Op::Upsert(&[1.0, -2.5, 0.125]),
+        fields: None,
     };
-    let delete = Record { id: u64::MAX, version: 3, code: 0, shard: 0, vector: None };
-    let last = Record { id: 7, version: 1 << 40, code: 5, shard: 64, vector: Some(&[0.0; 3]) };
+    let delete =
+        Record { id: u64::MAX, version: 3, code: 0, shard: 0, op: Op::Delete, fields: None };
+    let op = Op::Upsert(&[0.0; 3]);
+    let last = Record { id: 7, version: 1 << 40, code: 5, shard: 64, op, fields: None };
     assert_eq!(read, [upsert, delete, last]);
 }
 
@@ -68,15 +72,117 @@ fn queries_are_read_as_the_golden_file_says() {
     let words = queries_golden();
     let queries = Queries::new(bytes(&words), DIMENSION).unwrap();
     assert_eq!(queries.answer_bytes(), 3 * 8 + (10 + 1 + 1000) * 24);
+    assert!(!queries.wants_fields());
     let read: Vec<Query> = queries.iter().collect();
+    let asked = Asked::default();
     assert_eq!(
         read,
         [
-            Query { k: 10, effort: Effort::Auto, vector: &[1.0, 2.0, 3.0] },
-            Query { k: 1, effort: Effort::Exact, vector: &[-1.0, 0.5, 0.0] },
-            Query { k: 1000, effort: Effort::Probes(16), vector: &[0.25, 0.25, 0.25] },
+            Query { k: 10, effort: Effort::Auto, vector: &[1.0, 2.0, 3.0], asked },
+            Query { k: 1, effort: Effort::Exact, vector: &[-1.0, 0.5, 0.0], asked },
+            Query { k: 1000, effort: Effort::Probes(16), vector: &[0.25, 0.25, 0.25], asked },
         ]
     );
+}
+
+fn fields_golden() -> Vec<u64> {
+    golden(include_str!("../../../src/test/resources/golden/records-fields.hex"))
+}
+
+fn asked_golden() -> Vec<u64> {
+    golden(include_str!("../../../src/test/resources/golden/queries-asked.hex"))
+}
+
+/// What the first row of the golden files carries, and its schema.
+fn carried(builder: &mut vstream_attribute::AttributesBuilder) -> Fields<'_> {
+    use vstream_attribute::{AttributeKind, Schema, ValueRef};
+    let schema = Schema::new([
+        ("colour", AttributeKind::Keyword),
+        ("tags", AttributeKind::Keywords),
+        ("price", AttributeKind::F64),
+        ("stock", AttributeKind::I64),
+        ("new", AttributeKind::Bool),
+        ("since", AttributeKind::Timestamp),
+    ]);
+    let schema = schema.unwrap();
+    let values = [
+        (0, ValueRef::Keyword("red")),
+        (1, ValueRef::Keywords(vec!["a", "bc"])),
+        (2, ValueRef::F64(9.5)),
+        (4, ValueRef::Bool(true)),
+        (5, ValueRef::Timestamp(-1)),
+    ];
+    for (column, value) in values {
+        builder.set(&schema, column, &value).unwrap();
+    }
+    Fields {
+        name: "größe",
+        check: 0x1122_3344_5566_7788,
+        attributes: builder.build(),
+        payload: Some(br#"{"a":1}"#),
+    }
+}
+
+#[test]
+fn fields_are_read_as_the_golden_file_says() {
+    let words = fields_golden();
+    let read: Vec<Record> =
+        Records::new(bytes(&words), 3, DIMENSION).unwrap().map(Result::unwrap).collect();
+    let mut builder = Default::default();
+    let first = read[0].fields.unwrap();
+    assert_eq!(first.fields, carried(&mut builder));
+    assert_eq!(first.unset().count(), 0);
+    assert!(!first.removes_payload);
+    assert_eq!((read[1].op, read[1].id), (Op::Update, 9));
+    let update = read[1].fields.unwrap();
+    assert_eq!(update.unset().collect::<Vec<_>>(), [0, 3]);
+    assert!(update.removes_payload);
+    assert_eq!(update.fields.attributes.get(2), Some(vstream_attribute::ValueRef::F64(-0.5)));
+    let named = read[2].fields.unwrap().fields;
+    assert_eq!(named, Fields { name: "x", check: u64::MAX, ..Fields::NONE });
+}
+
+#[test]
+fn what_queries_ask_is_read_as_the_golden_file_says() {
+    let words = asked_golden();
+    let queries = Queries::new(bytes(&words), DIMENSION).unwrap();
+    assert!(queries.wants_fields());
+    let read: Vec<Query> = queries.iter().collect();
+    let asked = read[0].asked;
+    assert_eq!(asked.filter, Some(&[1, 2, 3][..]));
+    assert_eq!((asked.radius, asked.payload, asked.names), (Some(0.5), true, true));
+    assert_eq!(asked.columns().collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(read[1].asked, Asked::default());
+    assert_eq!((read[1].k, read[1].effort), (1, Effort::Exact));
+}
+
+#[test]
+fn fields_of_answers_are_written_as_the_golden_file_says() {
+    let words = golden(include_str!("../../../src/test/resources/golden/answers-fields.hex"));
+    let (mut builder, mut fields, mut out) = (Default::default(), Vec::new(), Vec::new());
+    push_fields(&mut fields, &carried(&mut builder), false);
+    push_fields(&mut fields, &Fields::NONE, true);
+    let near = Neighbor { distance: 0.5, id: 1, version: 2 };
+    let far = Neighbor { distance: 1.5, id: u64::MAX, version: 3 };
+    push_answer(&mut out, 4, &[near, far], &fields);
+    push_answer(&mut out, 0, &[Neighbor { distance: 2.0, id: 5, version: 6 }], &[]);
+    assert_eq!(out, bytes(&words));
+}
+
+#[test]
+fn lengths_of_fields_that_do_not_fit_are_refused() {
+    let words = fields_golden();
+    // The block of the first record begins behind header and vector, at word 6.
+    for (word, value) in
+        [(6, 1), (6, u64::from(u32::MAX)), (8, 1 << 63), (9, 1 << 20), (6, 3 << 40)]
+    {
+        let mut changed = words.clone();
+        changed[word] = value;
+        assert_eq!(first(&changed, 1).unwrap_err().kind, Kind::Invalid, "word {word}");
+    }
+    let mut no_update = words;
+    no_update[3] = 2 << 16;
+    refused(first(&no_update, 1), "Op 2");
 }
 
 #[test]
@@ -129,7 +235,7 @@ fn a_record_of_another_dimension_never_reads_past_the_end() {
 
 #[test]
 fn no_changed_byte_makes_a_reader_panic() {
-    for words in [records_golden(), queries_golden()] {
+    for words in [records_golden(), queries_golden(), fields_golden(), asked_golden()] {
         for at in 0..words.len() * 8 {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut changed = words.clone();
@@ -171,7 +277,8 @@ fn bad_queries_are_refused_before_any_is_answered() {
     };
     refused(with(0, u64::from(u32::MAX)), "count must be 0 or more");
     refused(with(0, 4), "query 4 of 4: The buffer ends too early");
-    refused(with(0, 3 | 1 << 32), "Flags");
+    refused(with(0, 3 | 2 << 32), "Flags");
+    refused(with(0, 3 | 1 << 32), "query 1 of 3");
     refused(with(1, 0), "query 1 of 3: k is 0");
     refused(with(1, 1001), "k is 1001");
     refused(with(1, u64::from(u32::MAX)), "k is -1");

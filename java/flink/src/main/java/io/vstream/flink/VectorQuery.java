@@ -1,9 +1,12 @@
 package io.vstream.flink;
 
+import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
 import java.io.IOException;
 import java.lang.reflect.Type;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.typeinfo.TypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInfoFactory;
@@ -19,13 +22,28 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param vector as many elements as the collection has dimensions
  * @param k rows wanted, 1 to 1,000, or 0 for as many as the search was built with
  * @param exact true to look at every row
+ * @param filter JSON in the form that users of Qdrant know; null to ask all rows
+ * @param with attributes that the rows of the answer are to carry, and {@code payload}
+ * @param radius largest distance of a row, or NaN for any
  */
 @TypeInfo(VectorQuery.Types.class)
-public record VectorQuery(long id, float[] vector, int k, boolean exact) {
+public record VectorQuery(
+        long id,
+        float[] vector,
+        int k,
+        boolean exact,
+        String filter,
+        List<String> with,
+        float radius) {
 
     /** Type of a stream of these. */
     public static final RecordType<VectorQuery> TYPE =
             RecordType.of(VectorQuery.class, QuerySerializer::new);
+
+    /** Asks all rows, and for ids and distances alone. */
+    public VectorQuery(long id, float[] vector, int k, boolean exact) {
+        this(id, vector, k, exact, null, List.of(), Float.NaN);
+    }
 
     /** Asks for as many rows as the search was built with. */
     public static VectorQuery of(long id, float... vector) {
@@ -34,12 +52,30 @@ public record VectorQuery(long id, float[] vector, int k, boolean exact) {
 
     /** The same question, for {@code rows} rows. */
     public VectorQuery withK(int rows) {
-        return new VectorQuery(id, vector, rows, exact);
+        return new VectorQuery(id, vector, rows, exact, filter, with, radius);
     }
 
     /** The same question, with an exact answer. */
     public VectorQuery withExactAnswer() {
-        return new VectorQuery(id, vector, k, true);
+        return new VectorQuery(id, vector, k, true, filter, with, radius);
+    }
+
+    /**
+     * The same question, about the rows for which a filter holds: {@code {"must":[{"key":"price",
+     * "range":{"lt":10}}]}}. A filter that is none, or none of the collection, refuses the query.
+     */
+    public VectorQuery where(String json) {
+        return new VectorQuery(id, vector, k, exact, json, with, radius);
+    }
+
+    /** The same question, whose rows carry these attributes, or their {@code payload}. */
+    public VectorQuery with(String... names) {
+        return new VectorQuery(id, vector, k, exact, filter, List.of(names), radius);
+    }
+
+    /** The same question, about rows that are at most this far. */
+    public VectorQuery within(float distance) {
+        return new VectorQuery(id, vector, k, exact, filter, with, distance);
     }
 
     /** Finds {@link #TYPE}; called by Flink. */
@@ -66,7 +102,14 @@ public record VectorQuery(long id, float[] vector, int k, boolean exact) {
 
         @Override
         public VectorQuery copy(VectorQuery from) {
-            return new VectorQuery(from.id, from.vector.clone(), from.k, from.exact);
+            return new VectorQuery(
+                    from.id,
+                    from.vector.clone(),
+                    from.k,
+                    from.exact,
+                    from.filter,
+                    from.with,
+                    from.radius);
         }
 
         @Override
@@ -75,15 +118,33 @@ public record VectorQuery(long id, float[] vector, int k, boolean exact) {
             floats().write(query.vector, target);
             target.writeInt(query.k);
             target.writeBoolean(query.exact);
+            boolean filtered = query.filter != null;
+            target.writeBoolean(filtered);
+            if (filtered) {
+                RowFieldsBlock.write(query.filter.getBytes(StandardCharsets.UTF_8), target);
+            }
+            target.writeShort(query.with.size());
+            for (String name : query.with) {
+                target.writeUTF(name);
+            }
+            target.writeFloat(query.radius);
         }
 
         @Override
         public VectorQuery deserialize(DataInputView source) throws IOException {
-            return new VectorQuery(
-                    source.readLong(),
-                    floats().read(source),
-                    source.readInt(),
-                    source.readBoolean());
+            long id = source.readLong();
+            float[] vector = floats().read(source);
+            int k = source.readInt();
+            boolean exact = source.readBoolean();
+            String filter =
+                    source.readBoolean()
+                            ? new String(RowFieldsBlock.bytes(source), StandardCharsets.UTF_8)
+                            : null;
+            String[] with = new String[source.readUnsignedShort()];
+            for (int i = 0; i < with.length; i++) {
+                with[i] = source.readUTF();
+            }
+            return new VectorQuery(id, vector, k, exact, filter, List.of(with), source.readFloat());
         }
     }
 }

@@ -8,6 +8,7 @@ import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.flink.row.Schema;
 import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeSettings;
@@ -163,7 +164,7 @@ public final class VectorSearch {
             return this;
         }
 
-        /** The rows: upserts and deletes. */
+        /** The rows: upserts, updates of what they carry, and deletes. */
         public Builder vectors(DataStream<VectorChange> stream) {
             vectors = Objects.requireNonNull(stream);
             return this;
@@ -299,22 +300,12 @@ public final class VectorSearch {
             DataflowSettings dataflow =
                     settings(partitions > 0 ? partitions : env.getParallelism());
             SearchDataflow.Inputs inputs =
-                    new SearchDataflow.Inputs(changes(), questions(dataflow.k()));
+                    new SearchDataflow.Inputs(changes(dataflow.schema()), questions(dataflow.k()));
             return new VectorSearch(SearchDataflow.add(env, dataflow, inputs, name));
         }
 
-        private DataStream<Incoming> changes() {
-            return vectors.map(
-                            change -> {
-                                Incoming in = new Incoming();
-                                in.kind =
-                                        change.isDelete()
-                                                ? Incoming.Kind.DELETE
-                                                : Incoming.Kind.UPSERT;
-                                in.id = change.id();
-                                in.vector = change.vector();
-                                return in;
-                            })
+        private DataStream<Incoming> changes(Schema schema) {
+            return vectors.map(new ChangeReader(schema))
                     .returns(Incoming.TYPE)
                     .setParallelism(vectors.getParallelism())
                     .name(step("changes"))
@@ -332,6 +323,9 @@ public final class VectorSearch {
                                 in.effort = query.exact() ? -1 : 0;
                                 in.intendedNanos = EpochClock.nanos();
                                 in.measured = true;
+                                in.filter = query.filter();
+                                in.with = query.with().toArray(String[]::new);
+                                in.radius = query.radius();
                                 return in;
                             })
                     .returns(Incoming.TYPE)

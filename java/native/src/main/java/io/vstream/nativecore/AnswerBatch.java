@@ -1,6 +1,8 @@
 package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
 
 /**
  * Answers on their way out of an engine, in one reused direct buffer that grows when it must. A
@@ -20,6 +22,7 @@ public final class AnswerBatch {
     private static final int LEAVES = 4;
     private static final int VERSION = 8;
     private static final int DISTANCE = 16;
+    private static final int FIELDS_FOLLOW = 20;
 
     private ByteBuffer buffer = BufferLayout.allocate(BufferLayout.answerBytes(16));
     private int end;
@@ -28,22 +31,34 @@ public final class AnswerBatch {
 
     /** Answers {@code queries} and steps before the first answer. */
     public void search(NativeEngine engine, QueryBatch queries) {
+        if (queries.wantsFields()) {
+            read(engine.searchFields(queries.buffer()));
+            return;
+        }
         grow(queries);
         end = engine.search(queries.buffer(), buffer);
     }
 
     /** Does {@link #search(NativeEngine, QueryBatch)} on the rows of one moment. */
     public void search(NativeReadSnapshot snapshot, QueryBatch queries) {
+        if (queries.wantsFields()) {
+            read(snapshot.searchFields(queries.buffer()));
+            return;
+        }
         grow(queries);
         end = snapshot.search(queries.buffer(), buffer);
     }
 
     private void grow(QueryBatch queries) {
-        if (buffer.capacity() < queries.answerBytes()) {
+        if (!buffer.isDirect() || buffer.capacity() < queries.answerBytes()) {
             buffer = BufferLayout.allocate(queries.answerBytes());
         }
         end = 0;
         next = 0;
+    }
+
+    private void read(byte[] answers) {
+        read(ByteBuffer.wrap(answers).order(ByteOrder.nativeOrder()), answers.length);
     }
 
     /** Steps before the first answer of a buffer that holds {@code bytes} bytes of answers. */
@@ -60,6 +75,11 @@ public final class AnswerBatch {
         }
         at = next;
         next = at + BufferLayout.answerBytes(size());
+        for (int row = 0; row < size(); row++) {
+            if (hasFields(row)) {
+                next += FieldsLayout.bytesAt(buffer, next);
+            }
+        }
         return true;
     }
 
@@ -86,6 +106,32 @@ public final class AnswerBatch {
     /** Distance of a neighbour; smaller is closer. */
     public float distance(int row) {
         return buffer.getFloat(neighbor(row) + DISTANCE);
+    }
+
+    /**
+     * What each neighbour carries; null if they carry nothing. Cost: a copy of all of it.
+     *
+     * @return one for each neighbour
+     */
+    public RowFields[] fields() {
+        int size = size();
+        RowFields[] fields = null;
+        int block = at + BufferLayout.answerBytes(size);
+        for (int row = 0; row < size; row++) {
+            if (hasFields(row)) {
+                if (fields == null) {
+                    fields = new RowFields[size];
+                    Arrays.fill(fields, RowFields.NONE);
+                }
+                fields[row] = FieldsLayout.read(buffer, block);
+                block += FieldsLayout.bytesAt(buffer, block);
+            }
+        }
+        return fields;
+    }
+
+    private boolean hasFields(int row) {
+        return buffer.getInt(neighbor(row) + FIELDS_FOLLOW) != 0;
     }
 
     private int neighbor(int row) {

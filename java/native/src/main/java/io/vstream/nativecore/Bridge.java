@@ -34,6 +34,8 @@ final class Bridge {
 
     static native int momentSearch(long moment, ByteBuffer queries, ByteBuffer answers);
 
+    static native byte[] momentSearchFields(long moment, ByteBuffer queries);
+
     static native void momentClose(long moment);
 
     static native String stateFiles(long state);
@@ -42,9 +44,11 @@ final class Bridge {
 
     static native void stateClose(long state);
 
-    static native void engineWrite(long engine, ByteBuffer records, int count);
+    static native int engineWrite(long engine, ByteBuffer records, int count);
 
     static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);
+
+    static native byte[] engineSearchFields(long engine, ByteBuffer queries);
 
     static native long enginePin(long engine);
 
@@ -125,6 +129,12 @@ final class Bridge {
     static native long adoptionOpen(String settingsJson, String directory);
 
     static native void adoptionClose(long adoption);
+
+    static native long filtersOpen(String settingsJson);
+
+    static native byte[] filtersCompile(long filters, String text);
+
+    static native void filtersClose(long filters);
 
     static native void yieldToOthers();
 }

@@ -8,13 +8,22 @@ import java.nio.ByteOrder;
  * are held to the files in {@code src/test/resources/golden}.
  *
  * <pre>
- * record   i64 id | i64 version | i64 code | u16 shard | u8 op | u8[5] zero | vector (upsert only)
- * queries  i32 count | i32 flags (zero) | count x ( i32 k | i32 effort | vector )
+ * record   i64 id | i64 version | i64 code | u16 shard | u8 op | u8 fields follow | u8[4] zero
+ *          | vector (upsert only) | fields (where they follow)
+ * queries  i32 count | i32 flags | count x ( i32 k | i32 effort | vector | asked (flag 1) )
  * answers  per query: i32 n | i32 leaves scanned
- *                     | n x ( i64 id | i64 version | f32 distance | i32 zero )
+ *                     | n x ( i64 id | i64 version | f32 distance | i32 fields follow )
+ *                     | a fields block for each row with one
  * placement  i64 code | i32 shard | i32 zero
  * partition  i32
  * vector   dimension x f32, padded with zeros to a multiple of 8 bytes
+ * fields   u32 bytes of the block | u16 flags | u16 columns | u64 check
+ *          | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 zero
+ *          | name | attributes | payload | columns x u16 | zeros to a multiple of 8 bytes
+ *          flags: 1 has a payload, 2 removes the payload, 4 did not fit; the columns are removed
+ * asked    u32 bytes of the block | u16 flags | u16 columns | f32 radius | u32 filter bytes
+ *          | filter | columns x u16 | zeros to a multiple of 8 bytes
+ *          flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted; the columns are wanted
  * </pre>
  *
  * Everything is in native byte order, which is little-endian on every supported platform, and
@@ -27,6 +36,12 @@ public final class BufferLayout {
 
     /** Op code of a delete, which carries no vector. */
     public static final byte OP_DELETE = 1;
+
+    /** Op code of an update, which carries fields and no vector. */
+    public static final byte OP_UPDATE = 2;
+
+    /** Flag of a batch of queries, each of which has an {@code asked} block. */
+    static final int FLAG_ASKED = 1;
 
     /** Effort: the engine chooses how much of the index to read. */
     public static final int EFFORT_AUTO = 0;

@@ -101,14 +101,16 @@ public final class NativeEngine implements AutoCloseable {
      * Applies records in order; they are visible to every search that starts afterwards.
      *
      * <p>The whole batch is checked before any record is applied; the message names the record that
-     * the collection cannot take. A record older than the stored version of its id is skipped.
+     * the collection cannot take. A record older than the stored version of its id is skipped, and
+     * so is an update of a row that is not there and a row whose string id has the hash of another.
      *
      * @param records {@code count} records back to back, see {@link BufferLayout}
+     * @return updates of rows that are not there, and rows with the hash of another
      * @throws EngineException INVALID for a buffer that is not direct, not in native order or too
      *     small, or a record that may not be stored; CLOSED after {@link #close}
      */
-    public void write(ByteBuffer records, int count) {
-        Bridge.engineWrite(handle.number(), BufferLayout.checked(records, "records"), count);
+    public int write(ByteBuffer records, int count) {
+        return Bridge.engineWrite(handle.number(), BufferLayout.checked(records, "records"), count);
     }
 
     /**
@@ -126,6 +128,16 @@ public final class NativeEngine implements AutoCloseable {
                 handle.number(),
                 BufferLayout.checked(queries, "queries"),
                 BufferLayout.checkedOutput(answers, "answers"));
+    }
+
+    /**
+     * Answers a batch of queries that ask what rows carry, as {@link #search} does.
+     *
+     * @return the answers, as long as they are
+     * @throws EngineException as {@link #search}
+     */
+    byte[] searchFields(ByteBuffer queries) {
+        return Bridge.engineSearchFields(handle.number(), BufferLayout.checked(queries, "queries"));
     }
 
     /**

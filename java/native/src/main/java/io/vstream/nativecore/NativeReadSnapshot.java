@@ -27,6 +27,16 @@ public final class NativeReadSnapshot implements AutoCloseable {
                 BufferLayout.checkedOutput(answers, "answers"));
     }
 
+    /**
+     * Answers a batch of queries that ask what rows carry, as {@link #search} does.
+     *
+     * @return the answers, as long as they are
+     * @throws EngineException as {@link #search}
+     */
+    byte[] searchFields(ByteBuffer queries) {
+        return Bridge.momentSearchFields(handle.number(), BufferLayout.checked(queries, "queries"));
+    }
+
     /** Lets go of the rows; idempotent. */
     @Override
     public void close() {

@@ -10,8 +10,11 @@ public final class QueryBatch {
 
     private final int dimension;
     private final int queryBytes;
-    private final ByteBuffer buffer;
+    private ByteBuffer buffer;
     private int count;
+    private int end;
+    private boolean asks;
+    private boolean wantsFields;
     private int answerBytes;
 
     /**
@@ -31,7 +34,7 @@ public final class QueryBatch {
 
     /** True if one more query fits. */
     public boolean hasRoom() {
-        return buffer.capacity() - end() >= queryBytes;
+        return buffer.capacity() - end >= queryBytes;
     }
 
     /**
@@ -43,6 +46,42 @@ public final class QueryBatch {
      * @throws EngineException INVALID for a vector of another dimension or a full batch
      */
     public void add(int k, int effort, float[] vector) {
+        if (asks) {
+            add(k, effort, vector, Asked.NOTHING);
+            return;
+        }
+        begin(k, effort, vector);
+        finish(k);
+    }
+
+    /**
+     * Adds a query that asks something beside the nearest rows; what it asks is copied. The buffer
+     * grows to hold it. Either all queries of a batch are added with this, or none.
+     *
+     * @param k neighbours asked for, 1 to 1000
+     * @param effort as in {@link #add(int, int, float[])}
+     * @throws EngineException INVALID for a vector of another dimension or a full batch, or if a
+     *     query of the batch was added without
+     */
+    public void add(int k, int effort, float[] vector, Asked asked) {
+        if (count > 0 && !asks) {
+            throw new EngineException(
+                    EngineException.Kind.INVALID,
+                    "A query of the batch asks nothing; add all with what they ask, or none.");
+        }
+        int bytes = AskedLayout.bytes(asked);
+        // Room for as many queries as before.
+        grow(bytes);
+        asks = true;
+        wantsFields |= asked.wantsFields();
+        buffer.putInt(FLAGS, BufferLayout.FLAG_ASKED);
+        begin(k, effort, vector);
+        AskedLayout.put(buffer, end, asked, bytes);
+        end += bytes;
+        finish(k);
+    }
+
+    private void begin(int k, int effort, float[] vector) {
         if (vector.length != dimension) {
             throw new EngineException(
                     EngineException.Kind.INVALID,
@@ -57,13 +96,30 @@ public final class QueryBatch {
                     EngineException.Kind.INVALID,
                     "The batch is full; search and clear it while hasRoom() is false.");
         }
-        int at = end();
-        buffer.putInt(at, k);
-        buffer.putInt(at + EFFORT, effort);
-        BufferLayout.putVector(buffer, at + BufferLayout.QUERY_HEADER_BYTES, vector);
+        buffer.putInt(end, k);
+        buffer.putInt(end + EFFORT, effort);
+        BufferLayout.putVector(buffer, end + BufferLayout.QUERY_HEADER_BYTES, vector);
+        end += queryBytes;
+    }
+
+    private void finish(int k) {
         count++;
         buffer.putInt(0, count);
         answerBytes = Math.addExact(answerBytes, BufferLayout.answerBytes(k));
+    }
+
+    private void grow(int bytes) {
+        int needed = Math.addExact(end, Math.addExact(queryBytes, bytes));
+        if (buffer.capacity() < needed) {
+            buffer =
+                    BufferLayout.allocate(Math.max(needed, buffer.capacity() + bytes))
+                            .put(0, buffer, 0, end);
+        }
+    }
+
+    /** True if rows of an answer are to carry something, so that no size bounds the answers. */
+    public boolean wantsFields() {
+        return wantsFields;
     }
 
     /** The buffer to hand to {@link NativeEngine#search}. */
@@ -78,7 +134,7 @@ public final class QueryBatch {
 
     /** Bytes that the queries take, with the header. */
     public int bytes() {
-        return end();
+        return end;
     }
 
     /** Bytes that all answers together may need. */
@@ -90,11 +146,10 @@ public final class QueryBatch {
     public void clear() {
         count = 0;
         answerBytes = 0;
+        asks = false;
+        wantsFields = false;
+        end = BufferLayout.QUERIES_HEADER_BYTES;
         buffer.putInt(0, 0);
         buffer.putInt(FLAGS, 0);
-    }
-
-    private int end() {
-        return BufferLayout.QUERIES_HEADER_BYTES + count * queryBytes;
     }
 }

@@ -19,10 +19,12 @@ public final class VectorBatch {
     private static final int CODE = 16;
     private static final int SHARD = 24;
     private static final int OP = 26;
+    private static final int FIELDS_FOLLOW = 27;
+    private static final byte[] NO_NAME = new byte[0];
 
     private final int dimension;
     private final int upsertBytes;
-    private final ByteBuffer buffer;
+    private ByteBuffer buffer;
     private int count;
     private int bytes;
 
@@ -36,9 +38,21 @@ public final class VectorBatch {
         this.buffer = BufferLayout.allocate(Math.multiplyExact(upsertBytes, records));
     }
 
-    /** True if one more record of any kind fits. */
+    /** True if one more record of any kind fits, without fields. */
     public boolean hasRoom() {
         return buffer.capacity() - bytes >= upsertBytes;
+    }
+
+    /**
+     * True if one more record of any kind with these fields fits. An empty batch has room for every
+     * record: its buffer grows.
+     */
+    public boolean hasRoom(RowFields fields) {
+        int needed = upsertBytes + FieldsLayout.bytes(fields, FieldsLayout.name(fields));
+        if (count == 0 && buffer.capacity() < needed) {
+            buffer = BufferLayout.allocate(needed);
+        }
+        return buffer.capacity() - bytes >= needed;
     }
 
     /**
@@ -48,6 +62,17 @@ public final class VectorBatch {
      * @throws EngineException INVALID for a vector of another dimension or a full batch
      */
     public void upsert(long id, long version, long code, int shard, float[] vector) {
+        upsert(id, version, code, shard, vector, RowFields.NONE);
+    }
+
+    /**
+     * Adds an upsert of a row that carries something; vector and fields are copied.
+     *
+     * @param shard 0 to 127
+     * @throws EngineException INVALID for a vector of another dimension or a full batch
+     */
+    public void upsert(
+            long id, long version, long code, int shard, float[] vector, RowFields fields) {
         if (vector.length != dimension) {
             throw new EngineException(
                     EngineException.Kind.INVALID,
@@ -57,8 +82,26 @@ public final class VectorBatch {
                             + dimension
                             + "; send vectors of the collection's dimension.");
         }
-        int at = header(id, version, code, shard, BufferLayout.OP_UPSERT, upsertBytes);
+        int at =
+                header(
+                        id,
+                        version,
+                        code,
+                        shard,
+                        BufferLayout.OP_UPSERT,
+                        BufferLayout.vectorBytes(dimension),
+                        fields);
         BufferLayout.putVector(buffer, at + BufferLayout.RECORD_HEADER_BYTES, vector);
+    }
+
+    /**
+     * Adds an update: the row keeps its vector.
+     *
+     * @param fields what changes; the name and its check, if ids are texts
+     * @throws EngineException INVALID for a full batch
+     */
+    public void update(long id, long version, long code, int shard, RowFields fields) {
+        header(id, version, code, shard, BufferLayout.OP_UPDATE, 0, fields);
     }
 
     /**
@@ -67,7 +110,7 @@ public final class VectorBatch {
      * @throws EngineException INVALID for a full batch
      */
     public void delete(long id, long version, long code, int shard) {
-        header(id, version, code, shard, BufferLayout.OP_DELETE, BufferLayout.RECORD_HEADER_BYTES);
+        header(id, version, code, shard, BufferLayout.OP_DELETE, 0, RowFields.NONE);
     }
 
     /** The buffer to hand to {@link NativeEngine#write}. */
@@ -96,7 +139,18 @@ public final class VectorBatch {
         bytes = 0;
     }
 
-    private int header(long id, long version, long code, int shard, byte op, int length) {
+    private int header(
+            long id,
+            long version,
+            long code,
+            int shard,
+            byte op,
+            int vectorBytes,
+            RowFields fields) {
+        boolean follow = op == BufferLayout.OP_UPDATE || !fields.isNone();
+        byte[] name = follow ? FieldsLayout.name(fields) : NO_NAME;
+        int fieldsBytes = follow ? FieldsLayout.bytes(fields, name) : 0;
+        int length = BufferLayout.RECORD_HEADER_BYTES + vectorBytes + fieldsBytes;
         if (buffer.capacity() - bytes < length) {
             throw new EngineException(
                     EngineException.Kind.INVALID,
@@ -106,10 +160,19 @@ public final class VectorBatch {
         buffer.putLong(at, id);
         buffer.putLong(at + VERSION, version);
         buffer.putLong(at + CODE, code);
-        // One store for shard, op and the five zero bytes: the tail of the header is never stale.
+        // One store for shard, op and what follows: the tail of the header is never stale.
         buffer.putLong(at + SHARD, 0L);
         buffer.putShort(at + SHARD, (short) shard);
         buffer.put(at + OP, op);
+        if (follow) {
+            buffer.put(at + FIELDS_FOLLOW, (byte) 1);
+            FieldsLayout.put(
+                    buffer,
+                    at + BufferLayout.RECORD_HEADER_BYTES + vectorBytes,
+                    fields,
+                    name,
+                    fieldsBytes);
+        }
         bytes += length;
         count++;
         return at;

@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
 import org.junit.jupiter.api.Test;
 
 /** The Java side writes and reads the bytes that the golden files say; buffer.rs does the same. */
@@ -36,6 +38,90 @@ class BufferLayoutTest {
         assertThat(batch.answerBytes()).isEqualTo(3 * 8 + (10 + 1 + 1000) * 24);
         assertThat(Golden.firstBytes(batch.buffer(), batch.bytes()))
                 .isEqualTo(Golden.bytes("queries.hex"));
+    }
+
+    /** What the first row of the golden files carries. */
+    private static RowFields carried() {
+        byte[] attributes =
+                HexFormat.of()
+                        .parseHex(
+                                "00000003000000726564"
+                                        + "010001020001006102006263"
+                                        + "0200030000000000002340"
+                                        + "04000401"
+                                        + "050005ffffffffffffffff");
+        return RowFields.of(
+                "gr\u00f6\u00dfe",
+                0x1122334455667788L,
+                attributes,
+                "{\"a\":1}".getBytes(StandardCharsets.UTF_8));
+    }
+
+    @Test
+    void fieldsAreWrittenAsTheGoldenFileSays() throws Exception {
+        VectorBatch batch = new VectorBatch(3, 16);
+        stain(batch.buffer());
+        batch.upsert(1, 2, Long.MIN_VALUE, 127, new float[] {1f, -2.5f, 0.125f}, carried());
+        byte[] price = HexFormat.of().parseHex("020003000000000000e0bf");
+        RowFields change = new RowFields("", 0, price, null, new short[] {0, 3}, true, false);
+        batch.update(9, 3, 5, 0, change);
+        batch.upsert(7, 4, 5, 64, new float[3], RowFields.named("x", -1));
+
+        assertThat(batch.count()).isEqualTo(3);
+        assertThat(Golden.firstBytes(batch.buffer(), batch.bytes()))
+                .isEqualTo(Golden.bytes("records-fields.hex"));
+    }
+
+    @Test
+    void whatQueriesAskIsWrittenAsTheGoldenFileSays() throws Exception {
+        QueryBatch batch = new QueryBatch(3, 2);
+        stain(batch.buffer());
+        batch.clear();
+        batch.add(
+                10,
+                BufferLayout.EFFORT_AUTO,
+                new float[] {1f, 2f, 3f},
+                new Asked(new byte[] {1, 2, 3}, new short[] {0, 2}, true, true, 0.5f));
+        batch.add(1, BufferLayout.EFFORT_EXACT, new float[] {-1f, 0.5f, 0f});
+
+        assertThat(batch.wantsFields()).isTrue();
+        assertThat(Golden.firstBytes(batch.buffer(), batch.bytes()))
+                .isEqualTo(Golden.bytes("queries-asked.hex"));
+        batch.clear();
+        batch.add(1, 0, new float[3]);
+        assertThat(batch.wantsFields()).isFalse();
+        assertInvalid(() -> batch.add(1, 0, new float[3], Asked.NOTHING), "asks nothing");
+    }
+
+    @Test
+    void fieldsOfAnswersAreReadAsTheGoldenFileSays() throws Exception {
+        ByteBuffer buffer = Golden.direct("answers-fields.hex");
+        AnswerBatch answers = new AnswerBatch();
+        answers.read(buffer, buffer.capacity());
+
+        assertThat(answers.next()).isTrue();
+        assertThat(answers.id(1)).isEqualTo(-1);
+        RowFields[] fields = answers.fields();
+        assertThat(fields[0]).isEqualTo(carried());
+        assertThat(fields[1].leftOut()).isTrue();
+        assertThat(answers.next()).isTrue();
+        assertThat(answers.id(0)).isEqualTo(5);
+        assertThat(answers.fields()).isNull();
+        assertThat(answers.next()).isFalse();
+    }
+
+    /** A payload larger than the whole batch has room once the batch is empty. */
+    @Test
+    void anEmptyBatchGrowsForALargePayload() {
+        VectorBatch batch = new VectorBatch(64, 2);
+        RowFields large = RowFields.of("", 0, RowFields.NO_ATTRIBUTES, new byte[1 << 20]);
+        batch.upsert(1, 1, 0, 0, new float[64]);
+        assertThat(batch.hasRoom(large)).isFalse();
+        assertInvalid(() -> batch.upsert(2, 2, 0, 0, new float[64], large), "full");
+        batch.clear();
+        assertThat(batch.hasRoom(large)).isTrue();
+        batch.upsert(2, 2, 0, 0, new float[64], large);
+        assertThat(batch.bytes()).isEqualTo(BufferLayout.upsertBytes(64) + 32 + (1 << 20));
     }
 
     @Test

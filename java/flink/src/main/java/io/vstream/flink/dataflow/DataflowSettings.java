@@ -5,6 +5,7 @@ import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.place.TrainOperator;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.SearchSettings;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeRouter;
@@ -80,6 +81,11 @@ public record DataflowSettings(
         try (NativeRouter router = NativeRouter.unplaced(collection)) {
             return !router.placed();
         }
+    }
+
+    /** What the rows of the collection carry. Cost: reads the settings. */
+    public Schema schema() {
+        return Schema.fromJson(tree(collection));
     }
 
     private static JsonNode tree(String collection) {
@@ -192,6 +198,7 @@ public record DataflowSettings(
          * @throws IllegalArgumentException with a sentence that says what is wrong
          */
         public DataflowSettings build() {
+            checkClosed(tree(collection));
             VectorRules rules = rules(tree(collection));
             checkSample(trainingSample, rules.dimension());
             int usual = shed ? SearchSettings.IN_FLIGHT_SHEDDING : SearchSettings.IN_FLIGHT_WAITING;
@@ -227,6 +234,16 @@ public record DataflowSettings(
                 throw new IllegalArgumentException("The collection has no '" + key + "'; set it.");
             }
             return collection.path(key);
+        }
+
+        /** Partitions would number the attributes that they meet each in its own way. */
+        private static void checkClosed(JsonNode collection) {
+            if (collection.path("open").asBoolean()) {
+                throw new IllegalArgumentException(
+                        "collection.open: the partitions of a job cannot agree about attributes"
+                                + " that rows bring with them. List them under"
+                                + " collection.attributes, and remove this key.");
+            }
         }
 
         private static void checkSample(int vectors, int dimension) {

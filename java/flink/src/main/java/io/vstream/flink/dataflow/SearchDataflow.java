@@ -157,7 +157,12 @@ public final class SearchDataflow {
                         name(uid),
                         VectorRecord.TYPE,
                         new DecodeOperator(
-                                new DecodeFunction(settings.rules(), sample, settings.k()),
+                                new DecodeFunction(
+                                        settings.rules(),
+                                        settings.schema(),
+                                        settings.collection(),
+                                        sample,
+                                        settings.k()),
                                 name("balance")))
                 .setParallelism(incoming.getParallelism())
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
@@ -247,6 +252,7 @@ public final class SearchDataflow {
                                         new PlaceOperator(
                                                 settings.collection(),
                                                 settings.rules().dimension(),
+                                                settings.schema(),
                                                 PartitionCount.OF_CHANNELS,
                                                 settings.timeToLiveMillis(),
                                                 settings.faults())))
@@ -314,6 +320,7 @@ public final class SearchDataflow {
                                                 Answer.TYPE,
                                                 new MergeOperator(
                                                         settings.mergeDeadlineMillis(),
+                                                        settings.schema(),
                                                         name("search"),
                                                         settings.faults())))
                         .setBufferTimeout(QUERY_BUFFER_MILLIS)

@@ -1,5 +1,6 @@
 package io.vstream.flink.ingest;
 
+import io.vstream.flink.row.Refusal;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
 import java.io.IOException;
@@ -30,7 +31,10 @@ public record BadRecord(Reason reason, String text) {
         MALFORMED_LINE,
         /** A line or message longer than any record can be. */
         LINE_TOO_LONG,
-        /** An id that is no whole number from 0 to 2^64 - 1. */
+        /**
+         * An id that is no whole number from 0 to 2^64 - 1, or no text of 1 to 512 bytes where ids
+         * are texts.
+         */
         BAD_ID,
         /** The vector does not have the collection's dimension. */
         WRONG_DIMENSION,
@@ -47,9 +51,24 @@ public record BadRecord(Reason reason, String text) {
         /** The engine refused the record for another reason, which the text gives. */
         REFUSED,
         /** The metric is not cosine and the norm of the vector is above 1e15. */
-        NORM_TOO_LARGE;
+        NORM_TOO_LARGE,
+        /** The collection has no attribute of that name. */
+        UNKNOWN_ATTRIBUTE,
+        /** A value has another type than its attribute. */
+        WRONG_TYPE,
+        /** A keyword, a list, all attributes together or the payload are too large. */
+        TOO_LARGE,
+        /** A filter that is none, or none of this collection. */
+        BAD_FILTER,
+        /** A radius that is no number. */
+        BAD_RADIUS;
 
         private static final Reason[] ALL = values();
+
+        /** The reason of a refusal. */
+        static Reason of(Refusal refusal) {
+            return refusal == null ? null : valueOf(refusal.name());
+        }
 
         /** Name in metrics and reports. */
         public String metric() {

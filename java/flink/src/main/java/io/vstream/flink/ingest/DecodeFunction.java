@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.state.Totals;
 import io.vstream.flink.state.VectorSerializer;
 import java.util.Arrays;
@@ -55,6 +56,8 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
     private static final int WARNINGS_MAX = 3;
 
     private final VectorRules rules;
+    private final Schema schema;
+    private final String collection;
     private final int sampleSize;
     private final int defaultK;
 
@@ -73,14 +76,29 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
     private transient ListState<long[]> state;
     private transient SampleGrants grants;
     private transient int granted;
+    private transient Asking asking;
+
+    /**
+     * For rows that carry nothing, and queries without filters.
+     *
+     * @see #DecodeFunction(VectorRules, Schema, String, int, int)
+     */
+    public DecodeFunction(VectorRules rules, int sampleSize, int defaultK) {
+        this(rules, Schema.PLAIN, "{}", sampleSize, defaultK);
+    }
 
     /**
      * @param rules what the collection accepts
+     * @param schema what its rows carry
+     * @param collection normalised settings as JSON
      * @param sampleSize vectors to send to the trainer, 0 if the encoder needs no training
      * @param defaultK neighbours of a query line that does not say
      */
-    public DecodeFunction(VectorRules rules, int sampleSize, int defaultK) {
+    public DecodeFunction(
+            VectorRules rules, Schema schema, String collection, int sampleSize, int defaultK) {
         this.rules = rules;
+        this.schema = schema;
+        this.collection = collection;
         this.sampleSize = sampleSize;
         this.defaultK = defaultK;
     }
@@ -122,8 +140,16 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
 
     @Override
     public void open(OpenContext context) {
-        parser = new LineParser(defaultK);
+        parser = new LineParser(defaultK, schema);
         reused = new VectorRecord();
+        asking = new Asking(schema, collection);
+    }
+
+    @Override
+    public void close() {
+        if (asking != null) {
+            asking.close();
+        }
     }
 
     @Override
@@ -137,7 +163,11 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
                 return;
             }
             case UNREADABLE -> reason = record.reason;
-            case LONG_LINE -> reason = Reason.LINE_TOO_LONG;
+            case LONG_LINE -> {
+                // Of the record before, whose object this is.
+                record.clearExtras();
+                reason = Reason.LINE_TOO_LONG;
+            }
             case VECTOR_LINE, QUERY_LINE -> reason = parser.parse(record);
             default -> {
                 // The source has read it.
@@ -181,6 +211,9 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
             reason = rules.refuseQuery(record.vector);
         }
         if (reason == null) {
+            reason = asking.read(record);
+        }
+        if (reason == null) {
             long number = subtask << NUMBER_BITS | queries++;
             Ticket ticket =
                     new Ticket(
@@ -190,15 +223,20 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
                             record.effort,
                             record.intendedNanos,
                             record.measured);
-            context.output(QUERIES, new QueryRecord(ticket, record.vector));
+            context.output(QUERIES, new QueryRecord(ticket, record.vector, asking.asked()));
         }
         return reason;
     }
 
     private Reason vector(Incoming record, Context context, Collector<VectorRecord> out)
             throws InterruptedException {
+        if (schema.textIds() && record.fields.name().isEmpty()) {
+            return Reason.BAD_ID;
+        }
         if (record.kind == Incoming.Kind.DELETE) {
             reused.delete(record.id);
+        } else if (record.kind == Incoming.Kind.UPDATE) {
+            reused.update(record.id, record.fields);
         } else {
             Reason reason = rules.refuseStored(record.vector);
             if (reason != null) {
@@ -211,6 +249,8 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
                 sampledNow.inc();
             }
         }
+        reused.fields = record.fields;
+        reused.newer = record.newer;
         out.collect(reused);
         accepted.inc();
         return null;
@@ -227,8 +267,9 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
     }
 
     private String describe(Incoming record) {
-        if (!record.line.isEmpty()) {
-            return record.line;
+        if (!record.line.isEmpty() || !record.problem.isEmpty()) {
+            String colon = record.problem.isEmpty() || record.line.isEmpty() ? "" : ": ";
+            return record.problem + colon + record.line;
         }
         String id = Long.toUnsignedString(record.id);
         return record.kind == Incoming.Kind.QUERY

@@ -1,7 +1,9 @@
 package io.vstream.flink.ingest;
 
+import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
@@ -30,8 +32,19 @@ public final class Incoming {
         /** {@link #line} describes a record that its source could not read, for {@link #reason}. */
         UNREADABLE,
         /** {@link #offsets} of the source; {@link #id} leads to one place subtask. */
-        OFFSETS
+        OFFSETS,
+        /** {@link #id} and {@link #fields}, which change what the row carries. */
+        UPDATE
     }
+
+    /** {@link #newer} of a record that is applied whatever came before. */
+    public static final long ANY_ORDER = Long.MIN_VALUE;
+
+    private static final String[] NO_NAMES = new String[0];
+    private static final int HAS_FIELDS = 1;
+    private static final int HAS_ORDER = 2;
+    private static final int ASKS = 4;
+    private static final int HAS_PROBLEM = 8;
 
     private static final Kind[] KINDS = Kind.values();
     private static final BadRecord.Reason[] REASONS = BadRecord.Reason.values();
@@ -78,6 +91,100 @@ public final class Incoming {
     /** Offsets of the source, see {@link Frontier#offsets}; shared, never changed. */
     public long[] offsets = NO_OFFSETS;
 
+    /** What the row carries or an update changes; the name alone of a delete by a text. */
+    public RowFields fields = RowFields.NONE;
+
+    /** The record is applied only if no record of its id had this number or a larger one. */
+    public long newer = ANY_ORDER;
+
+    /** The filter of a query as text, or null. */
+    public String filter;
+
+    /** What the rows of the answer are to carry: names of attributes, {@code payload}. */
+    public String[] with = NO_NAMES;
+
+    /** Largest distance of a row of the answer, or NaN for any. */
+    public float radius = Float.NaN;
+
+    /** What is wrong with an {@link Kind#UNREADABLE} record, in words; empty if nobody said. */
+    public String problem = "";
+
+    /** Forgets what not every record has. */
+    public void clearExtras() {
+        fields = RowFields.NONE;
+        newer = ANY_ORDER;
+        filter = null;
+        with = NO_NAMES;
+        radius = Float.NaN;
+        problem = "";
+    }
+
+    private int extras() {
+        boolean asks = filter != null || with.length > 0 || !Float.isNaN(radius);
+        return (fields.isNone() ? 0 : HAS_FIELDS)
+                | (newer == ANY_ORDER ? 0 : HAS_ORDER)
+                | (asks ? ASKS : 0)
+                | (problem.isEmpty() ? 0 : HAS_PROBLEM);
+    }
+
+    private void writeExtras(DataOutputView target) throws IOException {
+        int extras = extras();
+        target.writeByte(extras);
+        if ((extras & HAS_FIELDS) != 0) {
+            RowFieldsBlock.write(fields, target);
+        }
+        if ((extras & HAS_ORDER) != 0) {
+            target.writeLong(newer);
+        }
+        if ((extras & ASKS) != 0) {
+            write(filter == null ? "" : filter, target);
+            target.writeShort(with.length);
+            for (String name : with) {
+                write(name, target);
+            }
+            target.writeFloat(radius);
+        }
+        if ((extras & HAS_PROBLEM) != 0) {
+            write(problem, target);
+        }
+    }
+
+    private void readExtras(DataInputView source) throws IOException {
+        int extras = source.readByte();
+        if ((extras & HAS_FIELDS) != 0) {
+            fields = RowFieldsBlock.read(source);
+        }
+        if ((extras & HAS_ORDER) != 0) {
+            newer = source.readLong();
+        }
+        if ((extras & ASKS) != 0) {
+            String text = read(source);
+            filter = text.isEmpty() ? null : text;
+            with = new String[source.readUnsignedShort()];
+            for (int i = 0; i < with.length; i++) {
+                with[i] = read(source);
+            }
+            radius = source.readFloat();
+        }
+        if ((extras & HAS_PROBLEM) != 0) {
+            problem = read(source);
+        }
+    }
+
+    /** Not writeUTF, which stops at 64 KiB: a line with 4,096 numbers is longer. */
+    private static void write(String text, DataOutputView target) throws IOException {
+        target.writeInt(text.length());
+        target.writeChars(text);
+    }
+
+    private static String read(DataInputView source) throws IOException {
+        char[] text = new char[source.readInt()];
+        for (int i = 0; i < text.length; i++) {
+            text[i] = source.readChar();
+        }
+        return new String(text);
+    }
+
     private static final class IncomingSerializer extends RecordSerializer<Incoming> {
         private static final long serialVersionUID = 1L;
 
@@ -106,6 +213,12 @@ public final class Incoming {
             to.partition = from.partition;
             to.offset = from.offset;
             to.offsets = from.offsets;
+            to.fields = from.fields;
+            to.newer = from.newer;
+            to.filter = from.filter;
+            to.with = from.with;
+            to.radius = from.radius;
+            to.problem = from.problem;
             return to;
         }
 
@@ -118,13 +231,12 @@ public final class Incoming {
             target.writeInt(record.effort);
             target.writeLong(record.intendedNanos);
             target.writeBoolean(record.measured);
-            // Not writeUTF, which stops at 64 KiB: a line with 4,096 numbers is longer.
-            target.writeInt(record.line.length());
-            target.writeChars(record.line);
+            Incoming.write(record.line, target);
             target.writeByte(record.reason == null ? NO_REASON : record.reason.ordinal());
             target.writeInt(record.partition);
             target.writeLong(record.offset);
             Frontier.write(record.offsets, target);
+            record.writeExtras(target);
         }
 
         @Override
@@ -137,16 +249,13 @@ public final class Incoming {
             record.effort = source.readInt();
             record.intendedNanos = source.readLong();
             record.measured = source.readBoolean();
-            char[] line = new char[source.readInt()];
-            for (int i = 0; i < line.length; i++) {
-                line[i] = source.readChar();
-            }
-            record.line = new String(line);
+            record.line = Incoming.read(source);
             int refused = source.readByte();
             record.reason = refused == NO_REASON ? null : REASONS[refused];
             record.partition = source.readInt();
             record.offset = source.readLong();
             record.offsets = Frontier.readOffsets(source);
+            record.readExtras(source);
             return record;
         }
     }

@@ -1,6 +1,7 @@
 package io.vstream.flink.ingest;
 
 import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.row.Schema;
 import java.io.IOException;
 import java.math.BigInteger;
 import java.util.Arrays;
@@ -15,6 +16,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
  * Reads JSON lines: {@code {"id":1,"vector":[..]}}, {@code {"id":1,"op":"delete"}} and {@code
  * {"query_id":1,"vector":[..],"k":10,"effort":"auto"}}. Unknown fields are skipped. Not for several
  * threads.
+ *
+ * <p>A vector record may also have {@code attributes}, {@code payload} or {@code payload_base64},
+ * {@code "op":"update"} without a vector, and {@code "if":{"newer":17}}; a query {@code filter},
+ * {@code with} and {@code radius}: see {@link FieldsParser}.
  */
 public final class LineParser {
 
@@ -34,13 +39,30 @@ public final class LineParser {
                     .build();
 
     private final int defaultK;
+    private final FieldsParser extras;
     private float[] floats = new float[128];
 
     /**
+     * A parser of records without attributes.
+     *
      * @param defaultK neighbours of a query that does not say
      */
     public LineParser(int defaultK) {
+        this(defaultK, Schema.PLAIN);
+    }
+
+    /**
+     * @param defaultK neighbours of a query that does not say
+     * @param schema of the collection
+     */
+    public LineParser(int defaultK, Schema schema) {
         this.defaultK = defaultK;
+        extras = new FieldsParser(schema);
+    }
+
+    /** Reads what a record has beside id and vector. */
+    public FieldsParser extras() {
+        return extras;
     }
 
     /**
@@ -58,6 +80,16 @@ public final class LineParser {
 
     /** Does {@link #parse(Incoming)} from {@code json} in place of the line; closes it. */
     public Reason parse(JsonParser from, Incoming record) {
+        record.clearExtras();
+        extras.begin();
+        Reason reason = read(from, record);
+        if (reason != null) {
+            record.problem = extras.problem();
+        }
+        return reason;
+    }
+
+    private Reason read(JsonParser from, Incoming record) {
         boolean query = record.kind == Incoming.Kind.QUERY_LINE;
         Fields fields = new Fields();
         try (JsonParser json = from) {
@@ -88,15 +120,55 @@ public final class LineParser {
             throws IOException {
         if (name.equals(query ? "query_id" : "id")) {
             fields.id = true;
-            return id(json, record);
+            return !query && extras.textIds() ? extras.id(json, record) : id(json, record);
         }
+        return query ? ofQuery(name, json, record, fields) : ofRow(name, json, record, fields);
+    }
+
+    private Reason ofRow(String name, JsonParser json, Incoming record, Fields fields)
+            throws IOException {
+        switch (name) {
+            case "vector":
+                // A row in which only other columns have changed may come with null.
+                fields.vector = json.currentToken() != JsonToken.VALUE_NULL;
+                return fields.vector ? vector(json, record) : null;
+            case "op":
+                fields.op = json.getText();
+                return null;
+            case "if":
+                return extras.condition(json, record);
+            default:
+                if (extras.carriesNothing()) {
+                    json.skipChildren();
+                    return null;
+                }
+                return ofFields(name, json);
+        }
+    }
+
+    private Reason ofFields(String name, JsonParser json) throws IOException {
+        switch (name) {
+            case "attributes":
+                return extras.attributes(json);
+            case "payload":
+                return extras.payload(json);
+            case "payload_base64":
+                return extras.binaryPayload(json);
+            default:
+                if (extras.isAttribute(name)) {
+                    return extras.attribute(name, json);
+                }
+                json.skipChildren();
+                return null;
+        }
+    }
+
+    private Reason ofQuery(String name, JsonParser json, Incoming record, Fields fields)
+            throws IOException {
         switch (name) {
             case "vector":
                 fields.vector = true;
                 return vector(json, record);
-            case "op":
-                fields.op = json.getText();
-                return null;
             case "k":
                 fields.k = true;
                 // A fraction or a word is as wrong as a k that is out of range.
@@ -105,6 +177,12 @@ public final class LineParser {
             case "effort":
                 fields.effort = true;
                 return effort(json, record);
+            case "filter":
+                return extras.filter(json, record);
+            case "with":
+                return extras.with(json, record);
+            case "radius":
+                return extras.radius(json, record);
             default:
                 json.skipChildren();
                 return null;
@@ -121,10 +199,20 @@ public final class LineParser {
             record.effort = fields.effort ? record.effort : 0;
             return fields.vector ? null : Reason.MALFORMED_LINE;
         }
-        boolean delete = "delete".equals(fields.op);
-        record.kind = delete ? Incoming.Kind.DELETE : Incoming.Kind.UPSERT;
-        boolean known = delete || fields.op == null || "upsert".equals(fields.op);
-        return known && (delete || fields.vector) ? null : Reason.MALFORMED_LINE;
+        record.kind =
+                switch (fields.op == null ? "upsert" : fields.op) {
+                    case "upsert" -> Incoming.Kind.UPSERT;
+                    case "update" -> Incoming.Kind.UPDATE;
+                    case "delete" -> Incoming.Kind.DELETE;
+                    default -> null;
+                };
+        boolean lacksVector = record.kind == Incoming.Kind.UPSERT && !fields.vector;
+        if (record.kind == null || lacksVector) {
+            record.kind = Incoming.Kind.UNREADABLE;
+            return Reason.MALFORMED_LINE;
+        }
+        extras.finish(record);
+        return null;
     }
 
     private static Reason id(JsonParser json, Incoming record) throws IOException {

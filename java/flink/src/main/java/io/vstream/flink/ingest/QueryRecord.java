@@ -1,7 +1,9 @@
 package io.vstream.flink.ingest;
 
+import io.vstream.flink.row.AskedBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.Asked;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
@@ -12,8 +14,14 @@ import org.apache.flink.core.memory.DataOutputView;
  *
  * @param ticket what stays with it
  * @param vector the collection's dimension, all finite
+ * @param asked what it asks beside the nearest rows
  */
-public record QueryRecord(Ticket ticket, float[] vector) {
+public record QueryRecord(Ticket ticket, float[] vector, Asked asked) {
+
+    /** A query that asks for the nearest rows alone. */
+    public QueryRecord(Ticket ticket, float[] vector) {
+        this(ticket, vector, Asked.NOTHING);
+    }
 
     /** Type of a stream of these. */
     public static final RecordType<QueryRecord> TYPE =
@@ -34,18 +42,20 @@ public record QueryRecord(Ticket ticket, float[] vector) {
 
         @Override
         public QueryRecord copy(QueryRecord from) {
-            return new QueryRecord(from.ticket, from.vector.clone());
+            return new QueryRecord(from.ticket, from.vector.clone(), from.asked);
         }
 
         @Override
         public void serialize(QueryRecord record, DataOutputView target) throws IOException {
             record.ticket.write(target);
             floats().write(record.vector, target);
+            AskedBlock.write(record.asked, target);
         }
 
         @Override
         public QueryRecord deserialize(DataInputView source) throws IOException {
-            return new QueryRecord(Ticket.read(source), floats().read(source));
+            return new QueryRecord(
+                    Ticket.read(source), floats().read(source), AskedBlock.read(source));
         }
     }
 }

@@ -1,15 +1,17 @@
 package io.vstream.flink.ingest;
 
+import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A checked record on its way to place: an upsert with its vector, a delete, or the offsets of its
- * source.
+ * A checked record on its way to place: an upsert with its vector, an update of what a row carries,
+ * a delete, or the offsets of its source.
  */
 public final class VectorRecord {
 
@@ -17,6 +19,10 @@ public final class VectorRecord {
     private static final byte UPSERT = 0;
     private static final byte DELETE = 1;
     private static final byte OFFSETS = 2;
+    private static final byte UPDATE = 3;
+    private static final byte KINDS = 3;
+    private static final byte HAS_FIELDS = 4;
+    private static final byte HAS_ORDER = 8;
 
     /** Type of a stream of these. */
     public static final RecordType<VectorRecord> TYPE =
@@ -28,7 +34,16 @@ public final class VectorRecord {
     /** True for a delete, which has no vector. */
     public boolean delete;
 
-    /** The collection's dimension, all finite; empty for a delete. */
+    /** True for an update, which has no vector either. */
+    public boolean update;
+
+    /** What the row carries or the update changes; the name alone of a delete by a text. */
+    public RowFields fields = RowFields.NONE;
+
+    /** See {@link Incoming#newer}. */
+    public long newer = Incoming.ANY_ORDER;
+
+    /** The collection's dimension, all finite; empty for a delete and an update. */
     public float[] vector = NONE;
 
     /**
@@ -39,26 +54,35 @@ public final class VectorRecord {
 
     /** Becomes an upsert. */
     public void upsert(long upsertId, float[] upsertVector) {
-        id = upsertId;
-        delete = false;
-        vector = upsertVector;
-        offsets = null;
+        set(upsertId, upsertVector, null);
+    }
+
+    /** Becomes an update. */
+    public void update(long updateId, RowFields change) {
+        set(updateId, NONE, null);
+        update = true;
+        fields = change;
     }
 
     /** Becomes a delete. */
     public void delete(long deleteId) {
-        id = deleteId;
+        set(deleteId, NONE, null);
         delete = true;
-        vector = NONE;
-        offsets = null;
     }
 
     /** Becomes offsets of the source. */
     public void offsets(long leadingId, long[] sourceOffsets) {
-        id = leadingId;
+        set(leadingId, NONE, sourceOffsets);
+    }
+
+    private void set(long newId, float[] newVector, long[] newOffsets) {
+        id = newId;
         delete = false;
-        vector = NONE;
-        offsets = sourceOffsets;
+        update = false;
+        vector = newVector;
+        offsets = newOffsets;
+        fields = RowFields.NONE;
+        newer = Incoming.ANY_ORDER;
     }
 
     private static final class VectorRecordSerializer extends RecordSerializer<VectorRecord> {
@@ -79,8 +103,11 @@ public final class VectorRecord {
             VectorRecord to = new VectorRecord();
             to.id = from.id;
             to.delete = from.delete;
+            to.update = from.update;
             to.vector = from.vector.clone();
             to.offsets = from.offsets;
+            to.fields = from.fields;
+            to.newer = from.newer;
             return to;
         }
 
@@ -90,11 +117,20 @@ public final class VectorRecord {
             if (record.offsets != null) {
                 target.writeByte(OFFSETS);
                 Frontier.write(record.offsets, target);
-            } else if (record.delete) {
-                target.writeByte(DELETE);
-            } else {
-                target.writeByte(UPSERT);
+                return;
+            }
+            byte kind = record.delete ? DELETE : record.update ? UPDATE : UPSERT;
+            boolean fields = !record.fields.isNone();
+            boolean ordered = record.newer != Incoming.ANY_ORDER;
+            target.writeByte(kind | (fields ? HAS_FIELDS : 0) | (ordered ? HAS_ORDER : 0));
+            if (kind == UPSERT) {
                 floats().write(record.vector, target);
+            }
+            if (fields) {
+                RowFieldsBlock.write(record.fields, target);
+            }
+            if (ordered) {
+                target.writeLong(record.newer);
             }
         }
 
@@ -102,10 +138,18 @@ public final class VectorRecord {
         public VectorRecord deserialize(DataInputView source) throws IOException {
             VectorRecord record = new VectorRecord();
             long id = source.readLong();
-            switch (source.readByte()) {
+            byte head = source.readByte();
+            switch (head & KINDS) {
                 case OFFSETS -> record.offsets(id, Frontier.readOffsets(source));
                 case DELETE -> record.delete(id);
+                case UPDATE -> record.update(id, RowFields.NONE);
                 default -> record.upsert(id, floats().read(source));
+            }
+            if ((head & HAS_FIELDS) != 0) {
+                record.fields = RowFieldsBlock.read(source);
+            }
+            if ((head & HAS_ORDER) != 0) {
+                record.newer = source.readLong();
             }
             return record;
         }

@@ -5,6 +5,7 @@ import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
+import io.vstream.flink.row.Schema;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -123,16 +124,17 @@ public record JobSettings(
                     "The job is not JSON: " + e.getOriginalMessage() + ".", e);
         }
         boolean asked = present(job.path("queries"));
-        Input queries = asked ? input(job.path("queries"), true) : null;
+        Schema rows = Schema.fromJson(job.path("collection"));
+        Input queries = asked ? input(job.path("queries"), true, rows) : null;
         String snapshot = text(job.path("snapshot").path("path"));
         return new JobSettings(
                 job.path("name").asText("vstream"),
                 dataflow(job, queries, snapshot),
                 job.path("collection").path("seed").asLong(42),
-                input(need(job, "vectors"), false),
+                input(need(job, "vectors"), false, rows),
                 queries,
                 workload(job.path("workload"), asked),
-                results(job.path("results")),
+                results(job.path("results"), rows),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -163,7 +165,7 @@ public record JobSettings(
                 .build();
     }
 
-    private static Input input(JsonNode input, boolean queries) {
+    private static Input input(JsonNode input, boolean queries, Schema rows) {
         Input.Kind kind = Input.Kind.valueOf(need(input, "kind").asText().toUpperCase(Locale.ROOT));
         boolean kafka = kind == Input.Kind.KAFKA;
         boolean file = kind == Input.Kind.FILE || kind == Input.Kind.GENERATOR;
@@ -173,12 +175,17 @@ public record JobSettings(
                 input.path("preload").asInt(0),
                 input.path("limit").asLong(0),
                 input.path("k").asInt(DataflowSettings.K),
-                kafka ? KafkaInput.fromJson(input, queries) : null);
+                kafka ? KafkaInput.fromJson(input, queries, rows) : null);
     }
 
-    private static Results results(JsonNode results) {
+    private static Results results(JsonNode results, Schema rows) {
         String kind = results.path("kind").asText("blackhole");
         boolean kafka = kind.equals("kafka");
+        if (kafka && rows.textIds() && results.path("format").asText().equals("avro")) {
+            throw new IllegalArgumentException(
+                    "results.format: answers in Avro have numbers as ids, and collection.id is"
+                            + " string. Write answers as json.");
+        }
         return new Results(
                 kind, text(results.path("path")), kafka ? KafkaOutput.fromJson(results) : null);
     }

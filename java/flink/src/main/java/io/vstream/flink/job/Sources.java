@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.kafka.BrokerCheck;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.route.PartitionCount;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.source.DatasetFile;
 import io.vstream.flink.source.GeneratorScript;
 import io.vstream.flink.source.LineScript;
@@ -45,12 +46,17 @@ public final class Sources {
         }
         readable(job.vectors().path());
         DataStream<Incoming> vectors =
-                source(env, new LineScript(job.vectors().path(), false), gate, "vector-lines");
+                source(
+                        env,
+                        new LineScript(
+                                job.vectors().path(), false, job.dataflow().schema().payloadMax()),
+                        gate,
+                        "vector-lines");
         if (job.queries() == null) {
             return new SearchDataflow.Inputs(vectors, null);
         }
         readable(job.queries().path());
-        Script script = new LineScript(job.queries().path(), true);
+        Script script = new LineScript(job.queries().path(), true, 0);
         return new SearchDataflow.Inputs(vectors, source(env, script, gate, "query-lines"));
     }
 
@@ -72,8 +78,9 @@ public final class Sources {
     }
 
     private static SearchDataflow.Inputs topics(StreamExecutionEnvironment env, JobSettings job) {
+        Schema rows = job.dataflow().schema();
         DataStream<Incoming> records =
-                Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic")
+                Topics.source(env, job.vectors().kafka(), false, 1, rows, "vector-topic")
                         .setParallelism(job.dataflow().partitions());
         DataStream<Incoming> vectors =
                 records.transform(
@@ -88,7 +95,7 @@ public final class Sources {
         JobSettings.Input queries = job.queries();
         return new SearchDataflow.Inputs(
                 vectors,
-                Topics.source(env, queries.kafka(), true, queries.k(), "query-topic")
+                Topics.source(env, queries.kafka(), true, queries.k(), rows, "query-topic")
                         .setParallelism(job.dataflow().partitions()));
     }
 

@@ -2,6 +2,7 @@ package io.vstream.flink.kafka;
 
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.RowJson;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
@@ -18,6 +19,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  *  "watermark": 1763769600000,
  *  "offsets": {"0": 1200, "1": 1187}}
  * }</pre>
+ *
+ * <p>A result has {@code "attributes": {"price": 9.5}} and {@code "payload"} as well if the query
+ * asked for some, see {@link RowJson}.
  *
  * <p>Every vector record with a timestamp up to {@code watermark} (milliseconds since 1970, null if
  * not known yet) and every one before {@code offsets} (the next offset by partition of the topic of
@@ -69,8 +73,12 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
         json.append(",\"results\":[");
         for (int i = 0; i < answer.ids().length; i++) {
             json.append(i == 0 ? "" : ",").append("{\"rank\":").append(i + 1);
-            json.append(",\"id\":").append(Long.toUnsignedString(answer.ids()[i]));
-            json.append(",\"distance\":").append(answer.distances()[i]).append('}');
+            RowJson.id(answer, i, json.append(",\"id\":"));
+            json.append(",\"distance\":").append(answer.distances()[i]);
+            if (RowJson.carry(answer)) {
+                json.append(RowJson.fields(answer.rows()[i]));
+            }
+            json.append('}');
         }
         json.append("],\"partial\":").append(answer.partial());
         Frontier frontier = answer.frontier();

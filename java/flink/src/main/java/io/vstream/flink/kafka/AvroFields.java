@@ -1,6 +1,7 @@
 package io.vstream.flink.kafka;
 
 import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.ingest.FieldsParser;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.LineParser;
 import java.io.IOException;
@@ -21,41 +22,54 @@ import org.apache.avro.io.ResolvingDecoder;
  *   <li>Of the writer's fields those that mean something here are a schema of their own; Avro's
  *       decoder resolves the one to the other, and so skips the rest.
  *   <li>They are read straight into the record. Nothing is allocated by a length that the bytes
- *       claim: an array stops where no vector is that long, and there are no texts.
+ *       claim: an array stops where no vector is that long, and a text is within the record.
  * </ol>
  *
  * <p>{@code id} (or {@code query_id}) is a long or an int, {@code vector} an array of floats or
  * doubles, {@code deleted} a boolean, {@code k} and {@code effort} ints. Each may be in a union
- * with null. Not for several threads.
+ * with null. Where ids are texts, {@code id} is a string.
+ *
+ * <p>Fields named like attributes of the collection are its attributes, see {@link AvroValues}, and
+ * {@code payload} (bytes, or a string in UTF-8) its payload. {@code update} is true for a record
+ * that changes these and no vector, {@code if_newer} a long. A query may have {@code filter}, a
+ * string in JSON, {@code with}, an array of strings, and {@code radius}. Not for several threads.
  */
 final class AvroFields {
 
-    private static final Set<Schema.Type> WHOLE = Set.of(Schema.Type.LONG, Schema.Type.INT);
     private static final Set<Schema.Type> NUMBER = Set.of(Schema.Type.FLOAT, Schema.Type.DOUBLE);
 
     private final boolean queries;
     private final int defaultK;
     private final Schema fields;
     private final ResolvingDecoder decoder;
+    private final LimitedDecoder limited = new LimitedDecoder();
+    private final AvroValues values;
+    private final FieldsParser extras;
+    private final io.vstream.flink.row.Schema rows;
     private BinaryDecoder bytes;
     private float[] floats = new float[128];
 
     private boolean hasId;
     private boolean hasVector;
     private boolean deleted;
+    private boolean updated;
 
     /**
      * @param writer schema of the records
      * @param queries true for queries, false for vector records
      * @param defaultK neighbours of a query that does not say
+     * @param rows what rows of the collection carry
      * @throws IllegalArgumentException with a sentence if the schema lacks what is needed
      */
-    AvroFields(Schema writer, boolean queries, int defaultK) {
+    AvroFields(Schema writer, boolean queries, int defaultK, io.vstream.flink.row.Schema rows) {
         this.queries = queries;
         this.defaultK = defaultK;
-        fields = known(writer, queries);
+        this.rows = rows;
+        extras = new FieldsParser(rows);
+        fields = known(writer, AvroValues.types(queries, rows));
         try {
-            decoder = DecoderFactory.get().resolvingDecoder(writer, fields, null);
+            decoder = DecoderFactory.get().resolvingDecoder(writer, fields, limited);
+            values = new AvroValues(decoder);
         } catch (IOException e) {
             throw new IllegalArgumentException("The Avro schema cannot be resolved.", e);
         }
@@ -66,14 +80,19 @@ final class AvroFields {
         hasId = false;
         hasVector = false;
         deleted = false;
+        updated = false;
+        extras.begin();
+        record.clearExtras();
         record.k = defaultK;
         record.effort = 0;
         try {
             bytes = DecoderFactory.get().binaryDecoder(value, from, value.length - from, bytes);
-            decoder.configure(bytes);
+            limited.read(bytes, value.length);
+            decoder.configure(limited);
             for (Schema.Field field : decoder.readFieldOrder()) {
                 Reason reason = field(field, record);
                 if (reason != null) {
+                    record.problem = extras.problem();
                     return reason;
                 }
             }
@@ -88,11 +107,16 @@ final class AvroFields {
         if (!hasId) {
             return Reason.BAD_ID;
         }
+        if (queries) {
+            record.kind = Incoming.Kind.QUERY;
+            return hasVector ? null : Reason.MALFORMED_LINE;
+        }
         record.kind =
-                queries
-                        ? Incoming.Kind.QUERY
-                        : deleted ? Incoming.Kind.DELETE : Incoming.Kind.UPSERT;
-        return hasVector || deleted ? null : Reason.MALFORMED_LINE;
+                deleted
+                        ? Incoming.Kind.DELETE
+                        : updated ? Incoming.Kind.UPDATE : Incoming.Kind.UPSERT;
+        extras.finish(record);
+        return hasVector || deleted || updated ? null : Reason.MALFORMED_LINE;
     }
 
     private Reason field(Schema.Field field, Incoming record) throws IOException {
@@ -101,18 +125,65 @@ final class AvroFields {
             schema = schema.getTypes().get(decoder.readIndex());
             if (schema.getType() == Schema.Type.NULL) {
                 decoder.readNull();
-                return null;
+                return missing(field.name());
             }
         }
+        if (!queries && AvroValues.isAttribute(rows, field.name())) {
+            return extras.set(field.name(), values.read(schema));
+        }
+        return queries ? ofQuery(field, schema, record) : ofRow(field, schema, record);
+    }
+
+    private Reason missing(String field) {
+        if (!queries && AvroValues.isAttribute(rows, field)) {
+            return extras.set(field, null);
+        }
+        return null;
+    }
+
+    private Reason ofRow(Schema.Field field, Schema schema, Incoming record) throws IOException {
         switch (field.name()) {
-            case "id", "query_id" -> {
+            case "id" -> {
+                hasId = true;
+                if (rows.textIds()) {
+                    return extras.id(decoder.readString(), record);
+                }
+                record.id = whole(schema);
+            }
+            case "vector" -> {
+                return vector(schema.getElementType().getType() == Schema.Type.FLOAT, record);
+            }
+            case "deleted" -> deleted = decoder.readBoolean();
+            case "update" -> updated = decoder.readBoolean();
+            case "if_newer" -> record.newer = whole(schema);
+            default -> {
+                return extras.payload(values.bytes(schema));
+            }
+        }
+        return null;
+    }
+
+    private Reason ofQuery(Schema.Field field, Schema schema, Incoming record) throws IOException {
+        switch (field.name()) {
+            case "query_id" -> {
                 record.id = whole(schema);
                 hasId = true;
             }
             case "vector" -> {
                 return vector(schema.getElementType().getType() == Schema.Type.FLOAT, record);
             }
-            case "deleted" -> deleted = decoder.readBoolean();
+            case "filter" -> record.filter = decoder.readString();
+            case "with" -> {
+                Object names = values.read(schema);
+                if (!(names instanceof List<?> list) || list.size() > FieldsParser.WITH_MAX) {
+                    return Reason.MALFORMED_LINE;
+                }
+                record.with = list.toArray(String[]::new);
+            }
+            case "radius" -> {
+                record.radius = ((Number) values.read(schema)).floatValue();
+                return Float.isFinite(record.radius) ? null : Reason.BAD_RADIUS;
+            }
             case "k" -> record.k = clamp(whole(schema));
             default -> record.effort = clamp(whole(schema));
         }
@@ -150,26 +221,8 @@ final class AvroFields {
         return null;
     }
 
-    private static Schema known(Schema writer, boolean queries) {
-        String id = queries ? "query_id" : "id";
-        Map<String, Set<Schema.Type>> types =
-                queries
-                        ? Map.of(
-                                id,
-                                WHOLE,
-                                "vector",
-                                Set.of(Schema.Type.ARRAY),
-                                "k",
-                                WHOLE,
-                                "effort",
-                                WHOLE)
-                        : Map.of(
-                                id,
-                                WHOLE,
-                                "vector",
-                                Set.of(Schema.Type.ARRAY),
-                                "deleted",
-                                Set.of(Schema.Type.BOOLEAN));
+    private static Schema known(Schema writer, Map<String, Set<Schema.Type>> types) {
+        String id = types.containsKey("query_id") ? "query_id" : "id";
         if (writer.getType() != Schema.Type.RECORD
                 || writer.getField(id) == null
                 || writer.getField("vector") == null) {
@@ -195,7 +248,9 @@ final class AvroFields {
         for (Schema branch : branches) {
             boolean right = allowed.contains(branch.getType());
             if (right && branch.getType() == Schema.Type.ARRAY) {
-                right = NUMBER.contains(branch.getElementType().getType());
+                Schema.Type element = branch.getElementType().getType();
+                boolean numbers = field.name().equals("vector");
+                right = numbers ? NUMBER.contains(element) : element == Schema.Type.STRING;
             }
             if (!right && !(field.schema().isUnion() && branch.getType() == Schema.Type.NULL)) {
                 throw new IllegalArgumentException(
@@ -205,7 +260,8 @@ final class AvroFields {
                                 + field.schema()
                                 + "; it must be one of "
                                 + allowed
-                                + (allowed.contains(Schema.Type.ARRAY) ? " of float or double" : "")
+                                + (field.name().equals("vector") ? " of float or double" : "")
+                                + (allowed.equals(AvroValues.TEXTS) ? " of string" : "")
                                 + ", or of one of these and null.");
             }
         }

@@ -23,6 +23,7 @@ final class AvroReader {
 
     private final boolean queries;
     private final int defaultK;
+    private final io.vstream.flink.row.Schema rows;
     private final SchemaRegistry registry;
     private final AvroFields only;
     private final Map<Integer, Optional<AvroFields>> known = new HashMap<>();
@@ -30,13 +31,20 @@ final class AvroReader {
     /**
      * @param schema in JSON, or null
      * @param registry HTTP address, or null
+     * @param rows what rows of the collection carry
      * @throws IllegalArgumentException with a sentence if the schema cannot be used
      */
-    AvroReader(String schema, String registry, boolean queries, int defaultK) {
+    AvroReader(
+            String schema,
+            String registry,
+            boolean queries,
+            int defaultK,
+            io.vstream.flink.row.Schema rows) {
         this.queries = queries;
         this.defaultK = defaultK;
+        this.rows = rows;
         this.registry = registry == null ? null : new SchemaRegistry(registry);
-        this.only = registry == null ? fields(schema, queries, defaultK) : null;
+        this.only = registry == null ? fields(schema, queries, defaultK, rows) : null;
     }
 
     /**
@@ -44,13 +52,14 @@ final class AvroReader {
      *
      * @throws IllegalArgumentException with a sentence if not
      */
-    static void check(String schema, boolean queries) {
-        fields(schema, queries, 1);
+    static void check(String schema, boolean queries, io.vstream.flink.row.Schema rows) {
+        fields(schema, queries, 1, rows);
     }
 
-    private static AvroFields fields(String schema, boolean queries, int defaultK) {
+    private static AvroFields fields(
+            String schema, boolean queries, int defaultK, io.vstream.flink.row.Schema rows) {
         try {
-            return new AvroFields(new Schema.Parser().parse(schema), queries, defaultK);
+            return new AvroFields(new Schema.Parser().parse(schema), queries, defaultK, rows);
         } catch (SchemaParseException e) {
             throw new IllegalArgumentException(
                     "schema: this is not a schema of Avro (" + e.getMessage() + "). Correct it.",
@@ -108,7 +117,7 @@ final class AvroReader {
             return Optional.empty();
         }
         try {
-            return Optional.of(new AvroFields(schema, queries, defaultK));
+            return Optional.of(new AvroFields(schema, queries, defaultK, rows));
         } catch (IllegalArgumentException e) {
             return Optional.empty();
         }

@@ -3,7 +3,13 @@ package io.vstream.flink.kafka;
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.LineParser;
+import io.vstream.flink.row.AttributeKind;
+import io.vstream.flink.row.Schema;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -12,9 +18,12 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.Obje
 /**
  * Reads change events of Debezium in JSON, with or without their schema around them.
  *
- * <p>The row needs the columns {@code id} and {@code vector}; others are skipped. A vector is an
- * array of numbers or, as connectors send a type that they do not know, its text {@code "[1,2]"}.
- * Not for several threads.
+ * <p>The row needs the columns {@code id} and {@code vector}. A vector is an array of numbers or,
+ * as connectors send a type that they do not know, its text {@code "[1,2]"}. Columns named like
+ * attributes of the collection are its attributes, and {@code payload} is its payload; others are
+ * skipped. Where the event has its schema, the times of Debezium (in micro- or nanoseconds, or
+ * days) become timestamps. A row whose vector the database has not sent, because it did not change,
+ * is an update of the rest. Not for several threads.
  */
 final class Debezium {
 
@@ -23,18 +32,30 @@ final class Debezium {
     /** Means something in a line, and is an ordinary column here. */
     private static final String LINE_OP = "op";
 
-    private final LineParser parser;
+    private static final String LINE_IF = "if";
 
-    Debezium(LineParser parser) {
+    /** Postgres sends this for a large column that did not change. */
+    private static final String UNAVAILABLE = "__debezium_unavailable_value";
+
+    private static final long MICROS = 1_000;
+    private static final long NANOS = 1_000_000;
+    private static final long DAY_MILLIS = 86_400_000;
+
+    private final LineParser parser;
+    private final Schema rows;
+
+    Debezium(LineParser parser, Schema rows) {
         this.parser = parser;
+        this.rows = rows;
     }
 
     /** Reads an event into {@code record}; returns why it was refused, or null. */
     Reason read(byte[] key, byte[] value, Incoming record) {
         try {
-            JsonNode event = payload(JSON.readTree(value));
+            JsonNode message = JSON.readTree(value);
+            JsonNode event = payload(message);
             return switch (event.path("op").asText()) {
-                case "c", "r", "u" -> upsert(event.path("after"), record);
+                case "c", "r", "u" -> upsert(event.path("after"), message, record);
                 case "d" -> delete(event.path("before"), key, record);
                 default -> Reason.MALFORMED_LINE;
             };
@@ -55,17 +76,87 @@ final class Debezium {
         }
     }
 
-    private Reason upsert(JsonNode row, Incoming record) throws IOException {
+    private Reason upsert(JsonNode row, JsonNode message, Incoming record) throws IOException {
         if (!(row instanceof ObjectNode columns)) {
             return Reason.MALFORMED_LINE;
         }
         columns.remove(LINE_OP);
+        columns.remove(LINE_IF);
         JsonNode vector = columns.path("vector");
-        if (vector.isTextual()) {
+        if (vector.asText().equals(UNAVAILABLE)) {
+            columns.remove("vector");
+            columns.put(LINE_OP, "update");
+        } else if (vector.isTextual()) {
             columns.set("vector", JSON.readTree(vector.asText()));
+        }
+        if (!rows.isPlain() && !fields(columns, message)) {
+            record.clearExtras();
+            record.problem = "a column that did not change was not sent: REPLICA IDENTITY FULL";
+            return Reason.MALFORMED_LINE;
         }
         record.kind = Incoming.Kind.VECTOR_LINE;
         return parser.parse(columns.traverse(), record);
+    }
+
+    /**
+     * Turns columns into what a line says of attributes and payload; false if a column of a row
+     * that is replaced is unknown.
+     */
+    private boolean fields(ObjectNode columns, JsonNode message) {
+        // An ordinary column, unless the collection has an attribute of that name.
+        if (rows.column("attributes") < 0) {
+            columns.remove("attributes");
+        }
+        for (String name : names(columns)) {
+            boolean known = rows.column(name) >= 0 || name.equals("payload");
+            if (known && columns.path(name).asText().equals(UNAVAILABLE)) {
+                columns.remove(name);
+                if (!columns.path(LINE_OP).asText().equals("update")) {
+                    return false;
+                }
+            }
+        }
+        JsonNode payload = columns.path("payload");
+        if (payload.isTextual()) {
+            // What the database has as text or as JSON: its bytes, and not a text around them.
+            byte[] bytes = payload.asText().getBytes(StandardCharsets.UTF_8);
+            columns.remove("payload");
+            columns.put("payload_base64", Base64.getEncoder().encodeToString(bytes));
+        }
+        for (JsonNode change : message.path("schema").path("fields")) {
+            if (change.path("field").asText().equals("after")) {
+                for (JsonNode column : change.path("fields")) {
+                    time(column.path("field").asText(), column.path("name").asText(), columns);
+                }
+            }
+        }
+        return true;
+    }
+
+    /** Gives the time of a column in milliseconds. */
+    private void time(String column, String type, ObjectNode columns) {
+        int at = rows.column(column);
+        JsonNode value = columns.path(column);
+        boolean isTime = at >= 0 && rows.attribute(at).kind() == AttributeKind.TIMESTAMP;
+        if (!isTime || !value.isIntegralNumber()) {
+            return;
+        }
+        switch (type) {
+            case "io.debezium.time.MicroTimestamp" ->
+                    columns.put(column, Math.floorDiv(value.asLong(), MICROS));
+            case "io.debezium.time.NanoTimestamp" ->
+                    columns.put(column, Math.floorDiv(value.asLong(), NANOS));
+            case "io.debezium.time.Date" -> columns.put(column, value.asLong() * DAY_MILLIS);
+            default -> {
+                // Milliseconds.
+            }
+        }
+    }
+
+    private static List<String> names(ObjectNode columns) {
+        List<String> names = new ArrayList<>();
+        columns.fieldNames().forEachRemaining(names::add);
+        return names;
     }
 
     private Reason delete(JsonNode row, byte[] key, Incoming record) {
@@ -76,7 +167,18 @@ final class Debezium {
         return key == null ? Reason.BAD_ID : id(key, record);
     }
 
-    private static Reason id(JsonNode id, Incoming record) {
+    private Reason id(JsonNode id, Incoming record) {
+        if (rows.textIds()) {
+            if (!id.isTextual()) {
+                return Reason.BAD_ID;
+            }
+            parser.extras().begin();
+            Reason reason = parser.extras().id(id.asText(), record);
+            if (reason == null) {
+                parser.extras().finish(record);
+            }
+            return reason;
+        }
         if (!id.isIntegralNumber()
                 || id.bigIntegerValue().signum() < 0
                 || id.bigIntegerValue().bitLength() > Long.SIZE) {

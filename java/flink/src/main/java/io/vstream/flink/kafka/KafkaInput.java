@@ -1,5 +1,6 @@
 package io.vstream.flink.kafka;
 
+import io.vstream.flink.row.Schema;
 import java.util.Locale;
 import java.util.Map;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -56,12 +57,13 @@ public record KafkaInput(
      * Reads a normalised section.
      *
      * @param queries true for queries, false for vector records
+     * @param rows what rows of the collection carry
      * @throws IllegalArgumentException with a sentence if there is an Avro schema that is none
      */
-    public static KafkaInput fromJson(JsonNode input, boolean queries) {
+    public static KafkaInput fromJson(JsonNode input, boolean queries, Schema rows) {
         JsonNode schema = input.path("schema");
         if (schema.isTextual()) {
-            AvroReader.check(schema.asText(), queries);
+            AvroReader.check(schema.asText(), queries, rows);
         }
         return new KafkaInput(
                 input.path("brokers").asText(),

@@ -3,8 +3,10 @@ package io.vstream.flink.kafka;
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.LineParser;
+import io.vstream.flink.row.Schema;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.api.common.serialization.DeserializationSchema.InitializationContext;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -21,7 +23,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  *   <tr><td>json<td>value as in {@link LineParser}, key not read
  *       <td>{@code "op":"delete"}, or no value and the id as decimal text in the key
  *       <td>value as in {@link LineParser}, key not read
- *   <tr><td>raw<td>key: id, 8 bytes big-endian; value: 4-byte little-endian floats
+ *   <tr><td>raw<td>key: id, 8 bytes big-endian, or UTF-8 where ids are texts; value: 4-byte little-endian floats
  *       <td>no value<td>the same, the key is the query's id
  *   <tr><td>debezium<td>event with op c, r or u; the row is {@code after}
  *       <td>event with op d, or no value; the id is that of {@code before} or of the key<td>none
@@ -34,7 +36,10 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
 
     private static final long serialVersionUID = 1L;
 
-    /** Longer values are refused: 4,096 numbers of 20 characters need 80 KiB, schemas more. */
+    /**
+     * Longer values, beside their payload, are refused: 4,096 numbers of 20 characters need 80 KiB,
+     * schemas more.
+     */
     static final int VALUE_BYTES_MAX = 1 << 20;
 
     private static final int RAW_BYTES_MAX = LineParser.VECTOR_MAX * Float.BYTES;
@@ -46,6 +51,7 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
     private final String registry;
     private final boolean queries;
     private final int defaultK;
+    private final Schema rows;
 
     private transient LineParser parser;
     private transient Debezium debezium;
@@ -56,21 +62,23 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
      * @param input what is read
      * @param queries true for queries, false for vector records
      * @param defaultK neighbours of a query that does not say
+     * @param rows what rows of the collection carry
      */
-    RecordReader(KafkaInput input, boolean queries, int defaultK) {
+    RecordReader(KafkaInput input, boolean queries, int defaultK, Schema rows) {
         this.format = input.format();
         this.schema = input.schema();
         this.registry = input.schemaRegistry();
         this.queries = queries;
         this.defaultK = defaultK;
+        this.rows = rows;
     }
 
     @Override
     public void open(InitializationContext context) {
-        parser = new LineParser(defaultK);
-        debezium = new Debezium(parser);
+        parser = new LineParser(defaultK, rows);
+        debezium = new Debezium(parser, rows);
         if (format == KafkaInput.Format.AVRO) {
-            avro = new AvroReader(schema, registry, queries, defaultK);
+            avro = new AvroReader(schema, registry, queries, defaultK, rows);
         }
         reused = new Incoming();
     }
@@ -85,6 +93,7 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
         Incoming record = reused;
         record.line = "";
         record.reason = null;
+        record.clearExtras();
         record.partition = from.partition();
         record.offset = from.offset();
         record.intendedNanos = from.timestamp() * MILLI_NANOS;
@@ -99,7 +108,8 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
     }
 
     private Reason read(byte[] key, byte[] value, Incoming record) {
-        if (value != null && value.length > VALUE_BYTES_MAX) {
+        // In JSON a payload may take twice its bytes.
+        if (value != null && value.length > VALUE_BYTES_MAX + 2 * rows.payloadMax()) {
             return Reason.LINE_TOO_LONG;
         }
         if (value == null) {
@@ -152,7 +162,10 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
         return rawId(key, record);
     }
 
-    private static Reason rawId(byte[] key, Incoming record) {
+    private Reason rawId(byte[] key, Incoming record) {
+        if (rows.textIds() && !queries) {
+            return key == null ? Reason.BAD_ID : nameId(key, record);
+        }
         if (key == null || key.length != Long.BYTES) {
             return Reason.BAD_ID;
         }
@@ -160,13 +173,32 @@ final class RecordReader implements KafkaRecordDeserializationSchema<Incoming> {
         return null;
     }
 
-    private static Reason textId(byte[] key, Incoming record) {
+    private Reason textId(byte[] key, Incoming record) {
+        if (rows.textIds()) {
+            return nameId(key, record);
+        }
         try {
             record.id = Long.parseUnsignedLong(new String(key, StandardCharsets.UTF_8).strip());
             return null;
         } catch (NumberFormatException e) {
             return Reason.BAD_ID;
         }
+    }
+
+    /** An id that is a text: the bytes of the key. */
+    private Reason nameId(byte[] key, Incoming record) {
+        parser.extras().begin();
+        String name;
+        try {
+            name = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(key)).toString();
+        } catch (CharacterCodingException e) {
+            return Reason.BAD_ID;
+        }
+        Reason reason = parser.extras().id(name, record);
+        if (reason == null) {
+            parser.extras().finish(record);
+        }
+        return reason;
     }
 
     private String describe(ConsumerRecord<byte[], byte[]> from) {

@@ -2,6 +2,7 @@ package io.vstream.flink.kafka;
 
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.row.Schema;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
@@ -42,9 +43,15 @@ public final class Topics {
      *
      * @param queries true for queries, false for vector records
      * @param k neighbours of a query that does not say
+     * @param rows what rows of the collection carry
      */
     public static SingleOutputStreamOperator<Incoming> source(
-            StreamExecutionEnvironment env, KafkaInput input, boolean queries, int k, String name) {
+            StreamExecutionEnvironment env,
+            KafkaInput input,
+            boolean queries,
+            int k,
+            Schema rows,
+            String name) {
         Properties properties = new Properties();
         // Answers of an aborted transaction of whoever writes the topic must not be indexed.
         properties.setProperty(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
@@ -61,7 +68,7 @@ public final class Topics {
                         .setGroupId(input.group())
                         .setClientIdPrefix(input.group() + "-" + name)
                         .setStartingOffsets(start(input.start()))
-                        .setDeserializer(new RecordReader(input, queries, k))
+                        .setDeserializer(new RecordReader(input, queries, k, rows))
                         .build();
         env.getConfig().setAutoWatermarkInterval(WATERMARK_EVERY.toMillis());
         WatermarkStrategy<Incoming> time =

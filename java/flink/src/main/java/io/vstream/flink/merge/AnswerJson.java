@@ -7,7 +7,8 @@ public final class AnswerJson {
 
     /**
      * One line without its end: {@code
-     * {"query_id":..,"ids":[..],"distances":[..],"partial":false}}.
+     * {"query_id":..,"ids":[..],"distances":[..],"partial":false}}; before {@code partial} stands
+     * {@code "rows":[{"attributes":{..},"payload":..}]} if rows carry some.
      *
      * @param type written as a first field {@code "type"}, or null for none
      */
@@ -19,12 +20,22 @@ public final class AnswerJson {
         line.append("\"query_id\":").append(Long.toUnsignedString(answer.ticket().queryId()));
         line.append(",\"ids\":[");
         for (int i = 0; i < answer.ids().length; i++) {
-            line.append(i == 0 ? "" : ",").append(Long.toUnsignedString(answer.ids()[i]));
+            RowJson.id(answer, i, line.append(i == 0 ? "" : ","));
         }
         line.append("],\"distances\":[");
         for (int i = 0; i < answer.distances().length; i++) {
             line.append(i == 0 ? "" : ",").append(answer.distances()[i]);
         }
-        return line.append("],\"partial\":").append(answer.partial()).append('}').toString();
+        line.append(']');
+        if (RowJson.carry(answer)) {
+            line.append(",\"rows\":[");
+            for (int i = 0; i < answer.rows().length; i++) {
+                line.append(i == 0 ? "{" : ",{");
+                String fields = RowJson.fields(answer.rows()[i]);
+                line.append(fields.isEmpty() ? "" : fields.substring(1)).append('}');
+            }
+            line.append(']');
+        }
+        return line.append(",\"partial\":").append(answer.partial()).append('}').toString();
     }
 }

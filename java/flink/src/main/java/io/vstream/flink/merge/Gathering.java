@@ -101,7 +101,10 @@ final class Gathering {
         return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
     }
 
-    /** Layout 2: the fields in order, lists with their length first, then a byte of flags. */
+    /**
+     * Layout 3: the fields in order, lists with their length first, then a byte of flags. Rows may
+     * be followed by what they carry, which layout 2 does not know.
+     */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
 
@@ -132,7 +135,7 @@ final class Gathering {
         public void serialize(Gathering gathering, DataOutputView target) throws IOException {
             gathering.ticket.write(target);
             target.writeShort(gathering.expected);
-            // Layout 2 has a time here, which nobody reads.
+            // There is a time here, which nobody reads.
             target.writeLong(0);
             for (long word : gathering.seen) {
                 target.writeLong(word);
@@ -190,7 +193,7 @@ final class Gathering {
     public static final class Layout extends RecordSerializer.Snapshot<Gathering> {
         /** Called by Flink. */
         public Layout() {
-            super(2);
+            super(3, 2);
         }
 
         @Override

@@ -7,9 +7,11 @@ import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.state.Totals;
+import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -69,6 +71,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
     private static final String STATE = "gathering";
 
     private final long deadlineMillis;
+    private final Schema schema;
     private final String searchUid;
     private final EnumSet<Fault> faults;
 
@@ -93,11 +96,14 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
 
     /**
      * @param deadlineMillis how long a query waits for partial answers after the first one
+     * @param schema of the collection, to name what rows carry
      * @param searchUid uid of the partitions, which are steered by what audits find
      * @param faults defects for tests
      */
-    public MergeOperator(long deadlineMillis, String searchUid, EnumSet<Fault> faults) {
+    public MergeOperator(
+            long deadlineMillis, Schema schema, String searchUid, EnumSet<Fault> faults) {
         this.deadlineMillis = deadlineMillis;
+        this.schema = schema;
         this.searchUid = searchUid;
         this.faults = faults;
     }
@@ -229,8 +235,26 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
             ids[i] = ranking.id(i);
             distances[i] = ranking.distance(i);
         }
+        AnswerRow[] carried = carried(rows, size);
         output.collect(
-                record.replace(new Answer(ticket, ids, distances, fanOut, partial, frontier)));
+                record.replace(
+                        new Answer(ticket, ids, distances, carried, fanOut, partial, frontier)));
+    }
+
+    /** What the ranked rows carry, by the names of their attributes; none if nothing was asked. */
+    private AnswerRow[] carried(List<Neighbors> rows, int size) {
+        boolean asked = rows.stream().anyMatch(list -> list.fields() != null);
+        if (!asked) {
+            return AnswerRow.NONE;
+        }
+        AnswerRow[] carried = new AnswerRow[size];
+        for (int i = 0; i < size; i++) {
+            RowFields[] fields = rows.get(ranking.origin(i)).fields();
+            carried[i] =
+                    AnswerRow.of(
+                            schema, fields == null ? RowFields.NONE : fields[ranking.place(i)]);
+        }
+        return carried;
     }
 
     private void audit(Gathering gathering) {

@@ -29,6 +29,9 @@ final class Ranking {
     /** Which list a row is of. */
     private int[] origins = new int[64];
 
+    /** Where in that list it is. */
+    private int[] places = new int[64];
+
     private int size;
 
     /** Open addressing: position of an id's row, or {@link #EMPTY}. */
@@ -86,7 +89,7 @@ final class Ranking {
                 row = size++;
                 slots[slot] = row;
                 ids[row] = id;
-                set(row, version, distance, origin);
+                set(row, version, distance, origin, i);
                 continue;
             }
             int order = Long.compareUnsigned(version, versions[row]);
@@ -95,15 +98,16 @@ final class Ranking {
                 reach = Math.min(reach, reaches[order > 0 ? origins[row] : origin]);
             }
             if (newest ? order > 0 : distance < distances[row]) {
-                set(row, version, distance, origin);
+                set(row, version, distance, origin, i);
             }
         }
     }
 
-    private void set(int row, long version, float distance, int origin) {
+    private void set(int row, long version, float distance, int origin, int place) {
         versions[row] = version;
         distances[row] = distance;
         origins[row] = origin;
+        places[row] = place;
     }
 
     /** Id of the row at {@code rank}, 0 for the nearest. */
@@ -119,6 +123,11 @@ final class Ranking {
     /** Which of the lists the row at {@code rank} is of. */
     int origin(int rank) {
         return origins[row(rank)];
+    }
+
+    /** Where in its list the row at {@code rank} is. */
+    int place(int rank) {
+        return places[row(rank)];
     }
 
     private int row(int rank) {
@@ -167,6 +176,7 @@ final class Ranking {
             versions = Arrays.copyOf(versions, capacity);
             distances = Arrays.copyOf(distances, capacity);
             origins = Arrays.copyOf(origins, capacity);
+            places = Arrays.copyOf(places, capacity);
             order = new long[capacity];
             int[] old = slots;
             slots = new int[capacity * 2];

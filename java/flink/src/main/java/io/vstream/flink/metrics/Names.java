@@ -86,6 +86,15 @@ public final class Names {
     /** Deletes of unknown ids in the job's life; they have no effect. */
     public static final String UNKNOWN_DELETES = "unknownDeletes";
 
+    /** Updates of live ids in the job's life: what their rows carry changed. */
+    public static final String UPDATES = "updates";
+
+    /** Updates of unknown ids in the job's life; they have no effect. */
+    public static final String UNKNOWN_UPDATES = "unknownUpdates";
+
+    /** Records in the job's life that a newer one of their id had come before; no effect. */
+    public static final String STALE = "staleRecords";
+
     /** Copies that the upserts were written as, in the job's life. */
     public static final String COPIES = "copies";
 
@@ -98,6 +107,9 @@ public final class Names {
     // Search.
     /** Writes applied since this attempt began. */
     public static final String APPLIED = "applied";
+
+    /** Writes since this attempt began that the engine found no row for, or another's. */
+    public static final String WRITES_WITHOUT_ROW = "writesWithoutRow";
 
     /** When the last write was applied, nanoseconds since 1970. */
     public static final String LAST_APPLIED = "lastAppliedNanos";

@@ -50,6 +50,11 @@ final class Location {
                 version, placements.code(0), (short) placements.shard(0), codes, shards);
     }
 
+    /** The same copies of a newer version. */
+    Location at(long newer) {
+        return new Location(newer, code, shard, moreCodes, moreShards);
+    }
+
     /** Version of the record. */
     long version() {
         return version;

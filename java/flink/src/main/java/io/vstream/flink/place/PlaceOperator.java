@@ -10,8 +10,10 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.PartitionCount;
+import io.vstream.flink.row.Schema;
 import io.vstream.flink.state.Totals;
 import io.vstream.nativecore.EngineException;
+import io.vstream.nativecore.RowFields;
 import java.util.EnumSet;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
@@ -41,6 +43,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *       partition a move is one upsert; between partitions it is an upsert there and a delete here.
  *       Both have one version, so they must never meet in one partition: how many partitions there
  *       are is read off the channels to search, and not off the program.
+ *   <li><b>An update goes where the row is</b>, to every partition that may hold a copy, and
+ *       changes its version and not its place. A partition without the row skips it.
  *   <li><b>Every unplaced row is placed later.</b> While the template is only the first one, by id,
  *       the vector of each live row is held in keyed state beside its location. When the control
  *       task says "switch", all held rows are sent to their places within one call; the old copies
@@ -71,14 +75,20 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     private static final int MOVES_MADE = 4;
     private static final int REFUSED = 5;
     private static final int EXPIRED = 6;
+    private static final int UPDATES = 7;
+    private static final int UNKNOWN_UPDATES = 8;
+    private static final int STALE = 9;
+    private static final int BAD_ID = 10;
 
     private final String collection;
     private final int dimension;
+    private final Schema schema;
     private final PartitionCount partitionCount;
     private final long lifeMillis;
     private final EnumSet<Fault> faults;
 
     private transient PlaceState state;
+    private transient Carried carried;
     private transient TemplateSwitch template;
     private transient CopyTracker copies;
     private transient WriteSender writes;
@@ -93,6 +103,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     /**
      * @param collection normalised settings as JSON
      * @param dimension elements of every vector
+     * @param schema of the collection
      * @param partitionCount tells the parallelism of search in this attempt
      * @param lifeMillis event time that a row lives for, 0 for ever
      * @param faults defects for tests
@@ -100,11 +111,13 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     public PlaceOperator(
             String collection,
             int dimension,
+            Schema schema,
             PartitionCount partitionCount,
             long lifeMillis,
             EnumSet<Fault> faults) {
         this.collection = collection;
         this.dimension = dimension;
+        this.schema = schema;
         this.partitionCount = partitionCount;
         this.lifeMillis = lifeMillis;
         this.faults = faults;
@@ -114,6 +127,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
         state = new PlaceState(context);
+        carried = new Carried(context.getKeyedStateStore(), schema);
         Meters meters = new Meters(getMetricGroup());
         totals =
                 new Totals(
@@ -124,7 +138,11 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
                         Names.COPIES,
                         Names.MOVES,
                         Names.BAD + BadRecord.Reason.REFUSED.metric(),
-                        Names.ROWS_EXPIRED);
+                        Names.ROWS_EXPIRED,
+                        Names.UPDATES,
+                        Names.UNKNOWN_UPDATES,
+                        Names.STALE,
+                        Names.BAD + BadRecord.Reason.BAD_ID.metric());
         totals.restore(context.getOperatorStateStore());
         placed = meters.count(Names.PLACED);
         sent = meters.count(Names.SENT);
@@ -182,8 +200,12 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
             scheduleOffsets();
             return;
         }
-        if (in.delete) {
-            delete(in.id);
+        if (carried.isStale(in)) {
+            totals.get(STALE).inc();
+        } else if (in.delete) {
+            delete(in);
+        } else if (in.update) {
+            update(element);
         } else if (expiry == null) {
             upsert(in);
         } else {
@@ -221,6 +243,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
                 (id, row) -> {
                     move(id, row.value());
                     row.clear();
+                    carried.release();
                 });
     }
 
@@ -257,29 +280,66 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
             refuse(in.id, "it has no event time, which a time to live counts from");
             return;
         }
+        if (refusesOther(in)) {
+            return;
+        }
         if (expiry.over(element.getTimestamp())) {
             Location old = state.location().value();
             if (old != null) {
                 expiry.cancel();
                 remove(in.id, old);
             }
+            carried.applied(in);
             totals.get(EXPIRED).inc();
         } else if (upsert(in)) {
             expiry.begin(element.getTimestamp());
         }
     }
 
-    private void delete(long id) throws Exception {
+    private void delete(VectorRecord in) throws Exception {
         Location old = state.location().value();
-        if (old == null) {
+        if (old == null || carried.isOther(in)) {
+            if (old == null) {
+                // An older record, still on its way, must not bring the row back.
+                carried.applied(in);
+            }
             totals.get(UNKNOWN_DELETES).inc();
             return;
         }
         if (expiry != null) {
             expiry.cancel();
         }
-        remove(id, old);
+        remove(in.id, old);
+        carried.applied(in);
         totals.get(DELETES).inc();
+    }
+
+    /** Changes what a row carries, where the row is; its vector and so its place stay. */
+    private void update(StreamRecord<VectorRecord> element) throws Exception {
+        VectorRecord in = element.getValue();
+        Location old = state.location().value();
+        if (old == null || carried.isOther(in)) {
+            totals.get(UNKNOWN_UPDATES).inc();
+            return;
+        }
+        if (expiry != null && element.hasTimestamp()) {
+            if (expiry.over(element.getTimestamp())) {
+                totals.get(EXPIRED).inc();
+                return;
+            }
+            expiry.begin(element.getTimestamp());
+        }
+        Location now = old.at(nextVersion(old));
+        // The holders of a row stay what they are: an old copy that is still there is updated too.
+        Location before = template.moves() == null ? null : state.leaving().value();
+        copies.find(old, before, template);
+        writes.updates(in.id, now.version(), in.fields);
+        state.location().update(now);
+        if (!template.placements().placed()) {
+            carried.change(in.fields);
+        }
+        carried.applied(in);
+        totals.get(UPDATES).inc();
     }
 
     private void remove(long id, Location old) throws Exception {
@@ -289,18 +349,20 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
             writes.deletes(id, version, null);
         }
         state.location().clear();
+        carried.remove();
         if (!template.placements().placed()) {
             state.held().clear();
+            carried.release();
         }
     }
 
     /** False if the vector was refused, which leaves an older row as it is. */
     private boolean upsert(VectorRecord in) throws Exception {
-        if (!locate(in.id, in.vector)) {
+        if (refusesOther(in) || !locate(in.id, in.vector)) {
             return false;
         }
         Location old = state.location().value();
-        int count = send(in.id, in.vector, old);
+        int count = send(in.id, in.vector, in.fields, old);
         if (old != null) {
             findHolders(old);
             if (!faults.contains(Fault.DUPLICATE_ON_MOVE)) {
@@ -310,7 +372,10 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         }
         if (!template.placements().placed()) {
             state.held().update(in.vector);
+            carried.hold(in.fields);
         }
+        carried.written(in);
+        carried.applied(in);
         totals.get(UPSERTS).inc();
         totals.get(COPIES).inc(count);
         return true;
@@ -320,7 +385,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     private void move(long id, float[] vector) throws Exception {
         if (locate(id, vector)) {
             Location old = state.location().value();
-            send(id, vector, old);
+            send(id, vector, carried.heldFields(), old);
             state.leaving().update(old);
             totals.get(MOVES_MADE).inc();
         }
@@ -341,9 +406,9 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     }
 
     /** Sends the copies of a row that follows {@code old} (null for none); returns how many. */
-    private int send(long id, float[] vector, Location old) throws Exception {
+    private int send(long id, float[] vector, RowFields fields, Location old) throws Exception {
         Location now = Location.of(nextVersion(old), template.placements());
-        int count = writes.upserts(id, vector, now);
+        int count = writes.upserts(id, vector, fields, now);
         state.location().update(now);
         return count;
     }
@@ -382,13 +447,27 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         return state.nextVersion(old);
     }
 
+    /** True if the id is held by a row with another text; the record is refused then. */
+    private boolean refusesOther(VectorRecord in) throws Exception {
+        if (!carried.isOther(in)) {
+            return false;
+        }
+        refuse(
+                BAD_ID,
+                BadRecord.Reason.BAD_ID,
+                "record '" + in.fields.name() + "': its hash is that of another id");
+        return true;
+    }
+
     private void refuse(long id, String why) {
-        totals.get(REFUSED).inc();
-        output.collect(
-                BadRecord.TAG,
-                new StreamRecord<>(
-                        new BadRecord(
-                                BadRecord.Reason.REFUSED,
-                                "record " + Long.toUnsignedString(id) + ": " + why)));
+        refuse(
+                REFUSED,
+                BadRecord.Reason.REFUSED,
+                "record " + Long.toUnsignedString(id) + ": " + why);
+    }
+
+    private void refuse(int total, BadRecord.Reason reason, String text) {
+        totals.get(total).inc();
+        output.collect(BadRecord.TAG, new StreamRecord<>(new BadRecord(reason, text)));
     }
 }

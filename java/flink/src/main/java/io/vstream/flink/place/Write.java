@@ -2,8 +2,10 @@ package io.vstream.flink.place;
 
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
@@ -20,6 +22,9 @@ public final class Write {
     private static final byte DELETE = 1;
     private static final byte OFFSETS = 2;
     private static final byte ACK = 3;
+    private static final byte UPDATE = 4;
+    private static final byte KINDS = 7;
+    private static final byte HAS_FIELDS = 8;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
@@ -39,7 +44,13 @@ public final class Write {
     /** True for a delete, which has no vector. */
     public boolean delete;
 
-    /** The collection's dimension; empty for a delete. */
+    /** True for an update, which has no vector either. */
+    public boolean update;
+
+    /** What the row carries or the update changes; the name alone of a delete by a text. */
+    public RowFields fields = RowFields.NONE;
+
+    /** The collection's dimension; empty for a delete and an update. */
     public float[] vector = NONE;
 
     /**
@@ -52,32 +63,40 @@ public final class Write {
     public CommandAck ack;
 
     /** Becomes an upsert. */
-    void upsert(long upsertId, long newVersion, long newCode, int newShard, float[] newVector) {
+    void upsert(
+            long upsertId,
+            long newVersion,
+            long newCode,
+            int newShard,
+            float[] newVector,
+            RowFields newFields) {
         set(upsertId, newVersion, newCode, newShard);
-        delete = false;
         vector = newVector;
+        fields = newFields;
+    }
+
+    /** Becomes an update. */
+    void update(long updateId, long newVersion, long rowCode, int rowShard, RowFields change) {
+        set(updateId, newVersion, rowCode, rowShard);
+        update = true;
+        fields = change;
     }
 
     /** Becomes a delete. */
     void delete(long deleteId, long newVersion, long oldCode, int oldShard) {
         set(deleteId, newVersion, oldCode, oldShard);
         delete = true;
-        vector = NONE;
     }
 
     /** Becomes offsets of the source. */
     void offsets(int place, long[] sourceOffsets, int toShard) {
         set(place, 0, 0, toShard);
-        delete = false;
-        vector = NONE;
         offsets = sourceOffsets;
     }
 
     /** Becomes the acknowledgement of a command. */
     void acknowledge(CommandAck newAck, int toShard) {
         set(newAck.task(), 0, 0, toShard);
-        delete = false;
-        vector = NONE;
         ack = newAck;
     }
 
@@ -86,6 +105,10 @@ public final class Write {
         version = newVersion;
         code = newCode;
         shard = newShard;
+        delete = false;
+        update = false;
+        vector = NONE;
+        fields = RowFields.NONE;
         offsets = null;
         ack = null;
     }
@@ -108,6 +131,8 @@ public final class Write {
             Write to = new Write();
             to.set(from.id, from.version, from.code, from.shard);
             to.delete = from.delete;
+            to.update = from.update;
+            to.fields = from.fields;
             to.vector = from.vector.clone();
             to.offsets = from.offsets;
             to.ack = from.ack;
@@ -126,11 +151,16 @@ public final class Write {
             } else if (write.ack != null) {
                 target.writeByte(ACK);
                 write.ack.write(target);
-            } else if (write.delete) {
-                target.writeByte(DELETE);
             } else {
-                target.writeByte(UPSERT);
-                floats().write(write.vector, target);
+                byte kind = write.delete ? DELETE : write.update ? UPDATE : UPSERT;
+                boolean fields = !write.fields.isNone();
+                target.writeByte(kind | (fields ? HAS_FIELDS : 0));
+                if (kind == UPSERT) {
+                    floats().write(write.vector, target);
+                }
+                if (fields) {
+                    RowFieldsBlock.write(write.fields, target);
+                }
             }
         }
 
@@ -142,11 +172,16 @@ public final class Write {
                     source.readLong(),
                     source.readLong(),
                     source.readUnsignedByte());
-            switch (source.readByte()) {
+            byte head = source.readByte();
+            switch (head & KINDS) {
                 case OFFSETS -> write.offsets = Frontier.readOffsets(source);
                 case DELETE -> write.delete = true;
+                case UPDATE -> write.update = true;
                 case ACK -> write.ack = CommandAck.read(source);
                 default -> write.vector = floats().read(source);
+            }
+            if ((head & HAS_FIELDS) != 0) {
+                write.fields = RowFieldsBlock.read(source);
             }
             return write;
         }

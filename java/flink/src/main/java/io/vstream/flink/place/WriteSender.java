@@ -3,6 +3,7 @@ package io.vstream.flink.place;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.nativecore.RowFields;
 import org.apache.flink.streaming.api.operators.Output;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
@@ -30,17 +31,27 @@ final class WriteSender {
     }
 
     /** Sends the copies of a row, one to each partition of {@code now}; returns how many. */
-    int upserts(long id, float[] vector, Location now) {
+    int upserts(long id, float[] vector, RowFields fields, Location now) {
         int count = 0;
         for (int i = 0; i < now.count(); i++) {
             if (copies.isFirstInPartition(now, i)) {
-                write.upsert(id, now.version(), now.code(i), now.shard(i), vector);
+                write.upsert(id, now.version(), now.code(i), now.shard(i), vector, fields);
                 output.collect(record);
                 sent.inc();
                 count++;
             }
         }
         return count;
+    }
+
+    /** Sends an update to every holder, wherever it says that the row is. */
+    void updates(long id, long version, RowFields change) {
+        Holders holders = copies.holders();
+        for (int i = 0; i < holders.count(); i++) {
+            write.update(id, version, holders.code(i), holders.shard(i), change);
+            output.collect(record);
+            sent.inc();
+        }
     }
 
     /** Sends a delete to every holder that has no copy of {@code now} (null for none). */

@@ -2,8 +2,10 @@ package io.vstream.flink.route;
 
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.row.AskedBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.Asked;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
@@ -18,6 +20,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param expected copies that were sent in all
  * @param bucket in which the query lies, if its cost is to be counted there; else -1
  * @param vector the collection's dimension, all finite; empty for an acknowledgement
+ * @param asked what it asks beside the nearest rows
  * @param ack null unless the router acknowledges a command with this
  */
 public record QueryCopy(
@@ -27,7 +30,20 @@ public record QueryCopy(
         int expected,
         int bucket,
         float[] vector,
+        Asked asked,
         CommandAck ack) {
+
+    /** A query that asks for the nearest rows alone. */
+    public QueryCopy(
+            Ticket ticket,
+            int shard,
+            boolean inFanOut,
+            int expected,
+            int bucket,
+            float[] vector,
+            CommandAck ack) {
+        this(ticket, shard, inFanOut, expected, bucket, vector, Asked.NOTHING, ack);
+    }
 
     private static final Ticket NO_TICKET = new Ticket(0, 0, 1, 0, 0, false);
     private static final float[] NO_VECTOR = new float[0];
@@ -63,6 +79,7 @@ public record QueryCopy(
                     from.expected,
                     from.bucket,
                     from.vector.clone(),
+                    from.asked,
                     from.ack);
         }
 
@@ -79,6 +96,7 @@ public record QueryCopy(
             target.writeShort(copy.expected);
             target.writeShort(copy.bucket);
             floats().write(copy.vector, target);
+            AskedBlock.write(copy.asked, target);
         }
 
         @Override
@@ -94,6 +112,7 @@ public record QueryCopy(
                     source.readUnsignedShort(),
                     source.readShort(),
                     floats().read(source),
+                    AskedBlock.read(source),
                     null);
         }
     }

@@ -235,7 +235,14 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         output.collect(
                 record.replace(
                         new QueryCopy(
-                                ticket, shard, inFanOut, expected, bucket, in.vector(), null)));
+                                ticket,
+                                shard,
+                                inFanOut,
+                                expected,
+                                bucket,
+                                in.vector(),
+                                ticket.audit() ? in.asked().withoutFields() : in.asked(),
+                                null)));
     }
 
     /** A fixed function of the number, so that a replay audits the same queries. */

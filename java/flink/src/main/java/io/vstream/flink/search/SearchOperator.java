@@ -86,6 +86,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient int partition;
     private transient long statsDueNanos;
     private transient Count applied;
+    private transient Count withoutRow;
     private transient Level lastApplied;
     private transient PartitionGauges gauges;
     private transient Count searches;
@@ -155,6 +156,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         record = new StreamRecord<>(null);
         Meters meters = new Meters(getMetricGroup());
         applied = meters.count(Names.APPLIED);
+        withoutRow = meters.count(Names.WRITES_WITHOUT_ROW);
         lastApplied = meters.level(Names.LAST_APPLIED);
         gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
@@ -231,16 +233,31 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             frontier.offsets((int) write.id, write.offsets);
             return;
         }
-        if (write.delete) {
-            writes.delete(write.id, write.version, write.code, write.shard);
-        } else {
-            writes.upsert(write.id, write.version, write.code, write.shard, write.vector);
-        }
+        gather(write);
         if (writes.count() >= BATCH) {
             apply();
             // A task goes on with one input as long as it has records and there is no mail: after a
             // stall every write that waits would come before the next query.
             mailbox.execute(() -> {}, "turn of the queries");
+        }
+    }
+
+    private void gather(Write write) {
+        boolean carries = write.update || !write.fields.isNone();
+        if (carries ? !writes.hasRoom(write.fields) : !writes.hasRoom()) {
+            apply();
+            // Now the batch is empty and makes room.
+            if (carries) {
+                writes.hasRoom(write.fields);
+            }
+        }
+        long id = write.id;
+        if (write.delete) {
+            writes.delete(id, write.version, write.code, write.shard);
+        } else if (write.update) {
+            writes.update(id, write.version, write.code, write.shard, write.fields);
+        } else {
+            writes.upsert(id, write.version, write.code, write.shard, write.vector, write.fields);
         }
     }
 
@@ -377,7 +394,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         long began = System.nanoTime();
-        state.engine().write(writes.buffer(), writes.count());
+        withoutRow.inc(state.engine().write(writes.buffer(), writes.count()));
         writeNanos.inc(System.nanoTime() - began);
         lastApplied.set(EpochClock.nanos());
         // After the engine has them: the quiet check reads this count.

@@ -6,6 +6,7 @@ import io.vstream.nativecore.AnswerBatch;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeReadSnapshot;
+import io.vstream.nativecore.QueryBatch;
 
 /** The search of one query, on the rows of one moment or on those that it finds. */
 final class SearchTask implements SearchExecutor.Task<SearchResult> {
@@ -69,10 +70,10 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
         int k = copy.ticket().k();
         buffers.queries().clear();
         if (copy.inFanOut()) {
-            buffers.queries().add(k, copy.ticket().effort(), copy.vector());
+            add(buffers.queries(), k, copy.ticket().effort());
         }
         if (audit) {
-            buffers.queries().add(k, BufferLayout.EFFORT_EXACT, copy.vector());
+            add(buffers.queries(), k, BufferLayout.EFFORT_EXACT);
         }
         if (snapshot != null) {
             buffers.answers().search(snapshot, buffers.queries());
@@ -92,6 +93,14 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
                 leaves,
                 System.nanoTime() - startedNanos,
                 startedNanos - createdNanos);
+    }
+
+    private void add(QueryBatch queries, int k, int effort) {
+        if (copy.asked().isNothing()) {
+            queries.add(k, effort, copy.vector());
+        } else {
+            queries.add(k, effort, copy.vector(), copy.asked());
+        }
     }
 
     @Override

@@ -17,22 +17,25 @@ public final class LineScript implements Script {
 
     private static final long serialVersionUID = 1L;
 
-    /** Longer lines are refused: 4,096 numbers of 20 characters need 80 KiB. */
+    /** Longer lines, beside their payload, are refused: 4,096 numbers need 80 KiB. */
     static final int LINE_BYTES_MAX = 1 << 18;
 
     private static final int READ_BYTES = 1 << 16;
 
     private final String path;
     private final boolean queries;
+    private final int bytesMax;
 
     /**
      * @param path of a file with one JSON object per line, on any file system that Flink knows
      * @param queries true for queries, which wait at {@link GeneratorScript#GATE_PRELOAD} until the
      *     vectors are in the index, false for vectors
+     * @param payloadMax most bytes of a payload, which may take twice as many in JSON
      */
-    public LineScript(String path, boolean queries) {
+    public LineScript(String path, boolean queries, int payloadMax) {
         this.path = path;
         this.queries = queries;
+        bytesMax = LINE_BYTES_MAX + 2 * payloadMax;
     }
 
     @Override
@@ -108,7 +111,7 @@ public final class LineScript implements Script {
         }
 
         private void add(byte value) {
-            if (length == LINE_BYTES_MAX) {
+            if (length == bytesMax) {
                 tooLong = true;
                 return;
             }

@@ -80,13 +80,23 @@ public abstract class RecordSerializer<T> extends TypeSerializer<T> {
     public abstract static class Snapshot<T> implements TypeSerializerSnapshot<T> {
 
         private final int version;
+        private final int oldest;
 
         /**
          * @param version of the layout that the serializer reads and writes; raise it with the
          *     layout
          */
         protected Snapshot(int version) {
+            this(version, version);
+        }
+
+        /**
+         * @param version of the layout that the serializer writes
+         * @param oldest whose bytes the serializer reads as they are
+         */
+        protected Snapshot(int version, int oldest) {
             this.version = version;
+            this.oldest = oldest;
         }
 
         @Override
@@ -102,13 +112,14 @@ public abstract class RecordSerializer<T> extends TypeSerializer<T> {
         @Override
         public final void readSnapshot(int written, DataInputView in, ClassLoader loader)
                 throws IOException {
-            if (written != version) {
+            if (written < oldest || written > version) {
                 throw new IOException(
                         "The state was written in layout "
                                 + written
                                 + " of "
                                 + getClass().getName()
                                 + " and this build reads layout "
+                                + (oldest == version ? "" : oldest + " to ")
                                 + version
                                 + ". Restore it with the VStream release that wrote it.");
             }

@@ -9,6 +9,7 @@ import io.vstream.flink.job.JobSettings;
 import io.vstream.flink.job.LocalCluster;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.row.Schema;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
@@ -44,9 +45,25 @@ public final class PeerJob {
         PeerWrites writes =
                 new PeerWrites(peer, Integer.parseInt(words[3]), Integer.parseInt(words[4]));
         DataStream<VectorRecord> vectors =
-                decode(job, Topics.source(env, job.vectors().kafka(), false, 1, "vector-topic"));
+                decode(
+                        job,
+                        Topics.source(
+                                env,
+                                job.vectors().kafka(),
+                                false,
+                                1,
+                                Schema.PLAIN,
+                                "vector-topic"));
         DataStream<QueryRecord> queries =
-                decode(job, Topics.source(env, job.queries().kafka(), true, 10, "query-topic"))
+                decode(
+                                job,
+                                Topics.source(
+                                        env,
+                                        job.queries().kafka(),
+                                        true,
+                                        10,
+                                        Schema.PLAIN,
+                                        "query-topic"))
                         .getSideOutput(DecodeFunction.QUERIES);
         DataStream<Answer> none =
                 AsyncDataStream.orderedWait(

@@ -5,7 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.AnswerJson;
+import io.vstream.flink.merge.AnswerRow;
 import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericRecord;
@@ -41,6 +46,44 @@ class AnswerWriterTest {
                                 + "{\"rank\":2,\"id\":5,\"distance\":2.0}],"
                                 + "\"partial\":false,\"watermark\":1700000000000,"
                                 + "\"offsets\":{\"0\":12,\"2\":15}}");
+    }
+
+    @Test
+    void rowsSayWhatTheyCarry() {
+        Map<String, Object> values = new LinkedHashMap<>();
+        values.put("colour", "\"red\"");
+        values.put("tags", List.of("a", "b"));
+        values.put("price", 9.5);
+        values.put("stock", 3L);
+        values.put("since", Instant.parse("2024-01-02T03:04:05Z"));
+        byte[] json = "{\"a\" : [1,\n 2]}".getBytes(StandardCharsets.UTF_8);
+        Answer answer =
+                new Answer(
+                        TICKET,
+                        new long[] {-2, 5, 6},
+                        new float[] {0.5f, 2, 3},
+                        new AnswerRow[] {
+                            new AnswerRow("sku-1", values, json, false),
+                            new AnswerRow("sku\n2", Map.of(), new byte[] {0, 1}, false),
+                            new AnswerRow("c", Map.of(), null, true)
+                        },
+                        1,
+                        false,
+                        Frontier.NONE);
+        assertThat(AnswerWriter.json(answer))
+                .contains(
+                        "\"results\":[{\"rank\":1,\"id\":\"sku-1\",\"distance\":0.5,"
+                                + "\"attributes\":{\"colour\":\"\\\"red\\\"\","
+                                + "\"tags\":[\"a\",\"b\"],\"price\":9.5,\"stock\":3,"
+                                + "\"since\":\"2024-01-02T03:04:05Z\"},\"payload\":{\"a\":[1,2]}},"
+                                + "{\"rank\":2,\"id\":\"sku\\n2\",\"distance\":2.0,"
+                                + "\"payload_base64\":\"AAE=\"},"
+                                + "{\"rank\":3,\"id\":\"c\",\"distance\":3.0,"
+                                + "\"left_out\":true}]");
+        assertThat(AnswerJson.line(answer, null))
+                .startsWith("{\"query_id\":18446744073709551615,\"ids\":[\"sku-1\",\"sku\\n2\",")
+                .contains("\"rows\":[{\"attributes\":{\"colour\"")
+                .doesNotContain("\n");
     }
 
     @Test

@@ -44,7 +44,9 @@ class AvroReaderTest {
 
     @Test
     void knownFieldsAreReadAndOthersSkipped() throws IOException {
-        AvroReader reader = new AvroReader(VECTOR.toString(), null, false, 10);
+        AvroReader reader =
+                new AvroReader(
+                        VECTOR.toString(), null, false, 10, io.vstream.flink.row.Schema.PLAIN);
         assertThat(reader.read(row(7, null, 1, 2.5), record)).isNull();
         assertThat(record.kind).isEqualTo(Incoming.Kind.UPSERT);
         assertThat(record.id).isEqualTo(7);
@@ -58,7 +60,8 @@ class AvroReaderTest {
 
     @Test
     void queriesSayHowManyAndHowHard() throws IOException {
-        AvroReader reader = new AvroReader(QUERY.toString(), null, true, 10);
+        AvroReader reader =
+                new AvroReader(QUERY.toString(), null, true, 10, io.vstream.flink.row.Schema.PLAIN);
         assertThat(reader.read(query(-1, 3, -1), record)).isNull();
         assertThat(record.kind).isEqualTo(Incoming.Kind.QUERY);
         assertThat(record.id).isEqualTo(-1);
@@ -72,7 +75,9 @@ class AvroReaderTest {
 
     @Test
     void everyCutAndEveryChangedByteIsReadOrRefused() throws IOException {
-        AvroReader reader = new AvroReader(VECTOR.toString(), null, false, 10);
+        AvroReader reader =
+                new AvroReader(
+                        VECTOR.toString(), null, false, 10, io.vstream.flink.row.Schema.PLAIN);
         byte[] whole = row(7, null, 1, 2.5, -3);
         for (int length = 0; length < whole.length; length++) {
             assertThat(reader.read(Arrays.copyOf(whole, length), record))
@@ -96,7 +101,8 @@ class AvroReaderTest {
 
     @Test
     void aVectorOfAnyLengthIsNotRead() throws IOException {
-        AvroReader reader = new AvroReader(QUERY.toString(), null, true, 10);
+        AvroReader reader =
+                new AvroReader(QUERY.toString(), null, true, 10, io.vstream.flink.row.Schema.PLAIN);
         // Query 0, then an array that claims 2^20 and one that claims 2^48 elements.
         byte[] large = {0, (byte) 0x80, (byte) 0x80, (byte) 0x80, 1};
         assertThat(reader.read(large, record)).isEqualTo(Reason.WRONG_DIMENSION);
@@ -112,7 +118,13 @@ class AvroReaderTest {
         try (RegistryStub registry = new RegistryStub()) {
             int number = registry.add(VECTOR.toString());
             int other = registry.add("\"long\"");
-            AvroReader reader = new AvroReader(null, registry.address() + "/", false, 10);
+            AvroReader reader =
+                    new AvroReader(
+                            null,
+                            registry.address() + "/",
+                            false,
+                            10,
+                            io.vstream.flink.row.Schema.PLAIN);
             for (int i = 0; i < 3; i++) {
                 byte[] value = AvroRecords.framed(number, row(i, null, i));
                 assertThat(reader.read(value, record)).isNull();
@@ -139,7 +151,8 @@ class AvroReaderTest {
         try (RegistryStub registry = new RegistryStub()) {
             address = registry.address();
         }
-        AvroReader reader = new AvroReader(null, address, false, 10);
+        AvroReader reader =
+                new AvroReader(null, address, false, 10, io.vstream.flink.row.Schema.PLAIN);
         assertThatThrownBy(() -> reader.read(AvroRecords.framed(1, row(1, null, 1)), record))
                 .isInstanceOf(UncheckedIOException.class)
                 .hasMessageContaining("The schema registry at " + address + " cannot be used");
@@ -147,14 +160,17 @@ class AvroReaderTest {
 
     @Test
     void schemasThatCannotBeReadAreRefusedInSentences() {
-        assertThatThrownBy(() -> AvroReader.check("{}", false))
+        assertThatThrownBy(() -> AvroReader.check("{}", false, io.vstream.flink.row.Schema.PLAIN))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageStartingWith("schema: this is not a schema of Avro");
-        assertThatThrownBy(() -> AvroReader.check("\"long\"", false))
+        assertThatThrownBy(
+                        () ->
+                                AvroReader.check(
+                                        "\"long\"", false, io.vstream.flink.row.Schema.PLAIN))
                 .hasMessage(
                         "The Avro schema is not a record with the fields id and vector; add them.");
         String text = VECTOR.toString().replace("\"double\"", "\"string\"");
-        assertThatThrownBy(() -> AvroReader.check(text, false))
+        assertThatThrownBy(() -> AvroReader.check(text, false, io.vstream.flink.row.Schema.PLAIN))
                 .hasMessageStartingWith("The Avro field vector is");
     }
 

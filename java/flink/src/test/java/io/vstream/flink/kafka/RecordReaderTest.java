@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.kafka.KafkaInput.Format;
+import io.vstream.flink.row.Schema;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -156,7 +157,7 @@ class RecordReaderTest {
                         0,
                         1,
                         Map.of());
-        RecordReader reader = new RecordReader(input, queries, 10);
+        RecordReader reader = new RecordReader(input, queries, 10, Schema.PLAIN);
         reader.open(null);
         return reader;
     }

@@ -8,11 +8,15 @@ import io.vstream.flink.control.MergedAudits;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.row.AttributesEncoder;
+import io.vstream.flink.row.Shop;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
+import io.vstream.nativecore.RowFields;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -41,7 +45,8 @@ class MergeOperatorTest {
     private void open(OperatorSubtaskState state) throws Exception {
         harness =
                 new KeyedOneInputStreamOperatorTestHarness<>(
-                        new MergeOperator(DEADLINE, "search", EnumSet.noneOf(Fault.class)),
+                        new MergeOperator(
+                                DEADLINE, Shop.NUMBERS, "search", EnumSet.noneOf(Fault.class)),
                         part -> part.ticket().number(),
                         Types.LONG,
                         new CoordinatedEnvironment(this::hear));
@@ -83,6 +88,46 @@ class MergeOperatorTest {
         part(1, 0, 2, row(10, 1, 0.1f), row(11, 1, 0.2f), row(12, 1, 0.3f));
         part(1, 1, 2, row(13, 1, 0.25f), row(14, 1, 0.28f), row(10, 2, 0.9f));
         assertThat(only().ids()).containsExactly(11, 13, 14);
+    }
+
+    /** A row that two partitions have carries what its newest version carries. */
+    @Test
+    void rowsKeepWhatTheirNewestVersionCarries() throws Exception {
+        Neighbors old =
+                new Neighbors(
+                        new long[] {10, 11},
+                        new long[] {1, 1},
+                        new float[] {0.1f, 0.2f},
+                        new RowFields[] {carrying("a", 1), carrying("b", 2)});
+        Neighbors next =
+                new Neighbors(
+                        new long[] {10},
+                        new long[] {2},
+                        new float[] {0.3f},
+                        new RowFields[] {carrying("a", 3)});
+        for (Neighbors rows : List.of(old, next)) {
+            harness.processElement(
+                    new StreamRecord<>(
+                            new PartialAnswer(
+                                    new Ticket(1, 77, 3, 0, 0, true),
+                                    rows == old ? 0 : 1,
+                                    2,
+                                    rows,
+                                    Frontier.NONE,
+                                    Neighbors.NONE)));
+        }
+        Answer answer = only();
+        assertThat(answer.ids()).containsExactly(11, 10);
+        assertThat(answer.rows())
+                .containsExactly(
+                        new AnswerRow("b", Map.of("price", 2.0), null, false),
+                        new AnswerRow("a", Map.of("price", 3.0), null, false));
+    }
+
+    private static RowFields carrying(String name, double price) {
+        AttributesEncoder encoder = new AttributesEncoder(Shop.NUMBERS);
+        encoder.set(Shop.NUMBERS.column("price"), price);
+        return RowFields.of(name, 1, encoder.build(), null);
     }
 
     @Test

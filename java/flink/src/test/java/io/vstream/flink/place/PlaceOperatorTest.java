@@ -165,7 +165,7 @@ class PlaceOperatorTest {
         return task.writes().get(task.writes().size() - 1);
     }
 
-    private static long ownId(int number, int parallelism, int subtask) {
+    static long ownId(int number, int parallelism, int subtask) {
         long id = 0;
         for (int left = number; ; id++) {
             int owner =

@@ -4,10 +4,12 @@ import io.vstream.flink.fault.Fault;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.flink.row.Schema;
 import java.util.EnumSet;
 import java.util.List;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 import org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness;
@@ -44,6 +46,7 @@ final class PlaceTask implements AutoCloseable {
                         new PlaceOperator(
                                 collection,
                                 DIMENSION,
+                                schema(collection),
                                 task -> parallelism,
                                 lifeMillis,
                                 EnumSet.noneOf(Fault.class)),
@@ -63,6 +66,14 @@ final class PlaceTask implements AutoCloseable {
                             all, ShardKeys.SHARDS, restored.size(), parallelism, subtask));
         }
         harness.open();
+    }
+
+    private static Schema schema(String collection) throws Exception {
+        return Schema.fromJson(new ObjectMapper().readTree(collection));
+    }
+
+    void put(VectorRecord record) throws Exception {
+        harness.processElement1(new StreamRecord<>(record));
     }
 
     void upsert(long id, float[] vector) throws Exception {

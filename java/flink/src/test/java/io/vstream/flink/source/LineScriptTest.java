@@ -57,7 +57,7 @@ class LineScriptTest {
         Gate gate = Gate.install("lines");
         Incoming record = new Incoming();
         try (Script.Player player =
-                new LineScript(file.toString(), true).play(ScriptSplit.START, gate)) {
+                new LineScript(file.toString(), true, 0).play(ScriptSplit.START, gate)) {
             assertThat(player.next(0, record)).isEqualTo(Script.Outcome.WAIT);
             gate.open(GeneratorScript.GATE_PRELOAD);
             assertThat(player.next(0, record)).isEqualTo(Script.Outcome.RECORD);
@@ -68,6 +68,6 @@ class LineScriptTest {
 
     private LineScript script(String text) throws IOException {
         Path file = Files.writeString(folder.resolve("lines.jsonl"), text);
-        return new LineScript(file.toString(), false);
+        return new LineScript(file.toString(), false, 0);
     }
 }

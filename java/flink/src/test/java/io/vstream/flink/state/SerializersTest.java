@@ -3,6 +3,8 @@ package io.vstream.flink.state;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.VectorChange;
+import io.vstream.flink.VectorQuery;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.handover.Step;
@@ -13,12 +15,18 @@ import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.AnswerRow;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
+import io.vstream.nativecore.Asked;
 import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.RowFields;
 import java.io.IOException;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.serialization.SerializerConfigImpl;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -37,6 +45,31 @@ class SerializersTest {
     private static final Ticket TICKET = new Ticket(1L << 48 | 9, -5, 10, -1, 123_456_789, true);
     private static final Neighbors ROWS =
             new Neighbors(new long[] {-1, 2}, new long[] {3, 4}, new float[] {0.5f, 1});
+
+    private static final RowFields CARRIED =
+            RowFields.of("gr\u00f6\u00dfe", -9, new byte[] {4, 0, 4, 1}, new byte[0]);
+    private static final RowFields CHANGE =
+            new RowFields("", 0, new byte[] {4, 0, 4, 0}, null, new short[] {0, 3}, true, false);
+    private static final Asked ASKED =
+            new Asked(new byte[] {1, 2}, new short[] {0, 255}, true, true, 0.25f);
+    private static final AnswerRow ANSWER_ROW =
+            new AnswerRow(
+                    "sku-1",
+                    Map.of(
+                            "colour",
+                            "red",
+                            "tags",
+                            List.of("a", "b"),
+                            "price",
+                            9.5,
+                            "stock",
+                            3L,
+                            "new",
+                            false,
+                            "since",
+                            Instant.ofEpochMilli(-1)),
+                    new byte[] {1, 2},
+                    false);
 
     static Stream<Arguments> records() {
         Incoming incoming = new Incoming();
@@ -60,6 +93,29 @@ class SerializersTest {
         write.vector = VECTOR;
         Write erase = new Write();
         erase.delete = true;
+        incoming.fields = CARRIED;
+        incoming.newer = -4;
+        incoming.filter = "{\"must\":[]}";
+        incoming.with = new String[] {"price", "payload"};
+        incoming.radius = 0.5f;
+        incoming.problem = "gr\u00f6\u00dfe";
+        VectorRecord carrying = new VectorRecord();
+        carrying.upsert(-3, VECTOR);
+        carrying.fields = CARRIED;
+        carrying.newer = 9;
+        VectorRecord update = new VectorRecord();
+        update.update(7, CHANGE);
+        VectorRecord named = new VectorRecord();
+        named.delete(7);
+        named.fields = RowFields.named("a", 3);
+        Write carried = new Write();
+        carried.id = 1;
+        carried.vector = VECTOR;
+        carried.fields = CARRIED;
+        Write changed = new Write();
+        changed.id = 2;
+        changed.update = true;
+        changed.fields = CHANGE;
         long[] offsets = {7, -1, 1L << 40};
         incoming.reason = BadRecord.Reason.BAD_ID;
         incoming.partition = 3;
@@ -79,6 +135,52 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, upsert),
                 Arguments.of(VectorRecord.TYPE, delete),
                 Arguments.of(Write.TYPE, write),
+                Arguments.of(VectorRecord.TYPE, carrying),
+                Arguments.of(VectorRecord.TYPE, update),
+                Arguments.of(VectorRecord.TYPE, named),
+                Arguments.of(Write.TYPE, carried),
+                Arguments.of(Write.TYPE, changed),
+                Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED)),
+                Arguments.of(
+                        QueryCopy.TYPE,
+                        new QueryCopy(TICKET, 99, true, 1, -1, VECTOR, ASKED, null)),
+                Arguments.of(
+                        PartialAnswer.TYPE,
+                        new PartialAnswer(
+                                TICKET,
+                                3,
+                                4,
+                                new Neighbors(
+                                        new long[] {1, 2},
+                                        new long[] {3, 4},
+                                        new float[] {5, 6},
+                                        new RowFields[] {CARRIED, RowFields.NONE}),
+                                Frontier.NONE,
+                                Neighbors.NONE)),
+                Arguments.of(
+                        Answer.TYPE,
+                        new Answer(
+                                TICKET,
+                                new long[] {-1, 2},
+                                new float[] {0.5f, 1},
+                                new AnswerRow[] {
+                                    ANSWER_ROW, new AnswerRow("", Map.of(), null, true)
+                                },
+                                3,
+                                true,
+                                new Frontier(-9, offsets))),
+                Arguments.of(
+                        VectorChange.TYPE,
+                        VectorChange.upsert("sku-1", VECTOR)
+                                .withAll(ANSWER_ROW.attributes())
+                                .withPayload(new byte[] {1})
+                                .ifNewer(7)),
+                Arguments.of(
+                        VectorChange.TYPE,
+                        VectorChange.update(3).with("price", null).withoutPayload()),
+                Arguments.of(
+                        VectorQuery.TYPE,
+                        VectorQuery.of(3, VECTOR).where("{}").with("price").within(0.5f)),
                 Arguments.of(VectorRecord.TYPE, covered),
                 Arguments.of(Write.TYPE, erase),
                 Arguments.of(Write.TYPE, passed),
@@ -173,6 +275,37 @@ class SerializersTest {
         DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
         assertThatThrownBy(() -> new VectorSerializer().deserialize(in))
                 .hasMessageContaining("-1 elements");
+    }
+
+    /** The bytes of an answer of layout 1, as releases before attributes wrote it. */
+    @Test
+    void anAnswerOfTheFirstLayoutIsRead() throws IOException {
+        DataOutputSerializer out = new DataOutputSerializer(64);
+        TICKET.write(out);
+        out.writeInt(1);
+        out.writeLong(7);
+        new FloatBlock().write(new float[] {0.5f}, out);
+        out.writeShort(2);
+        out.writeBoolean(true);
+        Frontier.NONE.write(out);
+        TypeSerializer<Answer> serializer =
+                Answer.TYPE.createSerializer(new SerializerConfigImpl());
+        TypeSerializerSnapshot<Answer> layout = serializer.snapshotConfiguration();
+        layout.readSnapshot(1, new DataInputDeserializer(new byte[0]), null);
+        Answer read = serializer.deserialize(new DataInputDeserializer(out.getCopyOfBuffer()));
+        assertThat(read)
+                .isEqualTo(
+                        new Answer(
+                                TICKET,
+                                new long[] {7},
+                                new float[] {0.5f},
+                                2,
+                                true,
+                                Frontier.NONE));
+        // And an answer that carries nothing still has these bytes.
+        DataOutputSerializer again = new DataOutputSerializer(64);
+        serializer.serialize(read, again);
+        assertThat(again.getCopyOfBuffer()).isEqualTo(out.getCopyOfBuffer());
     }
 
     @Test

@@ -1,0 +1,48 @@
+package io.vstream.flink.row;
+
+import io.vstream.nativecore.Asked;
+import io.vstream.nativecore.RowFields;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** Writes and reads what a query asks beside the nearest rows; one byte if that is nothing. */
+public final class AskedBlock {
+
+    private static final int ASKS = 1;
+    private static final int PAYLOAD = 2;
+    private static final int NAMES = 4;
+
+    private AskedBlock() {}
+
+    /** Writes {@code asked}. */
+    public static void write(Asked asked, DataOutputView out) throws IOException {
+        if (asked.isNothing()) {
+            out.writeByte(0);
+            return;
+        }
+        out.writeByte(ASKS | (asked.payload() ? PAYLOAD : 0) | (asked.names() ? NAMES : 0));
+        RowFieldsBlock.write(asked.filter(), out);
+        out.writeShort(asked.columns().length);
+        for (short column : asked.columns()) {
+            out.writeShort(column);
+        }
+        out.writeFloat(asked.radius());
+    }
+
+    /** Reads what {@link #write} wrote. */
+    public static Asked read(DataInputView in) throws IOException {
+        int flags = in.readByte();
+        if (flags == 0) {
+            return Asked.NOTHING;
+        }
+        byte[] filter = RowFieldsBlock.bytes(in);
+        int size = in.readUnsignedShort();
+        short[] columns = size == 0 ? RowFields.NO_COLUMNS : new short[size];
+        for (int i = 0; i < size; i++) {
+            columns[i] = in.readShort();
+        }
+        return new Asked(
+                filter, columns, (flags & PAYLOAD) != 0, (flags & NAMES) != 0, in.readFloat());
+    }
+}

@@ -1,0 +1,157 @@
+package io.vstream.flink.kafka;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.vstream.flink.ingest.BadRecord.Reason;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.LineParser;
+import io.vstream.flink.row.AttributeValues;
+import io.vstream.flink.row.Shop;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import org.apache.avro.Schema;
+import org.apache.avro.generic.GenericRecordBuilder;
+import org.junit.jupiter.api.Test;
+
+/** Attributes, payloads and ids that are texts in change events and in Avro. */
+class FieldsOfRecordsTest {
+
+    private static final Schema ROW =
+            new Schema.Parser()
+                    .parse(
+                            """
+                            {"type": "record", "name": "Row", "fields": [
+                              {"name": "id", "type": "string"},
+                              {"name": "vector", "type":
+                                ["null", {"type": "array", "items": "float"}], "default": null},
+                              {"name": "title", "type": "string"},
+                              {"name": "price", "type": ["null", "double"], "default": null},
+                              {"name": "stock", "type": "int"},
+                              {"name": "tags", "type": {"type": "array", "items": "string"}},
+                              {"name": "since", "type":
+                                {"type": "long", "logicalType": "timestamp-micros"}},
+                              {"name": "payload", "type": ["null", "bytes"], "default": null},
+                              {"name": "update", "type": "boolean", "default": false}]}
+                            """);
+
+    private final Incoming record = new Incoming();
+
+    @Test
+    void columnsOfAnEventAreAttributes() {
+        Debezium events = new Debezium(new LineParser(10, Shop.TEXTS), Shop.TEXTS);
+        String schema =
+                "'schema':{'fields':[{'field':'before','fields':[]},{'field':'after','fields':["
+                        + "{'field':'since','name':'io.debezium.time.MicroTimestamp'}]}]}";
+        String row =
+                "{'id':'sku-1','vector':'[1,2]','colour':'red','price':9.5,'since':1500,"
+                        + "'payload':'{\\'a\\':1}','attributes':7,'other':[1]}";
+        assertThat(event(events, "{" + schema + ",'payload':{'op':'c','after':" + row + "}}"))
+                .isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.UPSERT);
+        assertThat(record.fields.name()).isEqualTo("sku-1");
+        assertThat(values())
+                .isEqualTo(Map.of("colour", "red", "price", 9.5, "since", Instant.ofEpochMilli(1)));
+        assertThat(record.fields.payload()).isEqualTo("{\"a\":1}".getBytes(StandardCharsets.UTF_8));
+
+        assertThat(event(events, "{'op':'d','before':{'id':'sku-1'}}")).isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.DELETE);
+        assertThat(record.fields.name()).isEqualTo("sku-1");
+        assertThat(event(events, "{'op':'d','before':{'id':7}}")).isEqualTo(Reason.BAD_ID);
+    }
+
+    @Test
+    void aVectorThatWasNotSentIsAnUpdateOfTheRest() {
+        Debezium events = new Debezium(new LineParser(10, Shop.NUMBERS), Shop.NUMBERS);
+        String gone = "'__debezium_unavailable_value'";
+        assertThat(
+                        event(
+                                events,
+                                "{'op':'u','after':{'id':4,'vector':"
+                                        + gone
+                                        + ",'price':3,'colour':null,'payload':"
+                                        + gone
+                                        + "}}"))
+                .isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.UPDATE);
+        assertThat(values()).isEqualTo(Map.of("price", 3.0));
+        assertThat(record.fields.unset()).containsExactly((short) 0);
+        assertThat(record.fields.payload()).isNull();
+        assertThat(record.fields.payloadRemoved()).isFalse();
+        // A row that is replaced would lose what was not sent.
+        assertThat(event(events, "{'op':'u','after':{'id':4,'vector':[1],'colour':" + gone + "}}"))
+                .isEqualTo(Reason.MALFORMED_LINE);
+        assertThat(record.problem).contains("REPLICA IDENTITY FULL");
+    }
+
+    @Test
+    void fieldsOfAvroAreAttributes() throws Exception {
+        AvroReader reader = new AvroReader(ROW.toString(), null, false, 10, Shop.TEXTS);
+        assertThat(reader.read(row(List.of(1f, 2f), 9.5, false), record)).isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.UPSERT);
+        assertThat(record.fields.name()).isEqualTo("sku-1");
+        assertThat(record.vector).containsExactly(1, 2);
+        assertThat(values())
+                .isEqualTo(
+                        Map.of(
+                                "price",
+                                9.5,
+                                "stock",
+                                3L,
+                                "tags",
+                                List.of("a", "b"),
+                                "since",
+                                Instant.ofEpochMilli(1)));
+        assertThat(record.fields.payload()).containsExactly(1, 2, 3);
+        assertThat(reader.read(row(null, null, true), record)).isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.UPDATE);
+        assertThat(record.fields.unset()).containsExactly((short) 2);
+        assertThat(reader.read(row(null, null, false), record)).isEqualTo(Reason.MALFORMED_LINE);
+    }
+
+    @Test
+    void everyCutAndEveryChangedByteOfAvroIsReadOrRefused() throws Exception {
+        AvroReader reader = new AvroReader(ROW.toString(), null, false, 10, Shop.TEXTS);
+        byte[] whole = row(List.of(1f, 2f), 9.5, false);
+        for (int length = 0; length < whole.length; length++) {
+            assertThat(reader.read(Arrays.copyOf(whole, length), record)).isNotNull();
+        }
+        SplittableRandom random = new SplittableRandom(5);
+        for (int round = 0; round < 20_000; round++) {
+            byte[] changed = whole.clone();
+            for (int i = random.nextInt(4); i >= 0; i--) {
+                changed[random.nextInt(changed.length)] = (byte) random.nextInt();
+            }
+            // Whatever it says, it neither throws nor claims memory.
+            reader.read(changed, record);
+        }
+    }
+
+    private Reason event(Debezium events, String text) {
+        // ' stands for ", and within a text \' for \".
+        byte[] value = text.replace('\'', '"').getBytes(StandardCharsets.UTF_8);
+        return events.read(null, value, record);
+    }
+
+    private Map<String, Object> values() {
+        return AttributeValues.read(Shop.NUMBERS, record.fields.attributes());
+    }
+
+    private static byte[] row(List<Float> vector, Double price, boolean update) throws Exception {
+        return AvroRecords.bytes(
+                new GenericRecordBuilder(ROW)
+                        .set("id", "sku-1")
+                        .set("vector", vector)
+                        .set("title", "a chair")
+                        .set("price", price)
+                        .set("stock", 3)
+                        .set("tags", List.of("a", "b"))
+                        .set("since", 1_500L)
+                        .set("payload", java.nio.ByteBuffer.wrap(new byte[] {1, 2, 3}))
+                        .set("update", update)
+                        .build());
+    }
+}

@@ -1,0 +1,52 @@
+package io.vstream.nativecore;
+
+import java.util.Arrays;
+
+/**
+ * What a query asks beside the nearest rows. Immutable: nobody changes the arrays.
+ *
+ * @param filter compiled by {@link NativeFilters}; empty for none
+ * @param columns attributes that rows are to carry, ascending
+ * @param payload true if rows are to carry their payload
+ * @param names true if rows are to carry their string ids
+ * @param radius largest distance of a row, or NaN for any
+ */
+public record Asked(byte[] filter, short[] columns, boolean payload, boolean names, float radius) {
+
+    /** No filter. */
+    public static final byte[] NO_FILTER = new byte[0];
+
+    /** The nearest rows and nothing else. */
+    public static final Asked NOTHING =
+            new Asked(NO_FILTER, RowFields.NO_COLUMNS, false, false, Float.NaN);
+
+    /** True if rows are to carry something. */
+    public boolean wantsFields() {
+        return columns.length > 0 || payload || names;
+    }
+
+    /** True if a query that asks this is as one that asks nothing. */
+    public boolean isNothing() {
+        return filter.length == 0 && !wantsFields() && Float.isNaN(radius);
+    }
+
+    /** The same question without what rows carry, as an audit asks it. */
+    public Asked withoutFields() {
+        return new Asked(filter, RowFields.NO_COLUMNS, false, false, radius);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Asked that
+                && Arrays.equals(filter, that.filter)
+                && Arrays.equals(columns, that.columns)
+                && payload == that.payload
+                && names == that.names
+                && Float.compare(radius, that.radius) == 0;
+    }
+
+    @Override
+    public int hashCode() {
+        return 31 * Arrays.hashCode(filter) + Arrays.hashCode(columns);
+    }
+}
