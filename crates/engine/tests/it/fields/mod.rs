@@ -5,7 +5,6 @@ mod kept;
 mod model;
 mod remembered;
 mod schema;
-mod speed;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
