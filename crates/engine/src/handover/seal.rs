@@ -47,7 +47,7 @@ impl PinnedSnapshot {
     /// Errors: `Corrupt`, `Io`, if a segment cannot be read.
     pub fn leaving(&self, ranges: &[MovedRange]) -> Result<Vec<(u64, u64)>, Error> {
         let mut leaving = Vec::new();
-        self.rows.for_each_row(&mut |IndexRow { key, .. }| {
+        self.rows.for_each_match(None, &mut |key| {
             if range_of(ranges, &key).is_some() {
                 leaving.push((key.id, key.version));
             }

@@ -131,7 +131,7 @@ impl PinnedSnapshot {
     ///
     /// Errors: the same as [`PinnedSnapshot::for_each_row`].
     pub fn for_each_code(&self, visit: &mut dyn FnMut(u64)) -> Result<(), Error> {
-        self.rows.for_each_row(&mut |row| visit(row.key.code))
+        self.rows.for_each_match(None, &mut |key| visit(key.code))
     }
 
     /// Calls `visit` with every row in its stored form: under cosine the vector is a direction.

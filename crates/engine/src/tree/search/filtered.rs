@@ -33,11 +33,6 @@ pub(crate) fn share_class(share: f64) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thetas(pub(crate) [f32; SHARE_CLASSES]);
 
-impl Thetas {
-    /// Searches visit every leaf.
-    pub(crate) const EVERY_LEAF: Thetas = Thetas([f32::INFINITY; SHARE_CLASSES]);
-}
-
 /// What is done with the places of a moment.
 type Work<'w> = dyn FnMut(
         &mut Places<'_, '_, StoreError>,

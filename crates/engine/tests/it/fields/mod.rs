@@ -1,5 +1,6 @@
 //! Rows with attributes, payloads and text ids, against a map.
 
+mod filtered;
 mod kept;
 mod model;
 mod remembered;
