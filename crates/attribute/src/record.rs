@@ -250,7 +250,7 @@ fn check(name: &str, kind: AttributeKind, value: &ValueRef<'_>) -> Result<(), Re
             "A keyword of '{name}' has {} bytes; the limit is {KEYWORD_BYTES_MAX}.",
             text.len()
         )),
-        ValueRef::Keywords(texts) if texts.len() > LIST_MAX || !texts.iter().all(|t| fits(t)) => {
+        ValueRef::Keywords(texts) if texts.len() > LIST_MAX || !texts.iter().all(fits) => {
             too_large(format!(
                 "The list of '{name}' has more than {LIST_MAX} keywords, or one of more than \
                  {KEYWORD_BYTES_MAX} bytes."
