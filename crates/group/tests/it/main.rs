@@ -1,0 +1,7 @@
+//! Tests of the store of groups through its public interface.
+
+mod contract;
+mod damage;
+mod model;
+mod recovery;
+mod rows;
