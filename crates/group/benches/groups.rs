@@ -10,15 +10,20 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use vstream_attribute::{AttributeKind, AttributesBuilder, Fields, Filter, Schema, Test, ValueRef};
-use vstream_group::{Bound, GroupQuery, GroupReader, GroupSettings, GroupStore, RowRef};
+use vstream_group::{
+    Bound, Compacted, Error, GroupQuery, GroupReader, GroupSettings, GroupStore, RowRef,
+};
 use vstream_vector::{Element, Metric, SplitMix};
 
 const DIMENSION: usize = 384;
 const TOPICS: usize = 200;
 const TOPICS_OF_GROUP: usize = 8;
+/// Runs above which the writer waits for a merge.
+const RUNS_MAX: u64 = 24;
 /// Rows between two commits.
 const COMMIT: usize = 1000;
 
@@ -92,6 +97,17 @@ impl Data {
     }
 }
 
+impl Data {
+    /// Queries to groups that are drawn from `of`.
+    fn queries(&mut self, of: &[usize], n: usize) -> Vec<(usize, Vec<f32>)> {
+        let query = |_| {
+            let group = of[self.random.below(of.len())];
+            (group, self.vector(group))
+        };
+        (0..n).map(query).collect()
+    }
+}
+
 /// Groups with their sizes; equal parts of the rows in each size.
 fn groups(options: &Options) -> Vec<usize> {
     let part = options.rows / options.sizes.len();
@@ -102,7 +118,29 @@ fn name(group: usize) -> String {
     format!("user-{group:08}")
 }
 
-fn fill(store: &mut GroupStore, data: &mut Data, groups: &[usize]) -> (usize, Duration) {
+/// Merges on a thread of its own.
+#[derive(Default)]
+struct Merges {
+    running: Option<JoinHandle<Result<Compacted, Error>>>,
+}
+
+impl Merges {
+    /// Publishes a merge that is done, or waits for it, and begins the next.
+    fn turn(&mut self, store: &mut GroupStore, wait: bool) {
+        if self.running.as_ref().is_some_and(|merge| wait || merge.is_finished()) {
+            let merged = self.running.take().expect("a merge").join().expect("no panic");
+            store.finish_compaction(merged.expect("a merge")).expect("published");
+        }
+        if self.running.is_none() {
+            let next = store.begin_compaction();
+            self.running = next.map(|merge| std::thread::spawn(move || merge.run()));
+        }
+    }
+}
+
+/// Writes all rows. Returns how many, and the time without and with the merges that are left.
+fn fill(store: &mut GroupStore, data: &mut Data, groups: &[usize]) -> (usize, [Duration; 2]) {
+    let mut merges = Merges::default();
     let numbered = groups.iter().enumerate();
     let mut order: Vec<(u32, u32)> = numbered
         .flat_map(|(group, &size)| (0..size as u32).map(move |id| (group as u32, id)))
@@ -114,8 +152,10 @@ fn fill(store: &mut GroupStore, data: &mut Data, groups: &[usize]) -> (usize, Du
     let mut builder = AttributesBuilder::default();
     let mut took = Duration::ZERO;
     for rows in order.chunks(COMMIT) {
-        let made: Vec<(String, Vec<f32>)> =
-            rows.iter().map(|(group, _)| (name(*group as usize), data.vector(*group as usize))).collect();
+        let made: Vec<(String, Vec<f32>)> = rows
+            .iter()
+            .map(|(group, _)| (name(*group as usize), data.vector(*group as usize)))
+            .collect();
         let began = Instant::now();
         for ((_, id), (group, vector)) in rows.iter().zip(&made) {
             builder.clear();
@@ -125,13 +165,17 @@ fn fill(store: &mut GroupStore, data: &mut Data, groups: &[usize]) -> (usize, Du
             store.upsert(group, &row).expect("a row");
         }
         store.commit().expect("a commit");
-        store.compact().expect("a merge");
+        let is_behind = store.stats().runs > RUNS_MAX;
+        merges.turn(store, is_behind);
         took += began.elapsed();
     }
     let began = Instant::now();
     store.flush().expect("a flush");
-    store.compact().expect("a merge");
-    (order.len(), took + began.elapsed())
+    let written = took + began.elapsed();
+    while merges.running.is_some() {
+        merges.turn(store, true);
+    }
+    (order.len(), [written, took + began.elapsed()])
 }
 
 struct Measured {
@@ -167,21 +211,18 @@ fn by_size(reader: &GroupReader, data: &mut Data, groups: &[usize], sizes: &[usi
     println!("|---|---|---|---|---|---|---|");
     let filter = Filter::Attribute(0, Test::I64In(vec![3]));
     for &size in sizes {
-        let of_size: Vec<usize> = (0..groups.len()).filter(|&group| groups[group] == size).collect();
-        let mut made = |n: usize| -> Vec<(usize, Vec<f32>)> {
-            (0..n)
-                .map(|_| of_size[data.random.below(of_size.len())])
-                .map(|group| (group, data.vector(group)))
-                .collect()
-        };
-        let queries = made(400);
+        let of_size: Vec<usize> =
+            (0..groups.len()).filter(|&group| groups[group] == size).collect();
+        let queries = data.queries(&of_size, 400);
         // Once to warm the caches.
         query(reader, &queries, None);
         for (label, filter) in [("none", None), ("10 %", Some(&filter))] {
             let Measured { p50, p99, bytes, exact, runs } = query(reader, &queries, filter);
             let raw = (size * DIMENSION * 2) as f64;
             let part = bytes / raw;
-            println!("| {size} | {label} | {p50:.3} | {p99:.3} | {part:.3} | {exact:.0} | {runs:.1} |");
+            println!(
+                "| {size} | {label} | {p50:.3} | {p99:.3} | {part:.3} | {exact:.0} | {runs:.1} |"
+            );
         }
     }
 }
@@ -191,10 +232,7 @@ fn clients(reader: &GroupReader, data: &mut Data, groups: &[usize], size: usize)
     println!("|---|---|---|---|---|");
     let of_size: Vec<usize> = (0..groups.len()).filter(|&group| groups[group] == size).collect();
     for clients in [1, 2, 4, 8, 16] {
-        let queries: Vec<(usize, Vec<f32>)> = (0..200)
-            .map(|_| of_size[data.random.below(of_size.len())])
-            .map(|group| (group, data.vector(group)))
-            .collect();
+        let queries = data.queries(&of_size, 200);
         let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let began = Instant::now();
         let mut times: Vec<f64> = std::thread::scope(|scope| {
@@ -223,7 +261,10 @@ fn clients(reader: &GroupReader, data: &mut Data, groups: &[usize], size: usize)
         let rate = done.load(Ordering::Relaxed) as f64 / seconds;
         let p99 = times[(times.len() - 1) * 99 / 100];
         let megabytes = bytes.load(Ordering::Relaxed) as f64 / seconds / 1e6;
-        println!("| {clients} | {rate:.0} | {:.3e} | {p99:.2} | {megabytes:.0} MB |", rate * size as f64);
+        println!(
+            "| {clients} | {rate:.0} | {:.3e} | {p99:.2} | {megabytes:.0} MB |",
+            rate * size as f64
+        );
     }
 }
 
@@ -246,8 +287,9 @@ fn main() {
     let stats = store.stats();
     let raw = (rows * DIMENSION * 2) as f64;
     println!("\n{rows} rows in {} groups, {} runs", groups.len(), stats.runs);
-    let rate = rows as f64 / took.as_secs_f64();
-    println!("ingest with merges, durable every {COMMIT} rows: {rate:.0} rows/s");
+    let [written, merged] = took.map(|took| rows as f64 / took.as_secs_f64());
+    println!("ingest, durable every {COMMIT} rows, merges on a second thread: {written:.0} rows/s");
+    println!("the same until all merges are done: {merged:.0} rows/s");
     let written = (stats.flushed_bytes + stats.merged_bytes) as f64;
     println!("bytes written to runs over raw: {:.2}", written / raw);
     println!("bytes of runs over raw: {:.3}", stats.run_bytes as f64 / raw);

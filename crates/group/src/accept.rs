@@ -36,10 +36,8 @@ pub(crate) type GroupHash = u128;
 /// Hashes the name of a group. Errors: `BadGroup` if it is empty or too long.
 pub(crate) fn group_hash(group: &str, seed: u64) -> Result<GroupHash, Error> {
     if group.is_empty() || group.len() > GROUP_BYTES_MAX {
-        let what = format!(
-            "The name of a group has {} bytes: use 1 to {GROUP_BYTES_MAX}.",
-            group.len()
-        );
+        let what =
+            format!("The name of a group has {} bytes: use 1 to {GROUP_BYTES_MAX}.", group.len());
         return Err(Refused::new(RefusedKind::BadGroup, what).into());
     }
     Ok(xxh3_128_with_seed(group.as_bytes(), seed))

@@ -90,7 +90,9 @@ fn merge_group(
     writer.begin(group, &name.expect("some run has the group"), dropped && !is_bottom)?;
     while let Some(id) = least_id(&rows) {
         let mut newest: Option<usize> = None;
-        for (place, entry) in rows.iter().enumerate().filter_map(|(i, rows)| Some((i, rows.entry()?))) {
+        for (place, entry) in
+            rows.iter().enumerate().filter_map(|(i, rows)| Some((i, rows.entry()?)))
+        {
             let version = |place: usize| rows[place].entry().map(|entry| entry.version);
             if entry.id == id && newest.is_none_or(|known| Some(entry.version) > version(known)) {
                 newest = Some(place);

@@ -199,8 +199,7 @@ pub(crate) fn replay(
     apply: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     let file = store.open(name, Access::Cached)?;
-    let corrupt =
-        |offset, what: &str| Error::from(StoreError::corrupt(file.name(), offset, what));
+    let corrupt = |offset, what: &str| Error::from(StoreError::corrupt(file.name(), offset, what));
     let header = file.read(Range { offset: 0, bytes: HEADER })?;
     let header = unseal(address(identity, 0), &header, file.name(), 0)?;
     if header[..8] != MAGIC[..] || header[8..12] != VERSION.to_le_bytes() {

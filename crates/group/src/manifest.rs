@@ -164,7 +164,11 @@ fn put_schema(out: &mut Vec<u8>, schema: &Schema) {
         Grouping::Shared => 1,
         Grouping::Isolated => 2,
     };
-    out.extend_from_slice(&[u8::from(schema.id == IdKind::String), u8::from(schema.open), grouping]);
+    out.extend_from_slice(&[
+        u8::from(schema.id == IdKind::String),
+        u8::from(schema.open),
+        grouping,
+    ]);
     out.extend_from_slice(&(schema.attributes.len() as u16).to_le_bytes());
     for attribute in &schema.attributes {
         out.push(attribute.kind.tag());

@@ -196,8 +196,7 @@ impl GroupStore {
             return Ok(());
         }
         let numbers = (self.take_number(), self.take_number());
-        let thresholds =
-            Thresholds { coded: self.settings.coded_rows, clustered: usize::MAX };
+        let thresholds = Thresholds { coded: self.settings.coded_rows, clustered: usize::MAX };
         let header = self.header(numbers.0);
         let name = run_name(numbers.0);
         let count = groups.len() as u64;
@@ -313,10 +312,8 @@ impl GroupStore {
         let run = open_run(&self.store, entry, &shape, &self.manifest, &self.cache)?;
         let mut manifest = self.manifest.clone();
         let mut runs = view.runs.clone();
-        if summary.bytes > 0 {
-            manifest.runs.splice(range.clone(), [entry]);
-            runs.splice(range, [run]);
-        }
+        manifest.runs.splice(range.clone(), [entry]);
+        runs.splice(range, [run]);
         self.publish(manifest)?;
         self.view.store(Arc::new(View { runs, ..(*view).clone() }));
         self.merged_bytes += summary.bytes;

@@ -164,8 +164,7 @@ impl QueryCodes {
             let factors = ExtendedFactors::from_bytes(factors);
             let error = widen_half(u16::from_le_bytes([error[0], error[1]]));
             let estimate = self.nibbles.estimate(code, factors, leaf.base);
-            let margin =
-                twice * error * leaf.gap + factors.scale.abs() * rounded + leaf.rounding;
+            let margin = twice * error * leaf.gap + factors.scale.abs() * rounded + leaf.rounding;
             out.push(self.interval(estimate, margin));
         }
     }

@@ -1,7 +1,7 @@
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{kernels, Metric, SplitMix};
 
-use super::{encode_leaf, form, widen_half, round_up, CodeKind, QueryCodes};
+use super::{encode_leaf, form, round_up, widen_half, CodeKind, QueryCodes};
 
 /// Rows around a point away from the origin, so that the centroid matters.
 fn rows(random: &mut SplitMix, n: usize, dimension: usize, spread: f32) -> Vec<Vec<f32>> {

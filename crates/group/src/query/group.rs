@@ -68,16 +68,19 @@ pub(super) fn open<T>(
         version: row.version,
         found: row.content.is_some().then(|| find(&row)),
     };
-    let collect = |group: &MemoryGroup| {
-        (group.drops, group.rows_from(0).map(entry).collect::<Vec<_>>())
-    };
+    let collect =
+        |group: &MemoryGroup| (group.drops, group.rows_from(0).map(entry).collect::<Vec<_>>());
     let (drops, memory) = view.memtable.visit(hash, name, collect)?.unwrap_or_default();
     let runs = if drops { Vec::new() } else { open_parts(view, hash, name)? };
     Ok(GroupView { memory, runs })
 }
 
 /// Opens the parts of a group in the runs, up to one that drops it.
-pub(super) fn open_parts(view: &View, hash: GroupHash, name: &str) -> Result<Vec<Vec<Part>>, Error> {
+pub(super) fn open_parts(
+    view: &View,
+    hash: GroupHash,
+    name: &str,
+) -> Result<Vec<Vec<Part>>, Error> {
     let mut runs = Vec::new();
     for run in &view.runs {
         let entries = run.parts(hash)?;
@@ -139,6 +142,17 @@ impl<T> GroupView<T> {
             }
         }
         Ok(hidden)
+    }
+
+    /// Number of rows that are not hidden.
+    pub(super) fn count(&self, hidden: &Hidden) -> u64 {
+        let living = |(at, entry): (usize, &MemoryEntry<T>)| {
+            u64::from(entry.found.is_some() && !hidden.in_memory(at))
+        };
+        let in_memory: u64 = self.memory.iter().enumerate().map(living).sum();
+        let rows: u64 = self.runs.iter().flatten().map(|part| u64::from(part.rows())).sum();
+        let hides = |rows: &Vec<bool>| rows.iter().filter(|&&hidden| hidden).count() as u64;
+        in_memory + rows - hidden.parts.iter().flatten().map(hides).sum::<u64>()
     }
 
     /// Bytes of the blocks that were asked for.

@@ -93,9 +93,8 @@ impl GroupReader {
             Bound::Deviations(deviations) => deviations,
         };
         let metric = self.settings.metric;
-        let codes = |part: &Part| {
-            QueryCodes::new(metric, part.run().rotation(), &vector, deviations)
-        };
+        let codes =
+            |part: &Part| QueryCodes::new(metric, part.run().rotation(), &vector, deviations);
         let search = search::Search::new(query.k, query.filter, distances);
         let (neighbors, stats) = search.run(&found, &hidden, &codes)?;
         Ok(GroupAnswer { neighbors, stats })
@@ -143,12 +142,18 @@ impl GroupReader {
         Ok(ids.iter().map(row).collect())
     }
 
-    /// Number of rows of a group that a filter allows. Cost: the ids of the group, and with a filter
-    /// its attributes. Errors: `BadGroup`, those of the files.
+    /// Number of rows of a group that a filter allows.
+    ///
+    /// Cost: without a filter the heads of its parts, and ids where several runs hold it; with a
+    /// filter its ids and attributes. Errors: `BadGroup`, those of the files.
     pub fn count(&self, group: &str, filter: Option<&Filter>) -> Result<u64, Error> {
-        let view = self.view.load();
+        let (hash, view) = (self.hash(group)?, self.view.load());
+        if filter.is_none() {
+            let found = group::open(&view, hash, group, |_| ())?;
+            return Ok(found.count(&found.hidden()?));
+        }
         let mut count = 0;
-        let walk = scroll::Walk::new(&view, self.hash(group)?, group, None)?;
+        let walk = scroll::Walk::new(&view, hash, group, None)?;
         walk.visit(filter, None, |_, _| {
             count += 1;
             true
@@ -156,7 +161,8 @@ impl GroupReader {
         Ok(count)
     }
 
-    /// Rows of a group that a filter allows, by ascending id.
+    /// Rows of a group that a filter allows, by ascending id. Writes that come while it reads may or
+    /// may not be in the answer.
     ///
     /// * `after`: the last id of the page before; `None` for the first page.
     /// * `limit`: most rows of the answer.

@@ -61,7 +61,11 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(k: usize, filter: Option<&'a Filter>, distances: Distances<'a>) -> Search<'a> {
+    pub(super) fn new(
+        k: usize,
+        filter: Option<&'a Filter>,
+        distances: Distances<'a>,
+    ) -> Search<'a> {
         Search {
             filter,
             distances,

@@ -8,7 +8,8 @@
 //!   ids       blocks of 1,024 entries by id: ids, versions, row numbers; tombstones have none
 //!   codes     a block per leaf
 //!   values    a block per leaf with any: attributes; then a block per leaf with names
-//!   rows      blocks of about 4 KiB, all but the last of equal length: u64 id | u64 version | vector
+//!   rows      a block per row if there are codes, else blocks of about 4 KiB, all but the last of
+//!             equal length: u64 id | u64 version | vector
 //!   payloads  compressed blocks of whole payloads
 //! directory   after every 64 parts: a block with an entry per part
 //! meta        counts, the first group of every directory block, the filter of groups
@@ -60,9 +61,13 @@ impl Shape {
         ROW_KEY + self.dimension * self.element.bytes()
     }
 
-    /// Rows of a block of rows.
-    pub(crate) fn block_rows(&self) -> usize {
-        (ROW_BLOCK_BYTES / self.row_bytes()).max(1)
+    /// Rows of a block of rows. A search of coded rows reads few of them, so each is a block.
+    pub(crate) fn block_rows(&self, coded: bool) -> usize {
+        if coded {
+            1
+        } else {
+            (ROW_BLOCK_BYTES / self.row_bytes()).max(1)
+        }
     }
 
     /// Dimensions of a rotated vector.
@@ -244,9 +249,8 @@ impl Meta {
         let mut directory: Vec<DirectoryBlock> = Vec::with_capacity(blocks as usize);
         for _ in 0..blocks {
             let (first, offset, bytes) = (input.u128()?, input.u64()?, input.u32()?);
-            let in_order = directory
-                .last()
-                .is_none_or(|last| last.first <= first && last.offset < offset);
+            let in_order =
+                directory.last().is_none_or(|last| last.first <= first && last.offset < offset);
             if !in_order {
                 return Err(Malformed("the directory blocks are out of order"));
             }

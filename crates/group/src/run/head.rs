@@ -151,7 +151,11 @@ impl PartHead {
         }
         let code_bytes = |leaf: &LeafHead| {
             let bytes = shape.codes.leaf_bytes(leaf.rows as usize, shape.padded());
-            if self.coded { bytes + CHECKSUM_BYTES } else { 0 }
+            if self.coded {
+                bytes + CHECKSUM_BYTES
+            } else {
+                0
+            }
         };
         if self.leaves.iter().any(|leaf| leaf.bytes[0] as usize != code_bytes(leaf)) {
             return Err(Malformed("the codes of a leaf are not as long as its rows say"));
@@ -182,7 +186,7 @@ impl PartHead {
             *handles = self.leaves.iter().map(|leaf| block(leaf.bytes[kind])).collect();
         }
         let rows_at = at;
-        let blocks = (self.rows as usize).div_ceil(shape.block_rows());
+        let blocks = (self.rows as usize).div_ceil(shape.block_rows(self.coded));
         let rows_bytes = self.rows as usize * shape.row_bytes() + blocks * CHECKSUM_BYTES;
         at += rows_bytes as u64;
         let mut block = |bytes: u32| {

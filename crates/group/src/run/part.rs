@@ -140,7 +140,8 @@ impl Part {
         let to = ids.partition_point(|&id| id <= self.entry.last_id);
         let ids = &ids[from.min(to)..to];
         let block_of = |id: u64| self.head.ids.partition_point(|(first, _)| *first <= id);
-        let mut wanted: Vec<usize> = ids.iter().filter_map(|&id| block_of(id).checked_sub(1)).collect();
+        let mut wanted: Vec<usize> =
+            ids.iter().filter_map(|&id| block_of(id).checked_sub(1)).collect();
         wanted.dedup();
         let mut found = self.id_blocks(&wanted)?;
         let mut next = ids.iter().copied().peekable();
@@ -178,9 +179,10 @@ impl Part {
 
     fn row_block(&self, block: usize) -> BlockHandle {
         let shape = self.shape();
-        let full = shape.block_rows() * shape.row_bytes() + CHECKSUM_BYTES;
+        let per_block = shape.block_rows(self.head.coded);
+        let full = per_block * shape.row_bytes() + CHECKSUM_BYTES;
         let offset = self.layout.rows_at + (block * full) as u64;
-        let rows = (self.head.rows as usize - block * shape.block_rows()).min(shape.block_rows());
+        let rows = (self.head.rows as usize - block * per_block).min(per_block);
         let bytes = rows * shape.row_bytes() + CHECKSUM_BYTES;
         BlockHandle { number: offset, offset, bytes }
     }
@@ -193,7 +195,8 @@ impl Part {
         rows: &[u32],
         mut visit: impl FnMut(u32, u64, u64, &[u8]),
     ) -> Result<(), Error> {
-        let (per_block, row_bytes) = (self.shape().block_rows(), self.shape().row_bytes());
+        let (per_block, row_bytes) =
+            (self.shape().block_rows(self.head.coded), self.shape().row_bytes());
         let mut wanted: Vec<usize> = rows.iter().map(|&row| row as usize / per_block).collect();
         wanted.dedup();
         let mut rows = rows.iter().copied().peekable();
@@ -286,7 +289,8 @@ impl Part {
             let (from, rows) = (self.firsts[leaf] as usize, self.head.leaves[leaf].rows as usize);
             for row in 0..rows {
                 let found = attributes.get(row);
-                let found = found.map_err(|what| self.corrupt(self.layout.attributes[leaf], what))?;
+                let found =
+                    found.map_err(|what| self.corrupt(self.layout.attributes[leaf], what))?;
                 fields[from + row].attributes = found.bytes().to_vec();
             }
             let handle = self.layout.names[leaf];

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::Rotation;
-use vstream_store::blocks::{unseal, Block, BlockAddress, BlockHandle, BlockReader, CHECKSUM_BYTES};
+use vstream_store::blocks::{
+    unseal, Block, BlockAddress, BlockHandle, BlockReader, CHECKSUM_BYTES,
+};
 use vstream_store::{Cache, Error as StoreError, Range, ReadAt};
 
 use super::format::{

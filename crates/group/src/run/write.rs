@@ -161,7 +161,8 @@ impl RunWriter {
             _ => (0, 0),
         };
         let (rows, entries) = (pending.rows() as u32, pending.entries.len() as u32);
-        let part = PartBlocks::build(pending, name, self.header.shape, self.thresholds, &self.rotation);
+        let part =
+            PartBlocks::build(pending, name, self.header.shape, self.thresholds, &self.rotation);
         let from = self.offset;
         let head = part.head.encode();
         let head_bytes = (head.len() + CHECKSUM_BYTES) as u32;
@@ -251,10 +252,8 @@ impl PartBlocks {
         for (place, &row) in leaves.iter().flatten().enumerate() {
             places[row as usize] = place as u32;
         }
-        let placed = |entry: &IdEntry| IdEntry {
-            row: entry.row.map(|row| places[row as usize]),
-            ..*entry
-        };
+        let placed =
+            |entry: &IdEntry| IdEntry { row: entry.row.map(|row| places[row as usize]), ..*entry };
         for entries in entries.chunks(ID_ENTRIES) {
             let placed: Vec<IdEntry> = entries.iter().map(placed).collect();
             let bytes = self.put(encode_ids(&placed));
@@ -303,7 +302,7 @@ impl PartBlocks {
 
     fn put_rows(&mut self, pending: &Pending, shape: &Shape, order: &[u32]) {
         let vector_bytes = shape.dimension * shape.element.bytes();
-        for rows in order.chunks(shape.block_rows()) {
+        for rows in order.chunks(shape.block_rows(self.head.coded)) {
             let mut block = Vec::with_capacity(rows.len() * shape.row_bytes() + CHECKSUM_BYTES);
             for &row in rows {
                 block.extend_from_slice(&pending.keys[row as usize]);

@@ -17,7 +17,10 @@ fn filters() -> Vec<Filter> {
             Filter::Attribute(1, colour(1)),
             Filter::Not(Box::new(Filter::Attribute(2, Test::Bool(true)))),
         ]),
-        Filter::Or(vec![Filter::Ids((0..40).map(|n| n * 7).collect()), Filter::Attribute(0, Test::I64In(vec![5]))]),
+        Filter::Or(vec![
+            Filter::Ids((0..40).map(|n| n * 7).collect()),
+            Filter::Attribute(0, Test::I64In(vec![5])),
+        ]),
         Filter::Or(vec![]),
     ]
 }
@@ -30,8 +33,7 @@ fn check(pair: &mut Pair, groups: &[&str], k: usize, context: &str) {
     for group in groups {
         for filter in std::iter::once(None).chain(filters.iter().map(Some)) {
             let vector = pair.draw.vector();
-            let answer =
-                reader.search(group, &GroupQuery { vector: &vector, k, filter }).unwrap();
+            let answer = reader.search(group, &GroupQuery { vector: &vector, k, filter }).unwrap();
             let wanted = pair.model.search(group, &settings, &vector, k, filter);
             assert_eq!(answer.neighbors, wanted, "{context}: group {group}, filter {filter:?}");
             let count = pair.model.passing(group, filter).count() as u64;

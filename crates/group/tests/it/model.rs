@@ -128,7 +128,9 @@ impl Draw {
         };
         let vector: Vec<f32> = topic.iter().enumerate().map(number).collect();
         match self.settings.element {
-            Element::U8 => vector.iter().map(|x| (x * 30.0 + 128.0).round().clamp(0.0, 255.0)).collect(),
+            Element::U8 => {
+                vector.iter().map(|x| (x * 30.0 + 128.0).round().clamp(0.0, 255.0)).collect()
+            }
             Element::I8 => vector.iter().map(|x| (x * 30.0).round().clamp(-128.0, 127.0)).collect(),
             _ => vector,
         }

@@ -128,7 +128,13 @@ fn a_torn_log_loses_only_what_was_not_committed() {
         let model = if cut == all { &pair.model } else { &committed };
         check(&store, model, &groups, &format!("cut at {cut} of {all}"));
         // The store goes on behind the cut.
-        let mut after = Pair { files, store, model: model.clone(), draw: crate::model::Draw::new(pair.store.settings(), 3), version: 1000 };
+        let mut after = Pair {
+            files,
+            store,
+            model: model.clone(),
+            draw: crate::model::Draw::new(pair.store.settings(), 3),
+            version: 1000,
+        };
         after.upsert("g", 99);
         after.store.commit().unwrap();
         after.reopen();
@@ -251,5 +257,9 @@ fn a_directory_is_open_once_and_keeps_its_settings() {
     drop(GroupStore::open_dir(folder.path(), wider).unwrap());
     assert!(GroupStore::open_dir(folder.path(), settings()).is_err(), "an attribute is gone");
     let files = FileStore::open_dir(folder.path(), Syncing::Full).unwrap();
-    assert!(files.open("GROUPS", Access::Cached).unwrap().read(Range { offset: 0, bytes: 8 }).is_ok());
+    assert!(files
+        .open("GROUPS", Access::Cached)
+        .unwrap()
+        .read(Range { offset: 0, bytes: 8 })
+        .is_ok());
 }
