@@ -19,6 +19,8 @@ pub(crate) struct CodedLeaf {
     pub(crate) add_max: f32,
     pub(crate) scale_max: f32,
     pub(crate) codes: Vec<u8>,
+    /// Codes for a second look, `kind.second_bytes(padded)` for each row.
+    pub(crate) seconds: Vec<u8>,
 }
 
 /// Encodes rows relative to their mean.
@@ -38,6 +40,7 @@ pub(crate) fn encode_leaf(kind: CodeKind, form: Form, rows: &[f32], padded: usiz
         add_max: 0.0,
         scale_max: 0.0,
         codes: Vec::with_capacity(kind.leaf_bytes(n, padded)),
+        seconds: Vec::new(),
     };
     for row in rows.chunks_exact(padded) {
         leaf.reach = leaf.reach.max(kernels::l2_squared(row, &centroid).sqrt());
@@ -45,8 +48,11 @@ pub(crate) fn encode_leaf(kind: CodeKind, form: Form, rows: &[f32], padded: usiz
     // The sum of the squares is rounded.
     leaf.reach *= 1.0 + 1e-5;
     match kind {
-        CodeKind::Signs => leaf.put_signs(form, rows, &centroid),
-        CodeKind::Nibbles => leaf.put_nibbles(form, rows, &centroid),
+        CodeKind::Signs => {
+            leaf.put_signs(form, rows, &centroid);
+            put_nibbles(form, rows, &centroid, &mut leaf.seconds);
+        }
+        CodeKind::Nibbles => put_nibbles(form, rows, &centroid, &mut leaf.codes),
     }
     leaf
 }
@@ -82,23 +88,23 @@ impl CodedLeaf {
         }
         self.codes.extend_from_slice(&deviations);
     }
+}
 
-    fn put_nibbles(&mut self, form: Form, rows: &[f32], centroid: &[f32]) {
-        let padded = centroid.len();
-        let row_bytes = nibble_row_bytes(padded);
-        for row in rows.chunks_exact(padded) {
-            let from = self.codes.len();
-            self.codes.resize(from + row_bytes, 0);
-            let (code, rest) = self.codes[from..].split_at_mut(extended::code_bytes(padded));
-            let factors = extended::encode(form, row, centroid, code);
-            let f = match form {
-                Form::L2 => -factors.scale / 2.0,
-                Form::InnerProduct => -factors.scale,
-            };
-            let error = coding_error(code, row, centroid, f);
-            rest[..extended::EXTENDED_FACTOR_BYTES].copy_from_slice(&factors.to_bytes());
-            rest[extended::EXTENDED_FACTOR_BYTES..].copy_from_slice(&round_up(error).to_le_bytes());
-        }
+fn put_nibbles(form: Form, rows: &[f32], centroid: &[f32], out: &mut Vec<u8>) {
+    let padded = centroid.len();
+    let row_bytes = nibble_row_bytes(padded);
+    for row in rows.chunks_exact(padded) {
+        let from = out.len();
+        out.resize(from + row_bytes, 0);
+        let (code, rest) = out[from..].split_at_mut(extended::code_bytes(padded));
+        let factors = extended::encode(form, row, centroid, code);
+        let f = match form {
+            Form::L2 => -factors.scale / 2.0,
+            Form::InnerProduct => -factors.scale,
+        };
+        let error = coding_error(code, row, centroid, f);
+        rest[..extended::EXTENDED_FACTOR_BYTES].copy_from_slice(&factors.to_bytes());
+        rest[extended::EXTENDED_FACTOR_BYTES..].copy_from_slice(&round_up(error).to_le_bytes());
     }
 }
 

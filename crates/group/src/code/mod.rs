@@ -4,7 +4,8 @@
 //!    a random rotation.
 //! 2. [`CodeKind::Nibbles`] has four bits per dimension and the length of the error of each row, so
 //!    that the distance is known up to `|error| · |q − c|`, whatever the data.
-//! 3. [`CodeKind::Signs`] has one bit per dimension and the standard error of each row.
+//! 3. [`CodeKind::Signs`] has one bit per dimension and the standard error of each row. Beside them
+//!    it has the nibbles of each row on their own, for a second look at the rows that are left.
 //!
 //! ```text
 //! signs     per 32 rows: a block of rabitq | then u16 deviation of each row (bf16, rounded up)
@@ -43,6 +44,14 @@ impl CodeKind {
 
     pub(crate) fn from_tag(tag: u8) -> Option<CodeKind> {
         [CodeKind::Signs, CodeKind::Nibbles].get(usize::from(tag)).copied()
+    }
+
+    /// Bytes of the code of a row for a second look, without a checksum; 0 if there is none.
+    pub(crate) fn second_bytes(self, padded: usize) -> usize {
+        match self {
+            CodeKind::Signs => nibble_row_bytes(padded),
+            CodeKind::Nibbles => 0,
+        }
     }
 
     /// Bytes of the codes of a leaf, without a checksum.

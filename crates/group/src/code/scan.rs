@@ -42,6 +42,8 @@ pub(crate) struct LeafQuery {
     gap: f32,
     /// What rounding may add to any estimate or distance.
     rounding: f32,
+    /// Largest `add` and `scale` of the leaf's signs.
+    factor_max: (f32, f32),
     /// No row of the leaf is nearer than this.
     pub(crate) least: f32,
 }
@@ -78,7 +80,8 @@ impl QueryCodes {
     ///
     /// * `centroid`: rotated, `padded` values.
     /// * `reach`: largest distance of a row of the leaf to it.
-    pub(crate) fn beside(&self, centroid: &[f32], reach: f32) -> LeafQuery {
+    /// * `factor_max`: largest `add` and `scale` of the leaf's signs.
+    pub(crate) fn beside(&self, centroid: &[f32], reach: f32, factor_max: (f32, f32)) -> LeafQuery {
         let squared = kernels::l2_squared(&self.rotated, centroid);
         let magnitude = self.length + kernels::norm_squared(centroid).sqrt() + reach;
         let rounding = ROUNDING * magnitude * magnitude;
@@ -93,7 +96,7 @@ impl QueryCodes {
                 (-product, -product - self.length * reach)
             }
         };
-        LeafQuery { base, gap, rounding, least: self.shifted(least) - rounding }
+        LeafQuery { base, gap, rounding, factor_max, least: self.shifted(least) - rounding }
     }
 
     /// Cosine counts from 1.
@@ -108,30 +111,22 @@ impl QueryCodes {
     /// Appends an interval per row of the leaf to `out`.
     ///
     /// * `codes`: those of the leaf, `kind.leaf_bytes(rows, padded)` bytes.
-    /// * `factor_max`: largest `add` and `scale` of the leaf.
     pub(crate) fn scan(
         &self,
         kind: CodeKind,
         leaf: LeafQuery,
         codes: &[u8],
         rows: usize,
-        factor_max: (f32, f32),
         out: &mut Vec<Interval>,
     ) {
         match kind {
-            CodeKind::Signs => self.scan_signs(leaf, codes, rows, factor_max, out),
+            CodeKind::Signs => self.scan_signs(leaf, codes, rows, out),
             CodeKind::Nibbles => self.scan_nibbles(leaf, codes, out),
         }
     }
 
-    fn scan_signs(
-        &self,
-        leaf: LeafQuery,
-        codes: &[u8],
-        rows: usize,
-        (add_max, scale_max): (f32, f32),
-        out: &mut Vec<Interval>,
-    ) {
+    fn scan_signs(&self, leaf: LeafQuery, codes: &[u8], rows: usize, out: &mut Vec<Interval>) {
+        let (add_max, scale_max) = leaf.factor_max;
         let padded = self.rotated.len();
         // Factors are rounded to 8 bits, entries of the table to half a step of a 255th.
         let half_step = self.largest_group / 255.0;
@@ -152,21 +147,25 @@ impl QueryCodes {
     }
 
     fn scan_nibbles(&self, leaf: LeafQuery, codes: &[u8], out: &mut Vec<Interval>) {
+        let rows = codes.chunks_exact(nibble_row_bytes(self.rotated.len()));
+        out.extend(rows.map(|row| self.bound(leaf, row)));
+    }
+
+    /// The interval of a row from its nibbles, which the codes of a leaf or a second look have.
+    pub(crate) fn bound(&self, leaf: LeafQuery, row: &[u8]) -> Interval {
         let padded = self.rotated.len();
         let twice = if self.form == Form::L2 { 2.0 } else { 1.0 };
         // The query's coordinates are rounded to half a 16,383rd of the largest one, and those of
         // a code are 7.5 at most.
         let rounded = 7.5 * padded as f32 * self.largest / 32_000.0;
-        for row in codes.chunks_exact(nibble_row_bytes(padded)) {
-            let (code, rest) = row.split_at(extended::code_bytes(padded));
-            let (factors, error) = rest.split_at(extended::EXTENDED_FACTOR_BYTES);
-            let factors = factors.try_into().expect("six bytes of factors");
-            let factors = ExtendedFactors::from_bytes(factors);
-            let error = widen_half(u16::from_le_bytes([error[0], error[1]]));
-            let estimate = self.nibbles.estimate(code, factors, leaf.base);
-            let margin = twice * error * leaf.gap + factors.scale.abs() * rounded + leaf.rounding;
-            out.push(self.interval(estimate, margin));
-        }
+        let (code, rest) = row.split_at(extended::code_bytes(padded));
+        let (factors, error) = rest.split_at(extended::EXTENDED_FACTOR_BYTES);
+        let factors = factors.try_into().expect("six bytes of factors");
+        let factors = ExtendedFactors::from_bytes(factors);
+        let error = widen_half(u16::from_le_bytes([error[0], error[1]]));
+        let estimate = self.nibbles.estimate(code, factors, leaf.base);
+        let margin = twice * error * leaf.gap + factors.scale.abs() * rounded + leaf.rounding;
+        self.interval(estimate, margin)
     }
 
     fn interval(&self, estimate: f32, margin: f32) -> Interval {

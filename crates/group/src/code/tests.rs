@@ -40,10 +40,14 @@ fn check(kind: CodeKind, metric: Metric, dimension: usize, spread: f32, seed: u6
         let mut query = rows[number].clone();
         query.iter_mut().for_each(|x| *x += 0.3 * spread * random.normal());
         let codes = QueryCodes::new(metric, &rotation, &query, 7.0);
-        let beside = codes.beside(&centroid, leaf.reach);
+        let beside = codes.beside(&centroid, leaf.reach, (leaf.add_max, leaf.scale_max));
         let mut intervals = Vec::new();
-        let factor_max = (leaf.add_max, leaf.scale_max);
-        codes.scan(kind, beside, &leaf.codes, n, factor_max, &mut intervals);
+        codes.scan(kind, beside, &leaf.codes, n, &mut intervals);
+        let seconds = leaf.seconds.chunks(kind.second_bytes(padded).max(1));
+        for (row, second) in rows.iter().zip(seconds) {
+            let (exact, interval) = (distance(metric, &query, row), codes.bound(beside, second));
+            assert!(interval.least <= exact && exact <= interval.most, "seed {seed}, {metric:?}");
+        }
         assert_eq!(intervals.len(), n, "seed {seed}");
         for (row, interval) in rows.iter().zip(&intervals) {
             let exact = distance(metric, &query, row);

@@ -5,7 +5,9 @@
 //! 3. The codes of the leaves of the other parts give an interval for the distance of each row. A
 //!    row can be among the k nearest only if its least distance is not above the k-th smallest of
 //!    the greatest distances, or of exact ones. A leaf is passed over if no row in it can.
-//! 4. Candidates get exact distances, by least distance, until none that is left can be nearer.
+//! 4. Candidates get exact distances, by least distance, until none that is left can be nearer. If
+//!    the run has codes for a second look, only the first few do; the others get a narrower interval
+//!    first, and most of them need no more.
 //!
 //! The filter is applied before a row counts for anything.
 
@@ -46,6 +48,8 @@ struct Candidate {
     run: u32,
     part: u32,
     row: u32,
+    /// Position of its leaf in `Search::besides`.
+    beside: u32,
 }
 
 pub(super) struct Search<'a> {
@@ -57,6 +61,8 @@ pub(super) struct Search<'a> {
     /// The k smallest of the greatest distances of candidates.
     greatest: TopK,
     candidates: Vec<Candidate>,
+    /// The query beside each leaf that was scanned.
+    besides: Vec<LeafQuery>,
     pub(super) stats: QueryStats,
 }
 
@@ -73,6 +79,7 @@ impl<'a> Search<'a> {
             top: TopK::new(k),
             greatest: TopK::new(k),
             candidates: Vec::new(),
+            besides: Vec::new(),
             stats: QueryStats::default(),
         }
     }
@@ -166,7 +173,7 @@ impl<'a> Search<'a> {
         let mut leaves: Vec<(usize, LeafQuery)> = Vec::with_capacity(part.leaves().len());
         for (at, leaf) in part.leaves().iter().enumerate() {
             leaf.centroid(&mut centroid);
-            leaves.push((at, codes.beside(&centroid, leaf.reach)));
+            leaves.push((at, codes.beside(&centroid, leaf.reach, (leaf.add_max, leaf.scale_max))));
         }
         leaves.sort_by(|a, b| a.1.least.total_cmp(&b.1.least));
         let ids = match self.filter {
@@ -215,10 +222,10 @@ impl<'a> Search<'a> {
         let first = leaf.part.first_row(leaf.leaf);
         let rows = head.rows as usize;
         self.stats.coded_rows += rows as u64;
+        self.besides.push(leaf.beside);
         let mut intervals = Vec::with_capacity(rows);
-        let factor_max = (head.add_max, head.scale_max);
         let kind = leaf.part.shape().codes;
-        codes.scan(kind, leaf.beside, leaf.codes, rows, factor_max, &mut intervals);
+        codes.scan(kind, leaf.beside, leaf.codes, rows, &mut intervals);
         for (within, interval) in intervals.iter().enumerate() {
             let row = first + within as u32;
             // A damaged code may give no number; such a row stays a candidate.
@@ -227,7 +234,8 @@ impl<'a> Search<'a> {
             }
             self.greatest.offer(Neighbor { distance: interval.most, id: 0, version: 0 });
             let (run, part) = leaf.place;
-            self.candidates.push(Candidate { least: interval.least, run, part, row });
+            let beside = (self.besides.len() - 1) as u32;
+            self.candidates.push(Candidate { least: interval.least, run, part, row, beside });
         }
         Ok(())
     }
@@ -245,29 +253,70 @@ impl<'a> Search<'a> {
     /// Exact distances of candidates, until none that is left can be nearer.
     fn refine(&mut self, group: &GroupView<f32>) -> Result<(), Error> {
         let mut candidates = std::mem::take(&mut self.candidates);
-        let bound = self.bound();
-        candidates.retain(|candidate| !(candidate.least > bound));
-        candidates.sort_unstable_by(|a, b| a.least.total_cmp(&b.least));
-        let (mut rest, mut together) = (&mut candidates[..], REFINED_FIRST.max(self.top.k()));
-        while !rest.is_empty() {
+        let mut together = REFINED_FIRST.max(self.top.k());
+        let mut looked = false;
+        loop {
             let bound = self.bound();
-            let near = rest.partition_point(|candidate| !(candidate.least > bound));
-            let (now, later) = rest.split_at_mut(near.min(together));
-            if now.is_empty() {
-                break;
+            // A damaged code may give no number; such a row stays a candidate.
+            candidates.retain(|candidate| candidate.least.is_nan() || candidate.least <= bound);
+            if candidates.is_empty() {
+                return Ok(());
             }
-            now.sort_unstable_by_key(|candidate| (candidate.run, candidate.part, candidate.row));
-            for of_part in now.chunk_by(|a, b| (a.run, a.part) == (b.run, b.part)) {
-                let part = &group.runs[of_part[0].run as usize][of_part[0].part as usize];
-                let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.row).collect();
-                part.visit_rows(&rows, |_, id, version, vector| {
-                    let distance = self.distances.to(vector);
-                    self.offer(distance, id, version);
-                })?;
+            candidates.sort_unstable_by(|a, b| b.least.total_cmp(&a.least));
+            let rest = candidates.len().saturating_sub(together);
+            let mut nearest = candidates.split_off(rest);
+            self.exact(group, &mut nearest)?;
+            together *= 2;
+            if !looked {
+                let bound = self.bound();
+                candidates.retain(|candidate| candidate.least.is_nan() || candidate.least <= bound);
+                self.look_again(group, &mut candidates)?;
+                looked = true;
             }
-            (rest, together) = (later, 2 * together);
+        }
+    }
+
+    /// Exact distances of some candidates.
+    fn exact(&mut self, group: &GroupView<f32>, now: &mut [Candidate]) -> Result<(), Error> {
+        now.sort_unstable_by_key(Candidate::place);
+        for of_part in now.chunk_by(|a, b| (a.run, a.part) == (b.run, b.part)) {
+            let part = &group.runs[of_part[0].run as usize][of_part[0].part as usize];
+            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.row).collect();
+            part.visit_rows(&rows, |_, id, version, vector| {
+                let distance = self.distances.to(vector);
+                self.offer(distance, id, version);
+            })?;
         }
         Ok(())
+    }
+
+    /// Narrows the intervals of candidates whose runs have codes for a second look.
+    fn look_again(
+        &mut self,
+        group: &GroupView<f32>,
+        candidates: &mut [Candidate],
+    ) -> Result<(), Error> {
+        let Some(codes) = &self.codes else { return Ok(()) };
+        candidates.sort_unstable_by_key(Candidate::place);
+        for of_part in candidates.chunk_by_mut(|a, b| (a.run, a.part) == (b.run, b.part)) {
+            let part = &group.runs[of_part[0].run as usize][of_part[0].part as usize];
+            if part.shape().second_bytes() == 0 {
+                continue;
+            }
+            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.row).collect();
+            part.visit_seconds(&rows, |at, code| {
+                let candidate = &mut of_part[at];
+                let beside = self.besides[candidate.beside as usize];
+                candidate.least = candidate.least.max(codes.bound(beside, code).least);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Candidate {
+    fn place(&self) -> (u32, u32, u32) {
+        (self.run, self.part, self.row)
     }
 }
 

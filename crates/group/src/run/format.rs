@@ -8,6 +8,7 @@
 //!   ids       blocks of 1,024 entries by id: ids, versions, row numbers; tombstones have none
 //!   codes     a block per leaf
 //!   values    a block per leaf with any: attributes; then a block per leaf with names
+//!   seconds   a block per row with its code for a second look, if the kind of codes has any
 //!   rows      a block per row if there are codes, else blocks of about 4 KiB, all but the last of
 //!             equal length: u64 id | u64 version | vector
 //!   payloads  compressed blocks of whole payloads
@@ -68,6 +69,11 @@ impl Shape {
         } else {
             (ROW_BLOCK_BYTES / self.row_bytes()).max(1)
         }
+    }
+
+    /// Bytes of a row's code for a second look; 0 if the kind of codes has none.
+    pub(crate) fn second_bytes(&self) -> usize {
+        self.codes.second_bytes(self.padded())
     }
 
     /// Dimensions of a rotated vector.

@@ -185,6 +185,10 @@ impl PartHead {
         for (kind, handles) in leaves.iter_mut().enumerate() {
             *handles = self.leaves.iter().map(|leaf| block(leaf.bytes[kind])).collect();
         }
+        let seconds_at = at;
+        if self.coded && shape.second_bytes() > 0 {
+            at += (self.rows as usize * (shape.second_bytes() + CHECKSUM_BYTES)) as u64;
+        }
         let rows_at = at;
         let blocks = (self.rows as usize).div_ceil(shape.block_rows(self.coded));
         let rows_bytes = self.rows as usize * shape.row_bytes() + blocks * CHECKSUM_BYTES;
@@ -199,7 +203,7 @@ impl PartHead {
             return Err(Malformed("the blocks of a part do not fill it"));
         }
         let [codes, attributes, names] = leaves;
-        Ok(Layout { ids, codes, attributes, names, rows_at, payloads })
+        Ok(Layout { ids, codes, attributes, names, seconds_at, rows_at, payloads })
     }
 }
 
@@ -227,6 +231,8 @@ pub(crate) struct Layout {
     pub(crate) codes: Vec<BlockHandle>,
     pub(crate) attributes: Vec<BlockHandle>,
     pub(crate) names: Vec<BlockHandle>,
+    /// Codes for a second look, a block per row, if the run has them.
+    pub(crate) seconds_at: u64,
     pub(crate) rows_at: u64,
     pub(crate) payloads: Vec<BlockHandle>,
 }

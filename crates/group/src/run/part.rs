@@ -217,6 +217,29 @@ impl Part {
         Ok(())
     }
 
+    /// Reads codes for a second look and calls `visit` with the position in `rows` and the code of
+    /// each. The run must have such codes.
+    ///
+    /// * `rows`: ascending numbers below `self.rows()`.
+    pub(crate) fn visit_seconds(
+        &self,
+        rows: &[u32],
+        mut visit: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Error> {
+        let bytes = self.shape().second_bytes() + CHECKSUM_BYTES;
+        let handle = |row: &u32| {
+            let offset = self.layout.seconds_at + u64::from(*row) * bytes as u64;
+            BlockHandle { number: offset, offset, bytes }
+        };
+        for (chunk, rows) in rows.chunks(1024).enumerate() {
+            let handles: Vec<BlockHandle> = rows.iter().map(handle).collect();
+            for (at, block) in self.read(&handles)?.iter().enumerate() {
+                visit(1024 * chunk + at, block);
+            }
+        }
+        Ok(())
+    }
+
     /// What a row carries beside its vector. Cost: up to three blocks, and `with_payload` decides
     /// about the one with payloads.
     pub(crate) fn fields(&self, row: u32, with_payload: bool) -> Result<OwnedFields, Error> {

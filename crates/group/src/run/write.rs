@@ -231,9 +231,9 @@ impl PartBlocks {
         };
         let mut part = PartBlocks { head, blocks: Vec::new() };
         part.put_ids(&pending.entries, &leaves);
-        let mut codes = part.code(&shape, &rotated, &leaves);
-        part.blocks.append(&mut codes);
+        let seconds = part.put_codes(&shape, &rotated, &leaves);
         part.put_fields(&pending.fields, &leaves);
+        part.blocks.extend(seconds);
         let order: Vec<u32> = leaves.concat();
         part.put_rows(&pending, &shape, &order);
         part.put_payloads(&pending.fields, &order);
@@ -261,10 +261,11 @@ impl PartBlocks {
         }
     }
 
-    /// Makes the heads of the leaves, and returns the blocks of their codes.
-    fn code(&mut self, shape: &Shape, rotated: &[f32], leaves: &[Vec<u32>]) -> Vec<Vec<u8>> {
+    /// Makes the heads of the leaves and the blocks of their codes. Returns the blocks for a second
+    /// look, which come later in the file.
+    fn put_codes(&mut self, shape: &Shape, rotated: &[f32], leaves: &[Vec<u32>]) -> Vec<Vec<u8>> {
         let padded = shape.padded();
-        let mut blocks = Vec::new();
+        let mut seconds = Vec::new();
         let mut rows = Vec::new();
         for leaf in leaves {
             let mut head = LeafHead { rows: leaf.len() as u32, ..LeafHead::default() };
@@ -277,11 +278,13 @@ impl PartBlocks {
                 (head.reach, head.low, head.step) = (coded.reach, coded.low, coded.step);
                 (head.add_max, head.scale_max) = (coded.add_max, coded.scale_max);
                 head.steps = coded.steps;
-                blocks.push(coded.codes);
+                self.blocks.push(coded.codes);
+                let rows = coded.seconds.chunks(shape.second_bytes().max(1));
+                seconds.extend(rows.map(<[u8]>::to_vec));
             }
             self.head.leaves.push(head);
         }
-        blocks
+        seconds
     }
 
     fn put_fields(&mut self, fields: &[PendingFields], leaves: &[Vec<u32>]) {
