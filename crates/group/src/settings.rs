@@ -14,14 +14,16 @@ pub enum Bound {
     /// A bound that holds for every row: each code of four bits per dimension comes with the length
     /// of its error, and `|⟨error, u⟩| ≤ |error| · |u|`. The answer is exact.
     Proven,
-    /// A bound of so many standard deviations, 5 to 9, over codes of one bit per dimension. The random
-    /// rotation, which nobody outside of the store knows, makes the errors normal. With 7, a row among the nearest is missed with a probability of about 1e-12. The rows that are left
-    /// get the codes of [`Bound::Proven`] before exact distances. Reads under half of the bytes that
+    /// A bound of so many standard deviations, 5 to 9, over codes of one bit per dimension. The
+    /// random rotation, which nobody outside of the store knows, makes the errors normal. With 7, a
+    /// row among the nearest is missed with a probability of about 1e-12. The rows that are left get
+    /// the codes of [`Bound::Proven`] before exact distances. Reads under half of the bytes that
     /// that bound reads, and takes an eighth more of the disk.
     Deviations(f32),
 }
 
-/// The settings of a store. All but `memory`, `cache` and `fanout` are fixed when it is created.
+/// The settings of a store. Dimension, metric, element and seed are fixed when it is created, and the
+/// schema but for attributes that are added at the end. A change of the others holds for new runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupSettings {
     /// Dimensions of a vector, 1 to [`DIMENSION_MAX`].
