@@ -1,0 +1,34 @@
+//! Isolated groups of rows: a mailbox per user, a catalogue per tenant. A query names one group and
+//! is answered from all of its rows, exactly. The rows lie together on the disk; memory holds the
+//! new rows, a cache, and a fraction of a byte per stored row.
+//!
+//! 1. [`GroupStore`] is the one writer: a log, a memtable, and runs, which are immutable files in
+//!    the order of (group, id). Merges keep the number of runs small.
+//! 2. [`GroupReader`] answers from any thread. A search reads codes first, and whole rows only where
+//!    the codes leave a doubt.
+//! 3. The newest version of an id counts; deletions and dropped groups are records that hide older
+//!    rows until a merge forgets both.
+//!
+//! *Not useful for* a search over all groups, nor for groups spread over several directories.
+//!
+//! A good first change: let `stats` count the rows of the memtable (`src/memtable.rs`).
+#![forbid(unsafe_code)]
+
+mod accept;
+mod code;
+mod compaction;
+mod error;
+mod log;
+mod manifest;
+mod memtable;
+mod query;
+mod run;
+mod settings;
+mod store;
+mod view;
+
+pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
+pub use error::Error;
+pub use query::{GroupAnswer, GroupQuery, GroupReader, OwnedRow, QueryStats, With};
+pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
+pub use store::{Compacted, Compaction, GroupStats, GroupStore};

@@ -1,0 +1,281 @@
+//! The write-ahead log: records in frames. A commit appends a frame and syncs it, so all writes since
+//! the last commit share one sync.
+//!
+//! ```text
+//! header   magic 8 | u32 version | u64 identity | u64 checksum
+//! frame    u32 magic | u32 bytes of records | u64 synced | records | u64 checksum
+//! record   u8 kind: 1 upsert, 2 delete, 3 drop | u16 bytes | group
+//!          but for a drop: u64 id | u64 version
+//!          upsert: vector | u64 check | u16 bytes | name | u32 bytes | attributes |
+//!                  u32 bytes, u32::MAX for none | payload
+//! ```
+//!
+//! `synced` is the length of the log at its last sync. Bytes that are no frame are the torn end of
+//! the log if no later frame says that they were synced; else the log was damaged.
+
+use vstream_attribute::{Fields, PAYLOAD_BYTES_MAX};
+use vstream_store::blocks::{seal, unseal, BlockAddress, CHECKSUM_BYTES};
+use vstream_store::{Access, Error as StoreError, FileStore, LogFile, Range, Store};
+use vstream_vector::cursor::ByteReader;
+
+use crate::error::{Error, Malformed};
+use crate::run::{attributes, Content, StoredRow};
+
+const MAGIC: &[u8; 8] = b"VSTRGLOG";
+const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"VSGF");
+const VERSION: u32 = 1;
+const HEADER: usize = 20 + CHECKSUM_BYTES;
+const FRAME_HEAD: usize = 16;
+/// Records that make a frame even without a commit.
+const FRAME_BYTES: usize = 1 << 20;
+/// Most bytes of records in a frame: one record may pass `FRAME_BYTES`.
+const FRAME_BYTES_MAX: usize = FRAME_BYTES + (4 << 20);
+const NO_PAYLOAD: u32 = u32::MAX;
+
+/// A write, as the log holds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Record<'a> {
+    /// An upsert, or a delete if there is no content.
+    Row(&'a str, StoredRow<'a>),
+    /// A group is gone.
+    Drop(&'a str),
+}
+
+/// The log that is being written.
+pub(crate) struct Log {
+    file: LogFile,
+    identity: u64,
+    synced: u64,
+    /// Records of the next frame, behind room for its head.
+    frame: Vec<u8>,
+}
+
+fn address(identity: u64, offset: u64) -> BlockAddress {
+    BlockAddress { file: identity, number: offset, version: VERSION }
+}
+
+impl Log {
+    /// Creates an empty log whose header is on the disk.
+    pub(crate) fn create(store: &FileStore, name: &str, identity: u64) -> Result<Log, Error> {
+        // A failed attempt may have left a file of this name; no manifest names it.
+        store.delete(name)?;
+        let mut file = store.create_log(name)?;
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&identity.to_le_bytes());
+        seal(address(identity, 0), &mut header);
+        file.append(&header)?;
+        file.sync()?;
+        Ok(Log { synced: file.bytes(), file, identity, frame: vec![0; FRAME_HEAD] })
+    }
+
+    /// Continues a log behind its last whole frame.
+    pub(crate) fn reopen(
+        store: &FileStore,
+        name: &str,
+        identity: u64,
+        bytes: u64,
+    ) -> Result<Log, Error> {
+        let file = store.reopen_log(name, bytes, 0)?;
+        Ok(Log { synced: bytes, file, identity, frame: vec![0; FRAME_HEAD] })
+    }
+
+    /// Adds a record to the next frame. Errors: those of the file; the record is kept.
+    pub(crate) fn push(&mut self, record: &Record<'_>) -> Result<(), Error> {
+        put_record(&mut self.frame, record);
+        if self.frame.len() >= FRAME_BYTES {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Appends the frame. Errors: `Full`, after which it can be tried again, and those that poison
+    /// the store.
+    fn write(&mut self) -> Result<(), Error> {
+        let records = self.frame.len() - FRAME_HEAD;
+        if records == 0 {
+            return Ok(());
+        }
+        self.frame[..4].copy_from_slice(&FRAME_MAGIC.to_le_bytes());
+        self.frame[4..8].copy_from_slice(&(records as u32).to_le_bytes());
+        self.frame[8..FRAME_HEAD].copy_from_slice(&self.synced.to_le_bytes());
+        let unsealed = self.frame.len();
+        seal(address(self.identity, self.file.bytes()), &mut self.frame);
+        let appended = self.file.append(&self.frame);
+        self.frame.truncate(if appended.is_ok() { FRAME_HEAD } else { unsealed });
+        Ok(appended?)
+    }
+
+    /// Makes all records durable.
+    pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        self.write()?;
+        if self.synced < self.file.bytes() {
+            self.file.sync()?;
+            self.synced = self.file.bytes();
+        }
+        Ok(())
+    }
+
+    /// Bytes of the log and of records that wait.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.bytes() + (self.frame.len() - FRAME_HEAD) as u64
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
+    let (group, row) = match record {
+        Record::Drop(group) => (group, None),
+        Record::Row(group, row) => (group, Some(row)),
+    };
+    out.push(match row {
+        None => 3,
+        Some(row) => 2 - u8::from(row.content.is_some()),
+    });
+    put_text(out, group);
+    let Some(StoredRow { id, version, content }) = row else { return };
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
+    let Some(Content { vector, fields }) = content else { return };
+    out.extend_from_slice(vector);
+    out.extend_from_slice(&fields.check.to_le_bytes());
+    put_text(out, fields.name);
+    let attributes = fields.attributes.bytes();
+    out.extend_from_slice(&(attributes.len() as u32).to_le_bytes());
+    out.extend_from_slice(attributes);
+    let length = fields.payload.map_or(NO_PAYLOAD, |payload| payload.len() as u32);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(fields.payload.unwrap_or_default());
+}
+
+fn take_text<'a>(input: &mut ByteReader<'a>) -> Result<&'a str, Malformed> {
+    let bytes = usize::from(input.u16()?);
+    std::str::from_utf8(input.bytes(bytes)?).map_err(|_| Malformed("a name is no UTF-8"))
+}
+
+fn take_record<'a>(
+    input: &mut ByteReader<'a>,
+    vector_bytes: usize,
+) -> Result<Record<'a>, Malformed> {
+    let kind = input.u8()?;
+    let group = take_text(input)?;
+    if kind == 3 {
+        return Ok(Record::Drop(group));
+    }
+    if kind != 1 && kind != 2 {
+        return Err(Malformed("an unknown kind of record"));
+    }
+    let (id, version) = (input.u64()?, input.u64()?);
+    let mut content = None;
+    if kind == 1 {
+        let vector = input.bytes(vector_bytes)?;
+        let (check, name) = (input.u64()?, take_text(input)?);
+        let bytes = input.u32()? as usize;
+        let attributes = attributes(input.bytes(bytes)?)?;
+        let payload = match input.u32()? {
+            NO_PAYLOAD => None,
+            bytes if bytes as usize > PAYLOAD_BYTES_MAX => {
+                return Err(Malformed("a payload is too large"))
+            }
+            bytes => Some(input.bytes(bytes as usize)?),
+        };
+        content = Some(Content { vector, fields: Fields { name, check, attributes, payload } });
+    }
+    Ok(Record::Row(group, StoredRow { id, version, content }))
+}
+
+/// Reads a log and calls `apply` with every record; returns the length of its whole part.
+///
+/// Errors: `Corrupt` if the header or synced bytes are not those that were written.
+pub(crate) fn replay(
+    store: &dyn Store,
+    name: &str,
+    identity: u64,
+    vector_bytes: usize,
+    apply: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let file = store.open(name, Access::Cached)?;
+    let corrupt = |offset, what: &str| Error::from(StoreError::corrupt(file.name(), offset, what));
+    let header = file.read(Range { offset: 0, bytes: HEADER })?;
+    let header = unseal(address(identity, 0), &header, file.name(), 0)?;
+    if header[..8] != MAGIC[..] || header[8..12] != VERSION.to_le_bytes() {
+        return Err(corrupt(0, "it does not begin as a log of groups"));
+    }
+    let mut offset = HEADER as u64;
+    while offset < file.bytes() {
+        let Some(frame) = read_frame(&*file, identity, offset)? else {
+            if let Some(later) = synced_frame_after(&*file, identity, offset)? {
+                let what = format!("the frame was synced, says the one at byte {later}");
+                return Err(corrupt(offset, &what));
+            }
+            break;
+        };
+        let mut input = ByteReader::new(&frame.records);
+        while !input.is_empty() {
+            let record = take_record(&mut input, vector_bytes);
+            apply(&record.map_err(|what| corrupt(offset, what.0))?)?;
+        }
+        offset += frame.bytes;
+    }
+    Ok(offset)
+}
+
+struct Frame {
+    records: Vec<u8>,
+    synced: u64,
+    /// Length in the file.
+    bytes: u64,
+}
+
+/// The frame at an offset; `None` if there is none.
+fn read_frame(
+    file: &dyn vstream_store::ReadAt,
+    identity: u64,
+    offset: u64,
+) -> Result<Option<Frame>, Error> {
+    let left = file.bytes() - offset;
+    if left < (FRAME_HEAD + CHECKSUM_BYTES) as u64 {
+        return Ok(None);
+    }
+    let head = file.read(Range { offset, bytes: FRAME_HEAD })?;
+    let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let records = number(4) as usize;
+    let bytes = FRAME_HEAD + records + CHECKSUM_BYTES;
+    if number(0) != FRAME_MAGIC || records > FRAME_BYTES_MAX || bytes as u64 > left {
+        return Ok(None);
+    }
+    let all = file.read(Range { offset, bytes })?;
+    let Ok(payload) = unseal(address(identity, offset), &all, file.name(), offset) else {
+        return Ok(None);
+    };
+    let synced = u64::from_le_bytes(payload[8..FRAME_HEAD].try_into().expect("eight bytes"));
+    Ok(Some(Frame { records: payload[FRAME_HEAD..].to_vec(), synced, bytes: bytes as u64 }))
+}
+
+/// Offset of a frame behind `offset` that says that the bytes at `offset` were synced.
+fn synced_frame_after(
+    file: &dyn vstream_store::ReadAt,
+    identity: u64,
+    offset: u64,
+) -> Result<Option<u64>, Error> {
+    const WINDOW: u64 = 1 << 20;
+    let magic = FRAME_MAGIC.to_le_bytes();
+    let mut from = offset + 1;
+    while from < file.bytes() {
+        // Windows overlap by the length of the magic.
+        let bytes = (file.bytes() - from).min(WINDOW + 3) as usize;
+        let window = file.read(Range { offset: from, bytes })?;
+        for at in window.windows(4).enumerate().filter(|(_, w)| *w == magic).map(|(at, _)| at) {
+            let at = from + at as u64;
+            if read_frame(file, identity, at)?.is_some_and(|frame| frame.synced > offset) {
+                return Ok(Some(at));
+            }
+        }
+        from += WINDOW;
+    }
+    Ok(None)
+}

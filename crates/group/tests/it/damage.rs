@@ -1,0 +1,65 @@
+//! A changed byte at rest is an error, never an answer, and never a panic.
+
+use std::sync::Arc;
+
+use vstream_group::{Error, GroupQuery, GroupSettings, GroupStore, With};
+use vstream_store::{Access, FileStore, Files, Memory, Syncing};
+use vstream_vector::{Element, Metric};
+
+use crate::model::Pair;
+
+/// Everything that a store can be asked.
+fn ask(files: &Memory, pair: &Pair, vector: &[f32]) -> Result<Vec<u64>, Error> {
+    let store = FileStore::new(Arc::new(files.clone()), Syncing::Full);
+    let mut store = GroupStore::open(store, pair.store.settings().clone())?;
+    let reader = store.reader();
+    let mut ids = Vec::new();
+    for group in ["large", "small"] {
+        let query = GroupQuery { vector, k: 20, filter: None };
+        ids.extend(reader.search(group, &query)?.neighbors.iter().map(|n| n.id));
+        let with = With { vector: true, payload: true };
+        let rows = reader.scroll(group, None, None, 1000, with)?;
+        ids.extend(rows.iter().map(|row| row.id + row.payload.as_ref().map_or(0, Vec::len) as u64));
+    }
+    store.compact_all()?;
+    Ok(ids)
+}
+
+#[test]
+fn a_changed_byte_is_an_error() {
+    let settings = GroupSettings::new(64, Metric::Cosine, Element::Bf16);
+    let mut pair = Pair::new(GroupSettings { coded_rows: 32, ..settings }, 51);
+    (0..200).for_each(|id| pair.upsert("large", id));
+    (0..10).for_each(|id| pair.upsert("small", id));
+    pair.store.flush().unwrap();
+    let vector = pair.draw.vector();
+    let whole = ask(&copy(&pair.files), &pair, &vector).unwrap();
+    assert!(whole.len() > 200);
+    for (name, bytes) in pair.files.list().unwrap() {
+        // The log is empty but for its header.
+        for at in (0..bytes).step_by(if bytes > 4096 { 61 } else { 1 }) {
+            let files = copy(&pair.files);
+            let byte = files.open(&name, Access::Cached).unwrap().read(at, 1).unwrap()[0];
+            files.reopen(&name).unwrap().overwrite(at, &[byte ^ 0x20]).unwrap();
+            let error = ask(&files, &pair, &vector)
+                .err()
+                .unwrap_or_else(|| panic!("byte {at} of {name} was believed"));
+            assert!(error.is_corrupt(), "byte {at} of {name}: {error}");
+        }
+        for cut in [0, 1, bytes / 2, bytes - 1] {
+            let files = copy(&pair.files);
+            files.reopen(&name).unwrap().cut(cut).unwrap();
+            let error = ask(&files, &pair, &vector).expect_err(&format!("{name} cut at {cut}"));
+            assert!(error.is_corrupt(), "{name} cut at {cut}: {error}");
+        }
+    }
+}
+
+fn copy(files: &Memory) -> Memory {
+    let copy = Memory::new();
+    for (name, bytes) in files.list().unwrap() {
+        let content = files.open(&name, Access::Cached).unwrap().read(0, bytes as usize).unwrap();
+        copy.create(&name).unwrap().append(&content).unwrap();
+    }
+    copy
+}

@@ -1,0 +1,8 @@
+//! Tests of the store of groups through its public interface.
+
+mod contract;
+mod crash;
+mod damage;
+mod model;
+mod recovery;
+mod rows;

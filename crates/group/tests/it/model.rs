@@ -1,0 +1,213 @@
+//! The oracle: groups as maps, searched by brute force.
+
+use std::collections::BTreeMap;
+
+use vstream_attribute::{AttributeKind, Attributes, AttributesBuilder, Filter, Schema, ValueRef};
+use vstream_group::{GroupSettings, GroupStore, RowRef};
+use vstream_store::{FileStore, Memory, Syncing};
+use vstream_vector::{kernels, with_number, Element, Metric, Neighbor, Number, SplitMix, Widen};
+
+/// A row of the oracle.
+#[derive(Clone, Debug)]
+pub struct ModelRow {
+    /// As stored: normalised and rounded.
+    pub vector: Vec<f32>,
+    pub attributes: Vec<u8>,
+    pub payload: Option<Vec<u8>>,
+}
+
+type Rows = BTreeMap<u64, (u64, Option<ModelRow>)>;
+
+/// What the store should hold.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub groups: BTreeMap<String, Rows>,
+}
+
+impl Model {
+    pub fn put(&mut self, group: &str, id: u64, version: u64, row: Option<ModelRow>) {
+        let rows = self.groups.entry(group.to_owned()).or_default();
+        if rows.get(&id).is_none_or(|(known, _)| *known <= version) {
+            rows.insert(id, (version, row));
+        }
+    }
+
+    pub fn drop_group(&mut self, group: &str) {
+        self.groups.remove(group);
+    }
+
+    /// Living rows by id.
+    pub fn rows(&self, group: &str) -> impl Iterator<Item = (u64, u64, &ModelRow)> {
+        let rows = self.groups.get(group).into_iter().flatten();
+        rows.filter_map(|(id, (version, row))| Some((*id, *version, row.as_ref()?)))
+    }
+
+    /// Living rows that a filter allows.
+    pub fn passing<'a>(
+        &'a self,
+        group: &str,
+        filter: Option<&'a Filter>,
+    ) -> impl Iterator<Item = (u64, u64, &'a ModelRow)> {
+        self.rows(group).filter(move |(id, _, row)| {
+            let attributes = Attributes::decode(&row.attributes).unwrap();
+            filter.is_none_or(|filter| filter.holds(*id, attributes))
+        })
+    }
+
+    pub fn search(
+        &self,
+        group: &str,
+        settings: &GroupSettings,
+        query: &[f32],
+        k: usize,
+        filter: Option<&Filter>,
+    ) -> Vec<Neighbor> {
+        let query = direction(settings.metric, query);
+        let neighbor = |(id, version, row): (u64, u64, &ModelRow)| {
+            let distance = match settings.metric {
+                Metric::L2 => kernels::l2_squared(&query, &row.vector),
+                Metric::Cosine => 1.0 - kernels::inner_product(&query, &row.vector),
+                Metric::InnerProduct => -kernels::inner_product(&query, &row.vector),
+            };
+            Neighbor { distance, id, version }
+        };
+        let mut all: Vec<Neighbor> = self.passing(group, filter).map(neighbor).collect();
+        all.sort_by(Neighbor::order);
+        all.truncate(k);
+        all
+    }
+}
+
+fn direction(metric: Metric, vector: &[f32]) -> Vec<f32> {
+    if metric != Metric::Cosine {
+        return vector.to_vec();
+    }
+    let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+    vector.iter().map(|&x| (f64::from(x) / norm) as f32).collect()
+}
+
+/// A vector as the store keeps it.
+pub fn stored(settings: &GroupSettings, vector: &[f32]) -> Vec<f32> {
+    let vector = direction(settings.metric, vector);
+    with_number!(settings.element, N => vector.iter().map(|&x| N::narrow(x).widen()).collect())
+}
+
+/// The schema of the tests: a price, a colour, a flag.
+pub fn schema() -> Schema {
+    let attributes = [
+        ("price", AttributeKind::I64),
+        ("colour", AttributeKind::Keyword),
+        ("sold", AttributeKind::Bool),
+    ];
+    Schema::new(attributes).unwrap()
+}
+
+pub const COLOURS: [&str; 4] = ["red", "green", "blue", "black"];
+
+/// Draws vectors with the spectrum of text embeddings, around topics.
+pub struct Draw {
+    pub random: SplitMix,
+    settings: GroupSettings,
+    topics: Vec<Vec<f32>>,
+}
+
+impl Draw {
+    pub fn new(settings: &GroupSettings, seed: u64) -> Draw {
+        let mut random = SplitMix(seed);
+        let mut topic = || (0..settings.dimension).map(|_| random.normal()).collect();
+        let topics = (0..20).map(|_| topic()).collect();
+        Draw { random, settings: settings.clone(), topics }
+    }
+
+    pub fn vector(&mut self) -> Vec<f32> {
+        let topic = &self.topics[self.random.below(self.topics.len())];
+        let random = &mut self.random;
+        let number = |(at, x): (usize, &f32)| {
+            let spread = (8.0 / (at + 8) as f32).sqrt();
+            spread * (x + random.normal())
+        };
+        let vector: Vec<f32> = topic.iter().enumerate().map(number).collect();
+        match self.settings.element {
+            Element::U8 => {
+                vector.iter().map(|x| (x * 30.0 + 128.0).round().clamp(0.0, 255.0)).collect()
+            }
+            Element::I8 => vector.iter().map(|x| (x * 30.0).round().clamp(-128.0, 127.0)).collect(),
+            _ => vector,
+        }
+    }
+
+    pub fn row(&mut self) -> (Vec<f32>, ModelRow) {
+        let vector = self.vector();
+        let schema = schema();
+        let mut builder = AttributesBuilder::default();
+        if self.random.below(10) > 0 {
+            let price = self.random.below(100) as i64;
+            builder.set(&schema, 0, &ValueRef::I64(price)).unwrap();
+            let colour = COLOURS[self.random.below(COLOURS.len())];
+            builder.set(&schema, 1, &ValueRef::Keyword(colour)).unwrap();
+            builder.set(&schema, 2, &ValueRef::Bool(self.random.below(2) == 0)).unwrap();
+        }
+        let attributes = builder.build().bytes().to_vec();
+        let payload = (self.random.below(3) == 0)
+            .then(|| format!("letter {}", self.random.next()).into_bytes());
+        let row = ModelRow { vector: stored(&self.settings, &vector), attributes, payload };
+        (vector, row)
+    }
+}
+
+/// A store beside its oracle.
+pub struct Pair {
+    pub files: Memory,
+    pub store: GroupStore,
+    pub model: Model,
+    pub draw: Draw,
+    pub version: u64,
+}
+
+impl Pair {
+    pub fn new(settings: GroupSettings, seed: u64) -> Pair {
+        let settings = GroupSettings { schema: schema(), seed: Some(seed), ..settings };
+        let files = Memory::new();
+        let store = open(&files, &settings);
+        let draw = Draw::new(&settings, seed);
+        Pair { files, store, model: Model::default(), draw, version: 0 }
+    }
+
+    pub fn upsert(&mut self, group: &str, id: u64) {
+        self.version += 1;
+        self.upsert_as(group, id, self.version);
+    }
+
+    pub fn upsert_as(&mut self, group: &str, id: u64, version: u64) {
+        let (vector, row) = self.draw.row();
+        let fields = vstream_attribute::Fields {
+            attributes: Attributes::decode(&row.attributes).unwrap(),
+            payload: row.payload.as_deref(),
+            ..vstream_attribute::Fields::NONE
+        };
+        self.store.upsert(group, &RowRef { id, version, vector: &vector, fields }).unwrap();
+        self.model.put(group, id, version, Some(row));
+    }
+
+    pub fn delete(&mut self, group: &str, id: u64) {
+        self.version += 1;
+        self.store.delete(group, id, self.version).unwrap();
+        self.model.put(group, id, self.version, None);
+    }
+
+    pub fn drop_group(&mut self, group: &str) {
+        self.store.drop_group(group).unwrap();
+        self.model.drop_group(group);
+    }
+
+    /// Closes the store, whose files stay, and opens it again.
+    pub fn reopen(&mut self) {
+        let settings = self.store.settings().clone();
+        self.store = open(&self.files, &settings);
+    }
+}
+
+pub fn open(files: &Memory, settings: &GroupSettings) -> GroupStore {
+    let store = FileStore::new(std::sync::Arc::new(files.clone()), Syncing::Full);
+    GroupStore::open(store, settings.clone()).unwrap()
+}
