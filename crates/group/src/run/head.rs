@@ -117,7 +117,8 @@ impl PartHead {
         }
         let steps = if coded { shape.padded() } else { 0 };
         let leaf_bytes = 16 + if coded { 20 + steps } else { 0 };
-        let needed = [12, leaf_bytes, 12].iter().zip(counts).map(|(bytes, n)| bytes * n).sum();
+        let needed: usize =
+            [12, leaf_bytes, 12].iter().zip(counts).map(|(bytes, n)| bytes * n).sum();
         if input.left() != needed || counts[0] != (entries as usize).div_ceil(ID_ENTRIES) {
             return Err(Malformed("the head of a part is not as long as its counts say"));
         }
