@@ -166,8 +166,11 @@ impl Carrier {
 pub(crate) struct Carried {
     sheet: OnceLock<Box<Sheet>>,
     /// By lane.
-    cold: OnceLock<Box<[OnceLock<Arc<[u8]>>]>>,
+    cold: OnceLock<ColdRows>,
 }
+
+/// The cold fields of each lane, as `cold.rs` encodes them.
+type ColdRows = Box<[OnceLock<Arc<[u8]>>]>;
 
 /// Some columns, and the next sheet.
 pub(crate) struct Sheet {
