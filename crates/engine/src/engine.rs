@@ -212,7 +212,7 @@ impl Rows for RowsOf<'_> {
             return Capture::Memtable(self.tree.rotate_memtable());
         }
         let settings = self.settings.clone();
-        Capture::Image(PinnedSnapshot { settings, rows: self.tree.pin() })
+        Capture::Image(Box::new(PinnedSnapshot { settings, rows: self.tree.pin() }))
     }
 
     fn remembered(&self) -> Vec<RememberedDelete> {

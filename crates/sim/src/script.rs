@@ -174,7 +174,7 @@ impl Script {
         let mut write = Write::Upsert(id);
         if self.shape.has_fields {
             self.fields.push(fields::of_upsert(&self.schema, id, lsn));
-            if before > 0 && lsn % 3 == 0 {
+            if before > 0 && lsn.is_multiple_of(3) {
                 write = Write::UpsertIf(id, before);
             }
         }

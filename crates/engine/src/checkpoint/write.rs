@@ -16,7 +16,7 @@ use crate::wal::State;
 /// The rows that a checkpoint writes.
 pub(crate) enum Capture {
     /// All rows; they stay in memory.
-    Image(PinnedSnapshot),
+    Image(Box<PinnedSnapshot>),
     /// An immutable memtable; its rows leave memory for a segment.
     Memtable(Arc<ImmutableMemtable>),
 }
