@@ -54,7 +54,7 @@ impl Run {
             }
             3..8 => self.update(id, version, is_late),
             8..11 => self.upsert_if(id, version, is_late),
-            11 if step % 9 == 0 => self.delete_where(version),
+            11 if step.is_multiple_of(9) => self.delete_where(version),
             _ => {
                 let row = self.row(id, version);
                 let applied = self.upsert(id, &row, &Condition::default());
