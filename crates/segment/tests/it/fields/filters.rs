@@ -139,7 +139,7 @@ fn check_stages(sample: &Sample, filter: &Filter, query: &[f32], matches: usize,
         assert!(kept <= 7, "{what}");
         while let Some(addresses) = view.next_codes(&mut state) {
             let read = view.blocks().read_many(&addresses).unwrap();
-            let wanted = Wanted { keep: sample.rows.len(), below: f32::INFINITY };
+            let wanted = Wanted { keep: sample.rows.len(), below: f32::INFINITY, deviations: 0.0 };
             let found = view.scan_codes(&rotated, &read, wanted, &mut state, &mut candidates);
             assert!(found.leaves <= kept, "{what}");
             total.rows += found.rows;
