@@ -69,7 +69,7 @@ impl<'a> Query<'a> {
 /// Reusable buffers of one querying thread.
 #[derive(Default)]
 pub struct Scratch {
-    tree: TreeScratch,
+    pub(crate) tree: TreeScratch,
     pub(crate) top: TopK,
     normalised: Vec<f32>,
 }

@@ -9,6 +9,7 @@ use vstream_vector::Neighbor;
 use crate::error::Error;
 use crate::reader::{Query, ReadSnapshot, Reader, Scratch};
 use crate::row::RowId;
+use crate::tree::Answered;
 
 /// Most rows that one call reads.
 pub const READ_ROWS_MAX: usize = 10_000;
@@ -139,7 +140,7 @@ impl ReadSnapshot {
         with.check(&schema)?;
         check_limit("the number of ids", ids.len(), 0)?;
         let wanted: Vec<u64> = ids.iter().map(|id| id.id).collect();
-        let mut rows = rows::read(self.rows(), &schema, self.dimension(), &wanted, with)?;
+        let mut rows = rows::read(self.rows(), &schema, self.dimension(), &wanted, with, None)?;
         for (id, row) in ids.iter().zip(&mut rows) {
             let is_other = |row: &StoredRow| row.fields.fields().check != id.check;
             if id.check != 0 && row.as_ref().is_some_and(is_other) {
@@ -162,7 +163,7 @@ impl ReadSnapshot {
         check_limit("limit", limit, 1)?;
         filter.map_or(Ok(()), |filter| filter.check(&schema))?;
         let (ids, next) = rows::first_ids(self.rows(), filter, after, limit)?;
-        let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with)?;
+        let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with, None)?;
         Ok(Page { rows: rows.into_iter().flatten().collect(), next })
     }
 
@@ -186,7 +187,8 @@ impl ReadSnapshot {
         let mut neighbors = Vec::new();
         let stats = self.search(query, scratch, &mut neighbors)?;
         let ids: Vec<u64> = neighbors.iter().map(|row| row.id).collect();
-        let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with)?;
+        let answered = Some(Answered { rows: &neighbors, scratch: &mut scratch.tree });
+        let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with, answered)?;
         let found = rows.into_iter().map(|row| {
             row.ok_or_else(|| Error::internal("a row of an answer is gone: report the defect"))
         });

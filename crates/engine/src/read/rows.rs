@@ -9,15 +9,18 @@ use vstream_segment::{WantedColumns, WantedFields};
 
 use super::{StoredRow, With, WithAttributes};
 use crate::error::Error;
-use crate::tree::{Pinned, ReadRow, Wanted};
+use crate::tree::{Answered, Pinned, ReadRow, Wanted};
 
 /// The rows of some ids, in the order of `ids`; `None` where there is none.
+///
+/// * `answered`: if the ids are those of an answer.
 pub(super) fn read(
     pinned: &Pinned,
     schema: &Schema,
     dimension: usize,
     ids: &[u64],
     with: &With,
+    answered: Option<Answered<'_>>,
 ) -> Result<Vec<Option<StoredRow>>, Error> {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
@@ -48,7 +51,7 @@ pub(super) fn read(
         Ok(row) => found[at] = Some(row),
         Err(error) => failed = Some(error),
     };
-    pinned.read(&sorted, wanted, copy)?;
+    pinned.read(&sorted, wanted, answered, copy)?;
     if let Some(error) = failed {
         return Err(error);
     }

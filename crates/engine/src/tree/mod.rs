@@ -39,7 +39,7 @@ pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Readi
 pub(crate) use self::pin::Pinned;
 pub(crate) use self::search::{share_class, Thetas, TreeScratch, SHARE_CLASSES};
 pub(crate) use self::segment_entry::SegmentEntry;
-pub(crate) use self::stored::{ReadRow, Wanted};
+pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;
 pub(crate) use self::write::{Found, ImmutableMemtable, Retired, Room, Writer};
 use crate::error::Error;

@@ -6,7 +6,7 @@ use vstream_index::{IndexRow, RowKey, Scratch, VectorRef};
 use vstream_segment::WantedFields;
 use vstream_vector::Neighbor;
 
-use super::{LiveSegment, Pinned};
+use super::{LiveSegment, Pinned, TreeScratch};
 use crate::error::Error;
 
 impl LiveSegment {
@@ -55,6 +55,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) fields: WantedFields<'a>,
 }
 
+/// The rows of an answer, and the buffers of the search that found them: they lead to the rows in
+/// memory without a pass over the ids there.
+pub(crate) struct Answered<'a> {
+    pub(crate) rows: &'a [Neighbor],
+    pub(crate) scratch: &'a mut TreeScratch,
+}
+
 /// A row that was read.
 pub(crate) struct ReadRow<'a> {
     pub(crate) version: u64,
@@ -68,6 +75,7 @@ impl Pinned {
     /// Calls `visit` with the position of each id that has a visible row, and with that row.
     ///
     /// * `ids`: ascending, each once.
+    /// * `answered`: if the ids are those of an answer at this moment.
     ///
     /// Cost: a pass over the ids in memory, over the rows there if vectors are wanted, and a round of
     /// reads for each segment that has some of the rows. Errors: `Corrupt`, `Io`.
@@ -75,10 +83,11 @@ impl Pinned {
         &self,
         ids: &[u64],
         wanted: Wanted<'_>,
+        answered: Option<Answered<'_>>,
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) -> Result<(), Error> {
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "ascending, each once");
-        let mut left = ids.len() - self.read_memory(ids, wanted, visit);
+        let mut left = ids.len() - self.read_memory(ids, wanted, answered, visit);
         for live in &self.view.segments {
             if left == 0 {
                 return Ok(());
@@ -100,11 +109,12 @@ impl Pinned {
         &self,
         ids: &[u64],
         wanted: Wanted<'_>,
+        mut answered: Option<Answered<'_>>,
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) -> usize {
         let (mut found, mut scratch) = (0, Scratch::default());
         let filter = Filter::Ids(ids.to_vec());
-        for place in self.memory_places() {
+        for (number, place) in self.memory_places().enumerate() {
             if wanted.vector {
                 place.for_each_row(&mut |row| {
                     if let Ok(at) = ids.binary_search(&row.key.id) {
@@ -115,13 +125,19 @@ impl Pinned {
                 });
                 continue;
             }
-            let mut rows = Vec::new();
-            let Ok(()) =
-                place.for_each_match(Some(&filter), &mut |RowKey { id, version, .. }| {
-                    rows.push(Neighbor { distance: 0.0, id, version });
-                });
-            found += rows.len();
-            place.read_fields(&rows, &mut scratch, &mut |at, fields| {
+            let mut matches = Vec::new();
+            let (rows, scratch) = match &mut answered {
+                Some(Answered { rows, scratch }) => (*rows, &mut scratch.memory[number].stage),
+                None => {
+                    let note = &mut |RowKey { id, version, .. }| {
+                        matches.push(Neighbor { distance: 0.0, id, version });
+                    };
+                    let Ok(()) = place.for_each_match(Some(&filter), note);
+                    (matches.as_slice(), &mut scratch)
+                }
+            };
+            place.read_fields(rows, scratch, &mut |at, fields| {
+                found += 1;
                 let Neighbor { id, version, .. } = rows[at];
                 let at = ids.binary_search(&id).expect("an id that was asked for");
                 visit(at, ReadRow { version, vector: None, fields });
