@@ -33,6 +33,7 @@ mod radius;
 mod reach;
 mod rows;
 mod scratch;
+mod settings;
 #[expect(unsafe_code, reason = "blocks of huge pages, whose content their owners decide")]
 mod slab;
 pub mod stages;

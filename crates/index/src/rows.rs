@@ -13,7 +13,6 @@ use vstream_vector::{kernels, Element};
 
 use self::vector::Vectors;
 use crate::append::Pen;
-use crate::filter::{Compiled, Lanes};
 use crate::slab::Slots;
 
 pub(crate) use self::columns::{ordered, Carried, Carrier, Column, Load, Stored, WORD};
@@ -302,31 +301,6 @@ impl RowChunk {
     pub(crate) fn prefetch(&self, lane: usize) {
         kernels::prefetch(std::slice::from_ref(&self.metas[lane]));
         self.vector(lane).prefetch();
-    }
-
-    /// Calls `visit` with the lane of every visible row that matches.
-    #[inline]
-    pub(crate) fn for_each_match(
-        &self,
-        filter: Option<&Compiled>,
-        visible: Visible,
-        mut visit: impl FnMut(usize),
-    ) {
-        let len = self.len();
-        let Some(filter) = filter else {
-            (0..len).filter(|&lane| self.is_visible(lane, visible)).for_each(visit);
-            return;
-        };
-        for word in 0..len.div_ceil(WORD) {
-            let mut mask = filter.mask(Lanes::of(self, word));
-            while mask != 0 {
-                let lane = word * WORD + mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                if lane < len && self.is_visible(lane, visible) {
-                    visit(lane);
-                }
-            }
-        }
     }
 
     /// Calls `visit` with every visible row.

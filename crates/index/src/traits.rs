@@ -4,26 +4,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use vstream_attribute::{Fields, FieldsBuffer, Filter};
-use vstream_vector::{Element, Metric, Neighbor, TopK};
+use vstream_vector::{Neighbor, TopK};
 
 use crate::probe::{Probe, SearchStats};
 use crate::reach::Reach;
 use crate::rows::{IndexRow, RowKey, VectorRef};
 use crate::scratch::Scratch;
+pub use crate::settings::IndexSettings;
 use crate::stages::StagedSearch;
-
-/// Settings that are fixed for the life of an index.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IndexSettings {
-    /// Dimensions of every vector, ≥ 1.
-    pub dimension: usize,
-    /// Formula of the distance. Under cosine the caller normalises rows.
-    pub metric: Metric,
-    /// Number type in which rows are held.
-    pub element: Element,
-    /// Seed of every random choice of the index.
-    pub seed: u64,
-}
 
 /// The result of an upsert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

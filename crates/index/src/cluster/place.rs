@@ -10,6 +10,7 @@ use vstream_vector::kernels;
 use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
+use crate::append::Pen;
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
 
 /// Routing a row compares the leaves of so many nodes.
@@ -229,16 +230,7 @@ impl Cluster {
                     codes.push_copy(padded, block, lane);
                 }
                 Code::Kept { position } => {
-                    let (from, lane) = super::leaf::split_position(position);
-                    if let Some(pen) = &mut state.fine_pen {
-                        let fine = state.leaf.chunk(from).fine_row(padded, lane);
-                        state.leaf.chunk(chunk).push_fine(pen, fine);
-                    }
-                    if from == chunk {
-                        codes.push_own(padded, lane);
-                    } else {
-                        state.leaf.with_codes(from, |block| codes.push_copy(padded, block, lane));
-                    }
+                    keep_code(padded, (&state.leaf, &mut state.fine_pen), (chunk, codes), position);
                 }
             }
             let position = super::leaf::position(chunk, lane);
@@ -258,6 +250,24 @@ impl Cluster {
         self.buffers.bits = bits;
         self.buffers.fine = fine;
         self.queue_if_due(leaf);
+    }
+}
+
+/// Adds the code that a leaf has at a position once more, to the block of its open chunk.
+fn keep_code(
+    padded: usize,
+    (leaf, fine_pen): (&Leaf, &mut Option<Pen>),
+    (chunk, codes): (usize, &mut CodeBlock),
+    position: u32,
+) {
+    let (from, lane) = super::leaf::split_position(position);
+    if let Some(pen) = fine_pen {
+        leaf.chunk(chunk).push_fine(pen, leaf.chunk(from).fine_row(padded, lane));
+    }
+    if from == chunk {
+        codes.push_own(padded, lane);
+    } else {
+        leaf.with_codes(from, |block| codes.push_copy(padded, block, lane));
     }
 }
 

@@ -19,7 +19,7 @@ use vstream_attribute::{AttributeKind, Filter, Range, Test};
 
 pub(crate) use self::leaf::Summaries;
 pub(crate) use self::mask::Lanes;
-use crate::rows::{ordered, CodeCounts, Dictionary, Texts};
+use crate::rows::{ordered, CodeCounts, Dictionary, RowChunk, Texts, Visible, WORD};
 
 /// Codes are compared one by one up to so many.
 const FEW: usize = 8;
@@ -169,6 +169,33 @@ impl Compiled {
     #[inline]
     pub(crate) fn mask(&self, lanes: Lanes<'_>) -> u32 {
         mask::of(self, lanes)
+    }
+}
+
+impl RowChunk {
+    /// Calls `visit` with the lane of every visible row that matches.
+    #[inline]
+    pub(crate) fn for_each_match(
+        &self,
+        filter: Option<&Compiled>,
+        visible: Visible,
+        mut visit: impl FnMut(usize),
+    ) {
+        let len = self.len();
+        let Some(filter) = filter else {
+            (0..len).filter(|&lane| self.is_visible(lane, visible)).for_each(visit);
+            return;
+        };
+        for word in 0..len.div_ceil(WORD) {
+            let mut mask = filter.mask(Lanes::of(self, word));
+            while mask != 0 {
+                let lane = word * WORD + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                if lane < len && self.is_visible(lane, visible) {
+                    visit(lane);
+                }
+            }
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use vstream_vector::{Neighbor, TopK};
 use super::query::{as_estimate, form_of, RotatedQueries};
 use super::{Candidate, Found, PlaceState, ReadBlocks, Refine, StagedSearch, Wanted};
 use crate::probe::SearchStats;
-use crate::traits::IndexSettings;
+use crate::settings::IndexSettings;
 
 /// Up to so many matches an exact search is cheaper than one by codes: 214, 433 and 277 were measured
 /// on three data sets, with the ranking of leaves counted.

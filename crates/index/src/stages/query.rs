@@ -4,7 +4,7 @@ use vstream_quantize::rabitq::{QueryTable, Rotation};
 use vstream_quantize::Form;
 use vstream_vector::{kernels, Metric};
 
-use crate::traits::IndexSettings;
+use crate::settings::IndexSettings;
 
 /// A query as the codes of every place with the same rotation see it. Reused from query to query.
 #[derive(Default)]
