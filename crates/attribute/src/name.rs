@@ -65,6 +65,13 @@ impl NameHash {
     }
 }
 
+impl Schema {
+    /// The hash of string ids.
+    pub fn name_hash(&self) -> NameHash {
+        NameHash::new(self.id_key)
+    }
+}
+
 /// What a reader of filters knows about a collection. A `&Schema` turns into one without a hash,
 /// which is enough unless a filter names string ids.
 #[derive(Clone, Copy, Debug)]

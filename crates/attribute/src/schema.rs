@@ -6,7 +6,6 @@ mod tests;
 mod text;
 
 use crate::error::{Refused, RefusedKind};
-use crate::name::NameHash;
 
 /// Most attributes of a collection.
 pub const ATTRIBUTES_MAX: usize = 256;
@@ -136,11 +135,6 @@ impl Schema {
     /// True if rows carry nothing beside number ids and vectors.
     pub fn is_plain(&self) -> bool {
         *self == Schema::default()
-    }
-
-    /// The hash of string ids.
-    pub fn name_hash(&self) -> NameHash {
-        NameHash::new(self.id_key)
     }
 
     /// The column of an attribute.

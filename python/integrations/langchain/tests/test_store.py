@@ -5,14 +5,15 @@ import hashlib
 
 import numpy as np
 import pytest
-import vstream
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_vstream import VStream
 
+import vstream
+
 
 class Hashed(Embeddings):
-    """A text's vector is the mean of random vectors of its words: texts that share words are near."""
+    """A vector is the mean of random vectors of words: texts that share words are near."""
 
     def embed_query(self, text):
         words = text.split() or [""]
