@@ -1,4 +1,4 @@
-"""VStream through its Python package; the effort is the recall target of the query."""
+"""VStream through its Python package, steered to one recall target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from filtered.adapters.index import F32Array, FilteredIndex, IdArray, Setup
 from filtered.columns import Attributes
 from filtered.filter import Condition, Filter
 
-_TARGETS = (0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99)
+# A collection is steered to one target, and a query cannot ask for more or for less effort.
+_TARGETS = (0.95,)
 _ROWS_PER_CALL = 50_000
 
 
@@ -22,7 +23,7 @@ class Adapter(FilteredIndex):
     efforts = (("", _TARGETS),)
     # Some of the queries are audited; this many let the effort settle.
     warm_queries = 500
-    parameters = "defaults, f32; the effort is `recall_target`"
+    parameters = "defaults, f32, recall target 0.95"
 
     def __init__(self, setup: Setup) -> None:
         if "attributes" not in inspect.signature(vstream.Collection.create).parameters:
