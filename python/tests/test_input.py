@@ -188,7 +188,6 @@ BAD_IDS = [
     (True, "True"),
     (np.bool_(True), "True"),
     ("1", "numbers as ids"),
-    (None, "NoneType|either ids or where"),
     ({1}, "set"),
     ([-1], "position 0"),
     ([1.5], "float"),
@@ -214,6 +213,15 @@ def test_bad_ids_are_refused(ids, message):
         c.upsert(ids, vectors)
     with pytest.raises(InvalidInput, match=message):
         c.delete(ids)
+    assert len(c) == 0
+
+
+def test_no_id_at_all_is_refused():
+    c = Collection.create(1)
+    with pytest.raises(InvalidInput, match="NoneType"):
+        c.upsert(None, [1])
+    with pytest.raises(InvalidInput, match="either ids or where"):
+        c.delete(None)
     assert len(c) == 0
 
 
