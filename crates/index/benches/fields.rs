@@ -2,10 +2,11 @@
 //!
 //! `cargo bench -p vstream-index --bench fields -- --rows 100000 --dimension 128`
 
+mod workload;
+
 use std::convert::Infallible;
 use std::ops::Bound;
 
-use rustix::time::{clock_gettime, ClockId};
 use vstream_attribute::{
     AttributeKind, AttributesBuilder, Fields, Filter, Range, Schema, Test, ValueRef,
 };
@@ -18,25 +19,10 @@ use vstream_index::{
 };
 use vstream_vector::{Element, Metric, SplitMix, TopK};
 
+use workload::{draw, thread_us};
+
 const QUERIES: usize = 200;
 const ROUNDS: usize = 5;
-
-fn thread_us() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-}
-
-/// 1,000 centres, and rows that differ from them in 24 directions.
-fn draw(number: usize, dimension: usize, base: &[f32]) -> Vec<f32> {
-    let mut random = SplitMix(17 ^ (number as u64) << 8);
-    let (centres, directions) = base.split_at(1_000 * dimension);
-    let mut row = centres[number % 1_000 * dimension..][..dimension].to_vec();
-    for direction in directions.chunks_exact(dimension) {
-        let along = 0.35 * random.normal();
-        row.iter_mut().zip(direction).for_each(|(x, d)| *x += along * d);
-    }
-    row
-}
 
 /// Rows with a topic that follows the centre, a user of 1,000, a price, a time and a flag.
 struct Shop {

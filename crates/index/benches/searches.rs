@@ -5,33 +5,19 @@
 //! Each round asks all queries; the CPU time of the thread counts, and the least round is printed
 //! beside the median, so that other load hardly shows.
 
-use rustix::time::{clock_gettime, ClockId};
+mod workload;
+
 use vstream_index::contract::ask;
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexSettings, Insert, Probe, RowKey, Scratch, VectorRef,
 };
 use vstream_vector::{Element, Metric, SplitMix, TopK};
 
+use workload::{draw, thread_us};
+
 const QUERIES: usize = 500;
 const ROUNDS: usize = 21;
 const EFFORT: Effort = Effort::Approximate { probes: 24, refine: 160 };
-
-fn thread_us() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-}
-
-/// 1,000 centres, and rows that differ from them in 24 directions.
-fn draw(number: usize, dimension: usize, base: &[f32]) -> Vec<f32> {
-    let mut random = SplitMix(17 ^ (number as u64) << 8);
-    let (centres, directions) = base.split_at(1_000 * dimension);
-    let mut row = centres[number % 1_000 * dimension..][..dimension].to_vec();
-    for direction in directions.chunks_exact(dimension) {
-        let along = 0.35 * random.normal();
-        row.iter_mut().zip(direction).for_each(|(x, d)| *x += along * d);
-    }
-    row
-}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
