@@ -56,15 +56,18 @@ class VectorSearchIT {
         long end = System.nanoTime() + PATIENCE_NANOS;
         Answer answer;
         try (CloseableIterator<Answer> answers = search.results().executeAndCollect()) {
+            // While the job warms up on a busy machine, questions are shed: their answers are
+            // partial, and say so.
             do {
                 answer = answers.next();
-            } while (answer.frontier().watermark() < Long.MAX_VALUE && System.nanoTime() < end);
+            } while ((answer.partial() || answer.frontier().watermark() < Long.MAX_VALUE)
+                    && System.nanoTime() < end);
         }
         // The bounded stream has ended, which is as far as a watermark goes.
         assertThat(answer.frontier().watermark()).isEqualTo(Long.MAX_VALUE);
+        assertThat(answer.partial()).isFalse();
         assertThat(answer.ids()).containsExactly(-3, 2);
         assertThat(answer.distances()).containsExactly(0, 1);
-        assertThat(answer.partial()).isFalse();
     }
 
     @Test
