@@ -6,6 +6,7 @@ WORKSPACE = [
     check.Crate("vstream-index", "crates/index", True),
     check.Crate("vstream-cli", "crates/cli", False),
     check.Crate("vstream-native", "java/native/rust", True),
+    check.Crate("vstream-python", "python/native", False),
     check.Crate("vstream-tidy", "tools/tidy", True),
 ]
 
