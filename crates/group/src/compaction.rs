@@ -6,7 +6,10 @@
 //! the part of the last level, where tombstones end.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+
+use vstream_store::{Error as StoreError, ErrorKind};
 
 use crate::accept::{same_hash, GroupHash};
 use crate::error::Error;
@@ -39,12 +42,14 @@ struct Rows {
 ///
 /// * `inputs`: newest first.
 /// * `is_bottom`: true if there is no older run, so that tombstones have nothing to hide.
+/// * `given_up`: looked at before each group; if true, the merge fails with `Unavailable`.
 ///
 /// Cost: one pass over the inputs, past the cache; memory of a part per input.
 pub(crate) fn merge(
     inputs: &[Arc<Run>],
     is_bottom: bool,
     mut writer: RunWriter,
+    given_up: &AtomicBool,
 ) -> Result<RunSummary, Error> {
     let mut walks: Vec<GroupWalk> = inputs.iter().map(Run::walk).collect();
     loop {
@@ -55,6 +60,10 @@ pub(crate) fn merge(
             }
         }
         let Some(group) = next else { return writer.finish() };
+        if given_up.load(Ordering::Relaxed) {
+            let what = "the merge was given up";
+            return Err(StoreError::new(ErrorKind::Unavailable, "", what).into());
+        }
         merge_group(&mut walks, group, is_bottom, &mut writer)?;
     }
 }

@@ -117,13 +117,13 @@ impl Memtable {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Rows without tombstones. Cost: a pass over all of them.
+    /// Its rows, without tombstones. Cost: visits all of them.
     pub(crate) fn rows(&self) -> u64 {
         let living = |group: &MemoryGroup| {
             group.rows.values().filter(|row| row.content.is_some()).count() as u64
         };
-        let count = |shard| self.read(shard).values().map(living).sum::<u64>();
-        self.shards.iter().map(count).sum()
+        let rows = |shard| self.read(shard).values().map(living).sum::<u64>();
+        self.shards.iter().map(rows).sum()
     }
 
     fn shard(&self, group: GroupHash) -> &RwLock<HashMap<GroupHash, MemoryGroup>> {

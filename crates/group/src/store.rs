@@ -10,6 +10,7 @@ mod write;
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -62,16 +63,17 @@ pub struct GroupStats {
 
 /// Isolated groups of rows in a directory: the writer. [`GroupStore::reader`] makes readers.
 pub struct GroupStore {
-    store: Arc<FileStore>,
-    settings: Arc<GroupSettings>,
-    manifest: Manifest,
-    seed: u64,
-    view: Arc<ArcSwap<View>>,
-    cache: Arc<Cache<Block>>,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) settings: Arc<GroupSettings>,
+    pub(crate) manifest: Manifest,
+    pub(crate) seed: u64,
+    pub(crate) view: Arc<ArcSwap<View>>,
+    pub(crate) cache: Arc<Cache<Block>>,
     log: Log,
     flushed_bytes: u64,
     merged_bytes: u64,
-    merging: Weak<()>,
+    /// The merge under way, and whether it was given up.
+    merging: Weak<AtomicBool>,
     /// Held open for its lock.
     _lock: Option<File>,
 }
@@ -113,7 +115,7 @@ impl GroupStore {
         let shape = shape(&settings, manifest.seed);
         let mut runs = Vec::with_capacity(manifest.runs.len());
         for entry in &manifest.runs {
-            runs.push(open_run(&store, *entry, &shape, &manifest, &cache)?);
+            runs.push(open_run(&store, *entry, &shape, &cache)?);
         }
         sweep(&store, &manifest)?;
         let view = View { memtable: Arc::new(memtable), element: settings.element, runs };
@@ -173,9 +175,9 @@ impl GroupStore {
             written.transpose()?;
         }
         let summary = writer.finish()?;
-        let entry = RunEntry { number: numbers.0, bytes: summary.bytes };
+        let entry = self.manifest.own_run(numbers.0, summary.bytes);
         let shape = shape(&self.settings, self.seed);
-        let run = open_run(&self.store, entry, &shape, &self.manifest, &self.cache)?;
+        let run = open_run(&self.store, entry, &shape, &self.cache)?;
         let identity = self.manifest.file_identity(numbers.1);
         let log = Log::create(&self.store, &log_name(numbers.1), identity)?;
         let old_log = self.manifest.log;
@@ -194,12 +196,12 @@ impl GroupStore {
         Ok(())
     }
 
-    fn take_number(&mut self) -> u64 {
+    pub(crate) fn take_number(&mut self) -> u64 {
         self.manifest.next += 1;
         self.manifest.next - 1
     }
 
-    fn publish(&mut self, manifest: Manifest) -> Result<(), Error> {
+    pub(crate) fn publish(&mut self, manifest: Manifest) -> Result<(), Error> {
         manifest.publish(&*self.store)?;
         self.manifest = manifest;
         Ok(())
@@ -247,7 +249,7 @@ impl GroupStore {
 
     fn compaction_of(&mut self, range: std::ops::Range<usize>) -> Compaction {
         let number = self.take_number();
-        let token = Arc::new(());
+        let token = Arc::new(AtomicBool::new(false));
         self.merging = Arc::downgrade(&token);
         Compaction {
             store: self.store.clone(),
@@ -259,7 +261,15 @@ impl GroupStore {
                 coded: self.settings.coded_rows,
                 clustered: self.settings.clustered_rows,
             },
-            _token: token,
+            given_up: token,
+        }
+    }
+
+    /// Gives up the merge under way, if there is one: it soon fails with `Unavailable` and changes
+    /// nothing.
+    pub fn give_up_compaction(&self) {
+        if let Some(merging) = self.merging.upgrade() {
+            merging.store(true, Ordering::Relaxed);
         }
     }
 
@@ -271,9 +281,9 @@ impl GroupStore {
         let from = view.runs.iter().position(|run| run.number == numbers[0]);
         let from = from.ok_or_else(|| Error::invalid("The merge is of another store."))?;
         let range = from..from + numbers.len();
-        let entry = RunEntry { number: compaction.number, bytes: summary.bytes };
+        let entry = self.manifest.own_run(compaction.number, summary.bytes);
         let shape = shape(&self.settings, self.seed);
-        let run = open_run(&self.store, entry, &shape, &self.manifest, &self.cache)?;
+        let run = open_run(&self.store, entry, &shape, &self.cache)?;
         let mut manifest = self.manifest.clone();
         let mut runs = view.runs.clone();
         manifest.runs.splice(range.clone(), [entry]);
@@ -283,8 +293,7 @@ impl GroupStore {
         self.merged_bytes += summary.bytes;
         for run in &compaction.inputs {
             self.cache.forget_file(run.identity());
-            // The next opening removes it if this fails.
-            let _ = self.store.delete(&run_name(run.number));
+            run.delete_when_unused(self.store.clone(), run_name(run.number));
         }
         Ok(())
     }
@@ -317,8 +326,8 @@ pub struct Compaction {
     number: u64,
     header: Header,
     thresholds: Thresholds,
-    /// While it lives, no other merge begins.
-    _token: Arc<()>,
+    /// True once nobody wants the merge any more. While it lives, no other merge begins.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Compaction {
@@ -327,7 +336,7 @@ impl Compaction {
         let groups = self.inputs.iter().map(|run| run.groups()).sum();
         let (name, header) = (run_name(self.number), self.header);
         let writer = RunWriter::create(&*self.store, &name, header, groups, self.thresholds)?;
-        let summary = merge(&self.inputs, self.is_bottom, writer)?;
+        let summary = merge(&self.inputs, self.is_bottom, writer, &self.given_up)?;
         Ok(Compacted { compaction: self, summary })
     }
 }
@@ -338,7 +347,7 @@ pub struct Compacted {
     summary: RunSummary,
 }
 
-fn shape(settings: &GroupSettings, seed: u64) -> Shape {
+pub(crate) fn shape(settings: &GroupSettings, seed: u64) -> Shape {
     let codes = match settings.bound {
         Bound::Proven => CodeKind::Nibbles,
         Bound::Deviations(_) => CodeKind::Signs,
@@ -347,11 +356,15 @@ fn shape(settings: &GroupSettings, seed: u64) -> Shape {
     Shape { dimension, metric, element, codes, seed }
 }
 
-/// The manifest of a new store.
-fn created(settings: &GroupSettings) -> Manifest {
+/// A random number.
+pub(crate) fn drawn() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     // The keys of these hashers come from the operating system's random numbers.
-    let drawn = || RandomState::new().build_hasher().finish();
+    RandomState::new().build_hasher().finish()
+}
+
+/// The manifest of a new store.
+fn created(settings: &GroupSettings) -> Manifest {
     Manifest {
         identity: drawn(),
         seed: settings.seed.unwrap_or_else(drawn),
@@ -363,7 +376,10 @@ fn created(settings: &GroupSettings) -> Manifest {
 }
 
 /// Checks settings against those of the creation. True if the schema has more attributes.
-fn check_settings(stored: &GroupSettings, settings: &GroupSettings) -> Result<bool, Error> {
+pub(crate) fn check_settings(
+    stored: &GroupSettings,
+    settings: &GroupSettings,
+) -> Result<bool, Error> {
     let fixed = |s: &GroupSettings| {
         (s.dimension, s.metric, s.element, s.schema.id, s.schema.open, s.schema.grouping)
     };
@@ -380,21 +396,20 @@ fn check_settings(stored: &GroupSettings, settings: &GroupSettings) -> Result<bo
     Ok(new.len() > old.len() || stored.bound != settings.bound)
 }
 
-fn open_run(
+pub(crate) fn open_run(
     store: &FileStore,
     entry: RunEntry,
     shape: &Shape,
-    manifest: &Manifest,
     cache: &Arc<Cache<Block>>,
 ) -> Result<Arc<Run>, Error> {
     let file = store.open(&run_name(entry.number), Access::Cached)?;
     let name = file.name().to_owned();
     let run = Run::open(file, entry.number, shape, Some(cache.clone()))?;
     let found = (run.identity(), run.bytes());
-    if found != (manifest.file_identity(entry.number), entry.bytes) {
+    if found != (entry.identity, entry.bytes) {
         return Err(StoreError::corrupt(name, 0, "not the run that the manifest names").into());
     }
-    Ok(Arc::new(run))
+    Ok(Arc::new(run.within(entry.shards)))
 }
 
 /// Applies the log to the memtable and continues it.

@@ -1,5 +1,6 @@
 //! Tests of the store of groups through its public interface.
 
+mod checkpoint;
 mod contract;
 mod crash;
 mod damage;
