@@ -1,8 +1,11 @@
 //! Tests of the store of groups through its public interface.
 
+mod checkpoint;
 mod contract;
 mod crash;
 mod damage;
 mod model;
+mod ranked;
 mod recovery;
 mod rows;
+mod writes;
