@@ -69,6 +69,28 @@ public final class FieldsParser {
         return fields.schema().textIds();
     }
 
+    /** True if rows are in groups. */
+    boolean grouped() {
+        return fields.schema().grouped();
+    }
+
+    /** Reads the name of a group. Where rows are in none, it may be that of an attribute. */
+    Reason group(JsonParser json, Incoming record) throws IOException {
+        if (!grouped()) {
+            if (isAttribute("group")) {
+                return attribute("group", json);
+            }
+            json.skipChildren();
+            return null;
+        }
+        if (json.currentToken() != JsonToken.VALUE_STRING) {
+            problem = "a group is a text";
+            return Reason.BAD_GROUP;
+        }
+        record.group = json.getText();
+        return null;
+    }
+
     /** Reads an id that is a text. */
     Reason id(JsonParser json, Incoming record) throws IOException {
         if (json.currentToken() != JsonToken.VALUE_STRING) {
