@@ -4,8 +4,9 @@
 //!
 //! 1. [`GroupStore`] is the one writer: a log, a memtable, and runs, which are immutable files in
 //!    the order of (group, id). Merges keep the number of runs small.
-//! 2. [`GroupReader`] answers from any thread. A search reads codes first, and whole rows only where
-//!    the codes leave a doubt.
+//! 2. [`GroupReader`] answers from any thread. A search by distance reads codes first, and whole
+//!    rows only where the codes leave a doubt. Words and rank expressions ([`GroupQuery`]) are
+//!    evaluated over all rows of the group.
 //! 3. The newest version of an id counts; deletions and dropped groups are records that hide older
 //!    rows until a merge forgets both.
 //!
@@ -33,7 +34,18 @@ mod view;
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use checkpoint::{SharedGroups, SharedRun};
 pub use error::Error;
-pub use query::{GroupAnswer, GroupQuery, GroupReader, OwnedRow, QueryStats, With};
+pub use query::{
+    Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, GroupReader, GroupSummary, OwnedRow,
+    QueryStats, RankBy, TextSearch, With, GROUPED_ROWS_MAX, GROUPS_PAGE_MAX,
+};
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
 pub use shard::{shard_of, ShardRange, SHARDS};
-pub use store::{Compacted, Compaction, GroupStats, GroupStore};
+pub use store::{
+    Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion, PayloadChange,
+    Update,
+};
+/// What texts and rank expressions are made of.
+pub use vstream_rank::{
+    grouping_column, AnswerGroup, Bm25Constants, Bm25Settings, Expression, Language, PlainTerms,
+    QueryError, QueryErrorKind, TextQuery,
+};

@@ -10,7 +10,7 @@ use vstream_group::{
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::{Element, Metric};
 
-use crate::model::{schema, Draw, Model};
+use crate::model::{neighbors, schema, Draw, Model};
 
 const SEED: u64 = 42;
 const GROUPS: usize = 300;
@@ -153,7 +153,7 @@ impl Job {
             let shard = shard_of(&group, SEED).unwrap();
             for (at, store) in self.partitions.iter().enumerate() {
                 let reader = store.reader();
-                let asked = GroupQuery { vector: &query, k: 5, filter: None };
+                let asked = GroupQuery::nearest(&query, 5);
                 let found = reader.search(&group, &asked).unwrap();
                 let scrolled = reader.scroll(&group, None, None, 100, With::default()).unwrap();
                 let scrolled: Vec<(u64, u64)> =
@@ -162,11 +162,11 @@ impl Job {
                     let ids = |neighbors: &[vstream_vector::Neighbor]| {
                         neighbors.iter().map(|n| (n.id, n.version)).collect::<Vec<_>>()
                     };
-                    assert_eq!(ids(&found.neighbors), ids(&wanted), "{group}");
+                    assert_eq!(ids(&neighbors(&found)), ids(&wanted), "{group}");
                     assert_eq!(scrolled, rows, "{group}");
                 } else {
                     // Its rows may lie in a file here and belong to another partition.
-                    assert!(found.neighbors.is_empty() && scrolled.is_empty(), "{group}");
+                    assert!(found.rows.is_empty() && scrolled.is_empty(), "{group}");
                     assert_eq!(reader.count(&group, None).unwrap(), 0, "{group}");
                 }
             }

@@ -5,5 +5,6 @@ mod contract;
 mod crash;
 mod damage;
 mod model;
+mod ranked;
 mod recovery;
 mod rows;

@@ -10,26 +10,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use serde_json::json;
-use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema, ATTRIBUTES_BYTES_MAX};
+use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema};
 use vstream_group::{
-    shard_of, Compaction, Error, GroupQuery, GroupReader, GroupStore, OwnedRow, RowRef, ShardRange,
-    With,
+    shard_of, Compaction, Error, GroupHit, GroupQuery, GroupReader, GroupStore, OwnedRow,
+    PayloadChange, RowRef, ShardRange, Update, With,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::Neighbor;
 
 use crate::buffer::{
-    push_answer, push_fields, FieldsBlock, Op, Queries, Query, Record, Records, Writer,
+    push_answer, push_fields, Op, Queries, Query, Record, Records, Writer,
 };
 use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
 use crate::partition::{Shards, FIELDS_BYTES_MAX};
 use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};
-
-/// How often a query is repeated whose rows change while what they carry is read.
-const ATTEMPTS: usize = 8;
 
 /// One partition of groups.
 pub(crate) struct Groups {
@@ -96,56 +93,27 @@ impl Groups {
         self.shards.check(shard_of(group, self.reads.seed)?)?;
         let done = match record.op {
             Op::Upsert(vector) => {
-                store.upsert(group, &RowRef { id, version, vector, fields: block.fields })
+                let row = RowRef { id, version, vector, fields: block.fields };
+                store.upsert(group, &row).map(|_| true)
             }
-            Op::Delete => store.delete(group, id, version),
-            Op::Update => self.update(store, record, &block),
+            Op::Delete => store.delete(group, id, version).map(|_| true),
+            Op::Update => {
+                let unset: Vec<u16> = block.unset().collect();
+                let payload = match block.fields.payload {
+                    Some(payload) => PayloadChange::Set(payload),
+                    None if block.removes_payload => PayloadChange::Remove,
+                    None => PayloadChange::Keep,
+                };
+                let update = Update { set: block.fields.attributes, unset: &unset, payload };
+                store.update(group, id, version, &update).map(|applied| applied.is_applied())
+            }
             Op::Drop => store.drop_group(group).map(|()| true),
         };
         match done {
             // Such a record has no effect, and the next ones have theirs.
             Err(Error::Refused(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(_) if matches!(record.op, Op::Update) => Ok(done == Ok(true)),
-            Ok(_) => Ok(true),
+            done => Ok(done?),
         }
-    }
-
-    /// Reads the row and writes it with the changes. False if there is none, or if it is newer.
-    fn update(
-        &self,
-        store: &mut GroupStore,
-        record: &Record<'_>,
-        block: &FieldsBlock<'_>,
-    ) -> Result<bool, Error> {
-        let with = With { vector: true, payload: true };
-        let rows = self.reads.reader.get(block.group, &[record.id], with)?;
-        let Some(Some(row)) = rows.into_iter().next() else { return Ok(false) };
-        let check = block.fields.check;
-        if row.version > record.version || (check != 0 && row.check != check) {
-            return Ok(false);
-        }
-        let schema = &*self.reads.schema;
-        let mut merged = AttributesBuilder::default();
-        merged.set_all(row.attributes());
-        block.unset().for_each(|column| merged.unset(column));
-        for (column, value) in block.fields.attributes.iter() {
-            merged.set(schema, column, &value)?;
-        }
-        let attributes = merged.build();
-        if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
-            return Ok(false);
-        }
-        let kept = if block.removes_payload { None } else { row.payload.as_deref() };
-        let fields = Fields {
-            name: &row.name,
-            check: row.check,
-            attributes,
-            payload: block.fields.payload.or(kept),
-        };
-        let vector = &row.vector;
-        store
-            .upsert(block.group, &RowRef { id: record.id, version: record.version, vector, fields })
     }
 
     /// Begins a merge if there is one to do and none is under way.
@@ -315,7 +283,8 @@ impl Moment for Reads {
                 push_answer(&mut out, 0, &self.nearest(&query)?, &fields);
                 continue;
             }
-            let (neighbors, rows) = self.rows(&query)?;
+            let with = With { vector: false, payload: query.asked.payload, attributes: true };
+            let (neighbors, rows) = self.rows(&query, with)?;
             let columns: Vec<u16> = query.asked.columns().collect();
             for row in &rows {
                 self.push_row(&mut fields, row, &columns)?;
@@ -327,42 +296,34 @@ impl Moment for Reads {
 }
 
 impl Reads {
-    /// The nearest rows of the group that the query names.
+    /// The nearest rows of the group that the query names, without what they carry.
     fn nearest(&self, query: &Query<'_>) -> Result<Vec<Neighbor>, Failure> {
+        Ok(self.rows(query, With::NOTHING)?.0)
+    }
+
+    /// The nearest rows of the group that the query names, and what they carry.
+    fn rows(
+        &self,
+        query: &Query<'_>,
+        with: With,
+    ) -> Result<(Vec<Neighbor>, Vec<OwnedRow>), Failure> {
         let asked = &query.asked;
         if asked.group.is_empty() {
             return Err(Failure::invalid("A query names no group."));
         }
         let filter = asked.filter.map(filters::read).transpose()?;
-        let group_query = GroupQuery { vector: query.vector, k: query.k, filter: filter.as_ref() };
-        let mut found = self.reader.search(asked.group, &group_query)?.neighbors;
-        if let Some(radius) = asked.radius {
-            found.retain(|neighbor| neighbor.distance <= radius);
-        }
-        Ok(found)
-    }
-
-    /// The nearest rows and what they carry. A row that changes between the two look-ups has the
-    /// query repeated; after some attempts such rows are left out.
-    fn rows(&self, query: &Query<'_>) -> Result<(Vec<Neighbor>, Vec<OwnedRow>), Failure> {
-        let with = With { vector: false, payload: query.asked.payload };
-        for attempt in 1.. {
-            let found = self.nearest(query)?;
-            let ids: Vec<u64> = found.iter().map(|neighbor| neighbor.id).collect();
-            let rows = self.reader.get(query.asked.group, &ids, with)?;
-            let same = |neighbor: &Neighbor, row: &Option<OwnedRow>| {
-                row.as_ref().is_some_and(|row| row.version == neighbor.version)
-            };
-            let all = found.iter().zip(&rows).all(|(neighbor, row)| same(neighbor, row));
-            if all || attempt == ATTEMPTS {
-                let both = found.into_iter().zip(rows);
-                return Ok(both
-                    .filter(|(neighbor, row)| same(neighbor, row))
-                    .filter_map(|(neighbor, row)| Some((neighbor, row?)))
-                    .unzip());
-            }
-        }
-        unreachable!("the last attempt returns")
+        let group_query = GroupQuery {
+            filter: filter.as_ref(),
+            radius: asked.radius,
+            with,
+            ..GroupQuery::nearest(query.vector, query.k)
+        };
+        let found = self.reader.search(asked.group, &group_query)?.rows;
+        let pair = |hit: GroupHit| {
+            let distance = hit.distance.expect("the query has a vector");
+            (Neighbor { distance, id: hit.row.id, version: hit.row.version }, hit.row)
+        };
+        Ok(found.into_iter().map(pair).unzip())
     }
 
     /// Appends what a row of an answer carries of what was asked for.

@@ -91,6 +91,16 @@ public final class FieldsParser {
         return null;
     }
 
+    /** Refuses an order that a query to a group cannot ask for in a job; elsewhere it is skipped. */
+    Reason noRank(JsonParser json) throws IOException {
+        if (grouped() && json.currentToken() != JsonToken.VALUE_NULL) {
+            problem = "queries of a job are answered by distance: remove " + json.currentName();
+            return Reason.MALFORMED_LINE;
+        }
+        json.skipChildren();
+        return null;
+    }
+
     /** Reads an id that is a text. */
     Reason id(JsonParser json, Incoming record) throws IOException {
         if (json.currentToken() != JsonToken.VALUE_STRING) {

@@ -188,6 +188,8 @@ public final class LineParser {
                 return extras.radius(json, record);
             case "group":
                 return extras.group(json, record);
+            case "text", "rank", "parameters":
+                return extras.noRank(json);
             default:
                 json.skipChildren();
                 return null;

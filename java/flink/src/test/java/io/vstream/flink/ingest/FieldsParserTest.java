@@ -95,6 +95,10 @@ class FieldsParserTest {
         record.kind = Incoming.Kind.VECTOR_LINE;
         record.line = "{\"group\":7,\"id\":1,\"vector\":[1]}";
         assertThat(groups.parse(record)).isEqualTo(Reason.BAD_GROUP);
+        record.kind = Incoming.Kind.QUERY_LINE;
+        record.line = "{\"group\":\"eve\",\"query_id\":1,\"vector\":[1],\"text\":\"bill\"}";
+        assertThat(groups.parse(record)).isEqualTo(Reason.MALFORMED_LINE);
+        assertThat(record.problem).contains("remove text");
         // Elsewhere the name means nothing, and a drop is no operation.
         assertThat(read("{'id':1,'vector':[1],'group':'ann'}").group).isEmpty();
         record.kind = Incoming.Kind.VECTOR_LINE;

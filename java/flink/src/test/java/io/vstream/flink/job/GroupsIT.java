@@ -1,5 +1,7 @@
 package io.vstream.flink.job;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.merge.Answer;
@@ -52,6 +54,7 @@ class GroupsIT {
             rows.change(4_000);
             rows.check();
 
+            awaitCheckpoint(cluster, job);
             FAIL.add(name);
             rows.askWhileSomethingHappens(() -> !FAIL.contains(name));
             rows.askWhileSomethingHappens(() -> runs(cluster, job, BUILT_FOR));
@@ -59,12 +62,14 @@ class GroupsIT {
             rows.change(2_000);
             rows.check();
 
+            awaitCheckpoint(cluster, job);
             cluster.terminateTaskManager(1).get();
             rows.askWhileSomethingHappens(() -> runs(cluster, job, 2));
             rows.check();
             rows.change(2_000);
             rows.check();
 
+            awaitCheckpoint(cluster, job);
             cluster.startTaskManager();
             rows.askWhileSomethingHappens(() -> runs(cluster, job, BUILT_FOR));
             rows.check();
@@ -73,6 +78,24 @@ class GroupsIT {
             rows.everythingWasAnswered();
             cluster.cancelJob(job).get();
         }
+    }
+
+    /** Waits for one that has begun after this call: what is applied now is in it. */
+    private static void awaitCheckpoint(MiniCluster cluster, JobID job) throws Exception {
+        long before = completed(cluster, job);
+        long end = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+        while (completed(cluster, job) < before + 2) {
+            assertThat(System.nanoTime()).as("a checkpoint completes").isLessThan(end);
+            Thread.sleep(20);
+        }
+    }
+
+    private static long completed(MiniCluster cluster, JobID job) throws Exception {
+        return cluster.getExecutionGraph(job)
+                .get()
+                .getCheckpointStatsSnapshot()
+                .getCounts()
+                .getNumberOfCompletedCheckpoints();
     }
 
     /** Names of tests whose job is to fail once, at the next answer. */

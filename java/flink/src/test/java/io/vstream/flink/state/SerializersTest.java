@@ -157,7 +157,7 @@ class SerializersTest {
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED.in("ann"))),
                 Arguments.of(VectorChange.TYPE, VectorChange.dropGroup("ann").ifNewer(3)),
                 Arguments.of(VectorChange.TYPE, VectorChange.update(3).in("ann")),
-                Arguments.of(VectorQuery.TYPE, VectorQuery.of(3, VECTOR).in("ann")),
+                Arguments.of(VectorQuery.TYPE, VectorQuery.of(3, VECTOR).within(1).in("ann")),
                 Arguments.of(Write.TYPE, carried),
                 Arguments.of(Write.TYPE, changed),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED)),
