@@ -19,9 +19,7 @@ use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::Neighbor;
 
-use crate::buffer::{
-    push_answer, push_fields, Op, Queries, Query, Record, Records, Writer,
-};
+use crate::buffer::{push_answer, push_fields, Op, Queries, Query, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
 use crate::partition::{Shards, FIELDS_BYTES_MAX};

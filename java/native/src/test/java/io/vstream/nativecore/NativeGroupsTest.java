@@ -111,11 +111,15 @@ class NativeGroupsTest {
             VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 4);
             batch.upsert(1, 1, 0, 0, vector(1), RowFields.NONE.in(name(elsewhere)));
             assertFails(
-                    Kind.INVALID, "is not among", () -> engine.write(batch.buffer(), batch.count()));
+                    Kind.INVALID,
+                    "is not among",
+                    () -> engine.write(batch.buffer(), batch.count()));
             VectorBatch none = new VectorBatch(Fixture.DIMENSION, 4);
             none.upsert(1, 1, 0, 0, vector(1));
             assertFails(
-                    Kind.INVALID, "names no group", () -> engine.write(none.buffer(), none.count()));
+                    Kind.INVALID,
+                    "names no group",
+                    () -> engine.write(none.buffer(), none.count()));
             QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 1);
             queries.add(1, 0, vector(1));
             assertFails(
@@ -174,8 +178,7 @@ class NativeGroupsTest {
 
     /** What row 1 of a group carries. */
     private static RowFields carried(NativeEngine engine, String group) {
-        Asked price =
-                new Asked(Asked.NO_FILTER, new short[] {0}, true, false, Float.NaN);
+        Asked price = new Asked(Asked.NO_FILTER, new short[] {0}, true, false, Float.NaN);
         AnswerBatch answers = new AnswerBatch();
         answers.search(engine, query(group, 1000, price));
         assertThat(answers.next()).isTrue();

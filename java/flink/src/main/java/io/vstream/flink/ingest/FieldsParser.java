@@ -91,7 +91,9 @@ public final class FieldsParser {
         return null;
     }
 
-    /** Refuses an order that a query to a group cannot ask for in a job; elsewhere it is skipped. */
+    /**
+     * Refuses an order that a query to a group cannot ask for in a job; elsewhere it is skipped.
+     */
     Reason noRank(JsonParser json) throws IOException {
         if (grouped() && json.currentToken() != JsonToken.VALUE_NULL) {
             problem = "queries of a job are answered by distance: remove " + json.currentName();
