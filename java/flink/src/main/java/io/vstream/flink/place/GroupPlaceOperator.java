@@ -155,18 +155,26 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         }
     }
 
-    /** Of an id in a group; a number in front tells all pairs apart. */
+    /**
+     * True if a record of the id with this number or a larger one was here, or a drop of its group.
+     * A number in front of the group tells all ids apart, and nothing in front its drops.
+     */
     private boolean isStale(VectorRecord in) throws Exception {
         if (in.newer == Incoming.ANY_ORDER) {
             return false;
         }
-        String row = in.drop ? "/" + in.fields.group() : in.id + "/" + in.fields.group();
-        Long last = order.get(row);
-        if (last != null && in.newer <= last) {
+        String drops = "/" + in.fields.group();
+        String row = in.drop ? drops : in.id + drops;
+        if (reached(row, in.newer) || reached(drops, in.newer)) {
             return true;
         }
         order.put(row, in.newer);
         return false;
+    }
+
+    private boolean reached(String key, long number) throws Exception {
+        Long last = order.get(key);
+        return last != null && number <= last;
     }
 
     private void scheduleOffsets() {
