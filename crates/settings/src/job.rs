@@ -239,6 +239,7 @@ impl JobSettings {
             output.check(&root.section("results"), checkpoint);
         }
         self.check_rebalance(root);
+        self.check_groups(root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
             if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(
@@ -250,6 +251,32 @@ impl JobSettings {
                 );
                 root.note("training-sample", &sentence);
             }
+        }
+    }
+
+    /// Refuses what isolated groups have not: a group stays in its shard until it is dropped.
+    fn check_groups(&self, root: &Section) {
+        if !self.collection.is_isolated() {
+            return;
+        }
+        if matches!(self.vectors, VectorSource::Generator { .. }) {
+            let sentence = "generated rows are in no group. Set it to kafka or file, or remove \
+                            collection.groups.";
+            root.note("vectors.kind", sentence);
+        }
+        if self.vectors.has_time_to_live() {
+            let sentence = "rows of isolated groups live until they are deleted, or until their \
+                            group is dropped. Remove it, or collection.groups.";
+            root.note("vectors.time-to-live", sentence);
+        }
+        if self.snapshot.is_some() {
+            let sentence = "a snapshot holds no isolated groups; checkpoints do. Remove it, or \
+                            collection.groups.";
+            root.note("snapshot", sentence);
+        }
+        if self.rebalance.policy != RebalancePolicy::None {
+            let sentence = "an isolated group stays in its shard. Set it to none.";
+            root.note("rebalance.policy", sentence);
         }
     }
 

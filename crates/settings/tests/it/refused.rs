@@ -291,6 +291,32 @@ fn a_job_over_topics_cannot_leave_a_snapshot_at_an_end_that_never_comes() {
 }
 
 #[test]
+fn what_isolated_groups_have_not() {
+    refuses(
+        "collection.groups={mode: isolated}",
+        "vectors.kind: generated rows are in no group. Set it to kafka or file, or remove \
+         collection.groups.",
+    );
+    let timed = format!("{TOPIC}, time-to-live: 2 h");
+    let text = format!(
+        "collection: {{dimension: 3, metric: l2, groups: {{mode: isolated}}}}\n\
+         vectors: {{kind: kafka, group: g, {timed}}}\n\
+         queries: {{kind: kafka, group: g, {TOPIC}}}\n\
+         results: {{kind: kafka, {OUTPUT}}}\n\
+         rebalance: {{policy: boundary}}\n{CHECKPOINT}"
+    );
+    let error = JobSettings::from_yaml(&text).expect_err("refused");
+    assert_eq!(
+        error.problems(),
+        [
+            "vectors.time-to-live: rows of isolated groups live until they are deleted, or until \
+             their group is dropped. Remove it, or collection.groups.",
+            "rebalance.policy: an isolated group stays in its shard. Set it to none.",
+        ]
+    );
+}
+
+#[test]
 fn topics_that_cannot_be_used() {
     assert_eq!(kafka_problems(TOPIC, TOPIC, OUTPUT, CHECKPOINT), [""; 0]);
     assert_eq!(

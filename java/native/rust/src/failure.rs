@@ -110,7 +110,9 @@ impl From<vstream_group::Error> for Failure {
     fn from(error: vstream_group::Error) -> Failure {
         use vstream_store::ErrorKind as Stored;
         let kind = match &error {
-            vstream_group::Error::Refused(_) | vstream_group::Error::Invalid(_) => Kind::Invalid,
+            vstream_group::Error::Refused(_)
+            | vstream_group::Error::Invalid(_)
+            | vstream_group::Error::Query(_) => Kind::Invalid,
             vstream_group::Error::Store(stored) => match stored.kind() {
                 Stored::Corrupt => Kind::Corrupt,
                 Stored::Unavailable => Kind::Unavailable,

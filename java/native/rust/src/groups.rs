@@ -10,18 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use serde_json::json;
-use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema, ATTRIBUTES_BYTES_MAX};
+use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema};
 use vstream_group::{
-    shard_of, Compaction, Error, GroupHit, GroupQuery, GroupReader, GroupStore, OwnedRow, RowRef,
-    ShardRange, With,
+    shard_of, Compaction, Error, GroupHit, GroupQuery, GroupReader, GroupStore, OwnedRow,
+    PayloadChange, RowRef, ShardRange, Update, With,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::Neighbor;
 
-use crate::buffer::{
-    push_answer, push_fields, FieldsBlock, Op, Queries, Query, Record, Records, Writer,
-};
+use crate::buffer::{push_answer, push_fields, Op, Queries, Query, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
 use crate::partition::{Shards, FIELDS_BYTES_MAX};
@@ -93,56 +91,27 @@ impl Groups {
         self.shards.check(shard_of(group, self.reads.seed)?)?;
         let done = match record.op {
             Op::Upsert(vector) => {
-                store.upsert(group, &RowRef { id, version, vector, fields: block.fields })
+                let row = RowRef { id, version, vector, fields: block.fields };
+                store.upsert(group, &row).map(|_| true)
             }
-            Op::Delete => store.delete(group, id, version),
-            Op::Update => self.update(store, record, &block),
+            Op::Delete => store.delete(group, id, version).map(|_| true),
+            Op::Update => {
+                let unset: Vec<u16> = block.unset().collect();
+                let payload = match block.fields.payload {
+                    Some(payload) => PayloadChange::Set(payload),
+                    None if block.removes_payload => PayloadChange::Remove,
+                    None => PayloadChange::Keep,
+                };
+                let update = Update { set: block.fields.attributes, unset: &unset, payload };
+                store.update(group, id, version, &update).map(|applied| applied.is_applied())
+            }
             Op::Drop => store.drop_group(group).map(|()| true),
         };
         match done {
             // Such a record has no effect, and the next ones have theirs.
             Err(Error::Refused(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(_) if matches!(record.op, Op::Update) => Ok(done == Ok(true)),
-            Ok(_) => Ok(true),
+            done => Ok(done?),
         }
-    }
-
-    /// Reads the row and writes it with the changes. False if there is none, or if it is newer.
-    fn update(
-        &self,
-        store: &mut GroupStore,
-        record: &Record<'_>,
-        block: &FieldsBlock<'_>,
-    ) -> Result<bool, Error> {
-        let with = With { vector: true, payload: true };
-        let rows = self.reads.reader.get(block.group, &[record.id], with)?;
-        let Some(Some(row)) = rows.into_iter().next() else { return Ok(false) };
-        let check = block.fields.check;
-        if row.version > record.version || (check != 0 && row.check != check) {
-            return Ok(false);
-        }
-        let schema = &*self.reads.schema;
-        let mut merged = AttributesBuilder::default();
-        merged.set_all(row.attributes());
-        block.unset().for_each(|column| merged.unset(column));
-        for (column, value) in block.fields.attributes.iter() {
-            merged.set(schema, column, &value)?;
-        }
-        let attributes = merged.build();
-        if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
-            return Ok(false);
-        }
-        let kept = if block.removes_payload { None } else { row.payload.as_deref() };
-        let fields = Fields {
-            name: &row.name,
-            check: row.check,
-            attributes,
-            payload: block.fields.payload.or(kept),
-        };
-        let vector = &row.vector;
-        store
-            .upsert(block.group, &RowRef { id: record.id, version: record.version, vector, fields })
     }
 
     /// Begins a merge if there is one to do and none is under way.

@@ -51,7 +51,7 @@ impl<'a> Asked<'a> {
         if filter > FILTER_BYTES_MAX || columns > ATTRIBUTES_MAX || radius.is_nan() {
             return Err(misfit());
         }
-        let mut body = &take(bytes, length)?[..];
+        let mut body = take(bytes, length)?;
         // The group stands last, since its length does not fit into the header.
         let mut tail = body.get(least..).ok_or_else(misfit)?;
         let mut group = "";

@@ -157,6 +157,36 @@ fn what_queries_ask_is_read_as_the_golden_file_says() {
 }
 
 #[test]
+fn groups_are_read_as_the_golden_files_say() {
+    let words = golden(include_str!("../../../src/test/resources/golden/records-groups.hex"));
+    let read: Vec<Record> =
+        Records::new(bytes(&words), 3, DIMENSION).unwrap().map(Result::unwrap).collect();
+    let ops: Vec<Op> = read.iter().map(|record| record.op).collect();
+    assert_eq!(ops, [Op::Upsert(&[1.0, -2.5, 0.125]), Op::Drop, Op::Delete]);
+    assert!(read.iter().all(|record| record.fields.unwrap().group == "ann" && record.shard == 5));
+    assert_eq!(read.iter().map(|record| record.version).collect::<Vec<_>>(), [2, 3, 4]);
+    let words = golden(include_str!("../../../src/test/resources/golden/queries-groups.hex"));
+    let queries = Queries::new(bytes(&words), DIMENSION).unwrap();
+    let asked = queries.iter().next().unwrap().asked;
+    assert_eq!((asked.group, asked.filter, asked.radius), ("ann", None, None));
+    assert_eq!(asked.columns().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn lengths_of_groups_that_do_not_fit_are_refused() {
+    let words = golden(include_str!("../../../src/test/resources/golden/queries-groups.hex"));
+    // Length and flags, then column and length of the group.
+    for (word, value) in [(4, 0x0001_0010_0000_0018), (4, 8), (6, 513 << 16), (6, 0xffff << 32)] {
+        let mut changed = words.clone();
+        changed[word] = value;
+        assert_eq!(Queries::new(bytes(&changed), DIMENSION).err().unwrap().kind, Kind::Invalid);
+    }
+    let mut no_text = words;
+    no_text[6] |= 0xff << 48;
+    refused(Queries::new(bytes(&no_text), DIMENSION), "no UTF-8");
+}
+
+#[test]
 fn fields_of_answers_are_written_as_the_golden_file_says() {
     let words = golden(include_str!("../../../src/test/resources/golden/answers-fields.hex"));
     let (mut builder, mut fields, mut out) = (Default::default(), Vec::new(), Vec::new());

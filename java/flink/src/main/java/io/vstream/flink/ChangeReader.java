@@ -30,6 +30,7 @@ final class ChangeReader implements MapFunction<VectorChange, Incoming> {
         in.id = change.id();
         in.vector = change.vector();
         in.newer = change.newer();
+        in.group = change.group();
         Refusal refusal = read(change, in);
         if (refusal != null) {
             in.kind = Incoming.Kind.UNREADABLE;
@@ -50,13 +51,15 @@ final class ChangeReader implements MapFunction<VectorChange, Incoming> {
                 in.kind = Incoming.Kind.DELETE;
                 in.fields = fields.nameAlone();
             }
+            case DROP_GROUP -> in.kind = Incoming.Kind.DROP_GROUP;
             default -> throw new IllegalStateException("There is no " + change.kind() + ".");
         }
         return in;
     }
 
     private Refusal read(VectorChange change, Incoming in) {
-        if (schema.textIds() || !change.name().isEmpty()) {
+        boolean row = change.kind() != VectorChange.Kind.DROP_GROUP;
+        if (row && (schema.textIds() || !change.name().isEmpty())) {
             Refusal refusal = fields.name(change.name());
             if (refusal != null) {
                 return refusal;

@@ -26,6 +26,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * VectorChange.upsert("sku-17", embedding).with("price", 9.5).with("colour", "red");
  * VectorChange.update("sku-17").with("price", 8.0);
  * VectorChange.delete("sku-17");
+ * VectorChange.upsert("letter-3", embedding).in("ann");
  * }</pre>
  *
  * @param kind what happens to the row
@@ -39,6 +40,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param payloadRemoved true if an update removes the payload
  * @param newer the change has an effect only if no change of its id had this number or a larger
  *     one; {@link Long#MIN_VALUE} for a change that always has one
+ * @param group of the row, where rows are in isolated groups; empty otherwise
  */
 @TypeInfo(VectorChange.Types.class)
 public record VectorChange(
@@ -49,7 +51,8 @@ public record VectorChange(
         Map<String, Object> attributes,
         byte[] payload,
         boolean payloadRemoved,
-        long newer) {
+        long newer,
+        String group) {
 
     /** What happens to a row. */
     public enum Kind {
@@ -58,7 +61,9 @@ public record VectorChange(
         /** Other attributes or another payload; the vector stays. */
         UPDATE,
         /** The end of a row. */
-        DELETE
+        DELETE,
+        /** The end of a group with all its rows. */
+        DROP_GROUP
     }
 
     /** Type of a stream of these. */
@@ -74,7 +79,7 @@ public record VectorChange(
     }
 
     private VectorChange(Kind kind, long id, String name, float[] vector) {
-        this(kind, id, name, vector, Map.of(), null, false, Incoming.ANY_ORDER);
+        this(kind, id, name, vector, Map.of(), null, false, Incoming.ANY_ORDER, "");
     }
 
     /** Refuses null where something must be. */
@@ -83,6 +88,7 @@ public record VectorChange(
         Objects.requireNonNull(name, "name");
         Objects.requireNonNull(vector, "vector");
         Objects.requireNonNull(attributes, "attributes");
+        Objects.requireNonNull(group, "group");
     }
 
     /** A new row, or a new vector and new attributes of an old one. */
@@ -115,6 +121,17 @@ public record VectorChange(
         return new VectorChange(Kind.DELETE, 0, id, NONE);
     }
 
+    /** The end of a group with all its rows; no error if there are none. */
+    public static VectorChange dropGroup(String group) {
+        return new VectorChange(Kind.DROP_GROUP, 0, "", NONE).in(group);
+    }
+
+    /** The same change of a row in a group, whose ids are its own. */
+    public VectorChange in(String rowGroup) {
+        return new VectorChange(
+                kind, id, name, vector, attributes, payload, payloadRemoved, newer, rowGroup);
+    }
+
     /** The same change with a value of an attribute; null is no value. */
     public VectorChange with(String attribute, Object value) {
         Map<String, Object> all = new LinkedHashMap<>(attributes);
@@ -124,17 +141,18 @@ public record VectorChange(
 
     /** The same change with these values and no others. */
     public VectorChange withAll(Map<String, Object> values) {
-        return new VectorChange(kind, id, name, vector, values, payload, payloadRemoved, newer);
+        return new VectorChange(
+                kind, id, name, vector, values, payload, payloadRemoved, newer, group);
     }
 
     /** The same change with a payload. */
     public VectorChange withPayload(byte[] bytes) {
-        return new VectorChange(kind, id, name, vector, attributes, bytes, false, newer);
+        return new VectorChange(kind, id, name, vector, attributes, bytes, false, newer, group);
     }
 
     /** The same update, which removes the payload. */
     public VectorChange withoutPayload() {
-        return new VectorChange(kind, id, name, vector, attributes, null, true, newer);
+        return new VectorChange(kind, id, name, vector, attributes, null, true, newer, group);
     }
 
     /**
@@ -144,7 +162,7 @@ public record VectorChange(
      */
     public VectorChange ifNewer(long number) {
         return new VectorChange(
-                kind, id, name, vector, attributes, payload, payloadRemoved, number);
+                kind, id, name, vector, attributes, payload, payloadRemoved, number, group);
     }
 
     /** True if the id is deleted. */
@@ -162,12 +180,13 @@ public record VectorChange(
                 && attributes.equals(that.attributes)
                 && Arrays.equals(payload, that.payload)
                 && payloadRemoved == that.payloadRemoved
-                && newer == that.newer;
+                && newer == that.newer
+                && group.equals(that.group);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(kind, id, name, Arrays.hashCode(vector), attributes, newer);
+        return Objects.hash(kind, id, name, Arrays.hashCode(vector), attributes, newer, group);
     }
 
     /** Finds {@link #TYPE}; called by Flink. */
@@ -184,6 +203,7 @@ public record VectorChange(
 
         private static final int HAS_PAYLOAD = 1;
         private static final int REMOVES_PAYLOAD = 2;
+        private static final int HAS_GROUP = 4;
 
         @Override
         public TypeSerializer<VectorChange> duplicate() {
@@ -205,7 +225,8 @@ public record VectorChange(
                     new LinkedHashMap<>(from.attributes),
                     from.payload,
                     from.payloadRemoved,
-                    from.newer);
+                    from.newer,
+                    from.group);
         }
 
         @Override
@@ -217,9 +238,13 @@ public record VectorChange(
             AnyValues.write(change.attributes, target);
             target.writeByte(
                     (change.payload == null ? 0 : HAS_PAYLOAD)
-                            | (change.payloadRemoved ? REMOVES_PAYLOAD : 0));
+                            | (change.payloadRemoved ? REMOVES_PAYLOAD : 0)
+                            | (change.group.isEmpty() ? 0 : HAS_GROUP));
             if (change.payload != null) {
                 RowFieldsBlock.write(change.payload, target);
+            }
+            if (!change.group.isEmpty()) {
+                target.writeUTF(change.group);
             }
             target.writeLong(change.newer);
         }
@@ -234,8 +259,9 @@ public record VectorChange(
             int flags = source.readByte();
             byte[] payload = (flags & HAS_PAYLOAD) == 0 ? null : RowFieldsBlock.bytes(source);
             boolean removed = (flags & REMOVES_PAYLOAD) != 0;
+            String group = (flags & HAS_GROUP) == 0 ? "" : source.readUTF();
             return new VectorChange(
-                    kind, id, name, vector, attributes, payload, removed, source.readLong());
+                    kind, id, name, vector, attributes, payload, removed, source.readLong(), group);
         }
     }
 }

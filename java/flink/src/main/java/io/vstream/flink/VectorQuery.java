@@ -25,6 +25,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param filter JSON in the form that users of Qdrant know; null to ask all rows
  * @param with attributes that the rows of the answer are to carry, and {@code payload}
  * @param radius largest distance of a row, or NaN for any
+ * @param group that is asked, where rows are in isolated groups; empty otherwise
  */
 @TypeInfo(VectorQuery.Types.class)
 public record VectorQuery(
@@ -34,7 +35,8 @@ public record VectorQuery(
         boolean exact,
         String filter,
         List<String> with,
-        float radius) {
+        float radius,
+        String group) {
 
     /** Type of a stream of these. */
     public static final RecordType<VectorQuery> TYPE =
@@ -42,7 +44,7 @@ public record VectorQuery(
 
     /** Asks all rows, and for ids and distances alone. */
     public VectorQuery(long id, float[] vector, int k, boolean exact) {
-        this(id, vector, k, exact, null, List.of(), Float.NaN);
+        this(id, vector, k, exact, null, List.of(), Float.NaN, "");
     }
 
     /** Asks for as many rows as the search was built with. */
@@ -52,12 +54,12 @@ public record VectorQuery(
 
     /** The same question, for {@code rows} rows. */
     public VectorQuery withK(int rows) {
-        return new VectorQuery(id, vector, rows, exact, filter, with, radius);
+        return new VectorQuery(id, vector, rows, exact, filter, with, radius, group);
     }
 
     /** The same question, with an exact answer. */
     public VectorQuery withExactAnswer() {
-        return new VectorQuery(id, vector, k, true, filter, with, radius);
+        return new VectorQuery(id, vector, k, true, filter, with, radius, group);
     }
 
     /**
@@ -65,17 +67,22 @@ public record VectorQuery(
      * "range":{"lt":10}}]}}. A filter that is none, or none of the collection, refuses the query.
      */
     public VectorQuery where(String json) {
-        return new VectorQuery(id, vector, k, exact, json, with, radius);
+        return new VectorQuery(id, vector, k, exact, json, with, radius, group);
     }
 
     /** The same question, whose rows carry these attributes, or their {@code payload}. */
     public VectorQuery with(String... names) {
-        return new VectorQuery(id, vector, k, exact, filter, List.of(names), radius);
+        return new VectorQuery(id, vector, k, exact, filter, List.of(names), radius, group);
     }
 
     /** The same question, about rows that are at most this far. */
     public VectorQuery within(float distance) {
-        return new VectorQuery(id, vector, k, exact, filter, with, distance);
+        return new VectorQuery(id, vector, k, exact, filter, with, distance, group);
+    }
+
+    /** The same question to one group, whose answer is exact. */
+    public VectorQuery in(String askedGroup) {
+        return new VectorQuery(id, vector, k, exact, filter, with, radius, askedGroup);
     }
 
     /** Finds {@link #TYPE}; called by Flink. */
@@ -109,7 +116,8 @@ public record VectorQuery(
                     from.exact,
                     from.filter,
                     from.with,
-                    from.radius);
+                    from.radius,
+                    from.group);
         }
 
         @Override
@@ -128,6 +136,7 @@ public record VectorQuery(
                 target.writeUTF(name);
             }
             target.writeFloat(query.radius);
+            target.writeUTF(query.group);
         }
 
         @Override
@@ -144,7 +153,9 @@ public record VectorQuery(
             for (int i = 0; i < with.length; i++) {
                 with[i] = source.readUTF();
             }
-            return new VectorQuery(id, vector, k, exact, filter, List.of(with), source.readFloat());
+            float radius = source.readFloat();
+            String group = source.readUTF();
+            return new VectorQuery(id, vector, k, exact, filter, List.of(with), radius, group);
         }
     }
 }

@@ -326,6 +326,7 @@ public final class VectorSearch {
                                 in.filter = query.filter();
                                 in.with = query.with().toArray(String[]::new);
                                 in.radius = query.radius();
+                                in.group = query.group();
                                 return in;
                             })
                     .returns(Incoming.TYPE)

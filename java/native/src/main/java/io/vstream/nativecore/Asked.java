@@ -10,8 +10,20 @@ import java.util.Arrays;
  * @param payload true if rows are to carry their payload
  * @param names true if rows are to carry their string ids
  * @param radius largest distance of a row, or NaN for any
+ * @param group that is asked, where rows are in isolated groups; empty otherwise
  */
-public record Asked(byte[] filter, short[] columns, boolean payload, boolean names, float radius) {
+public record Asked(
+        byte[] filter,
+        short[] columns,
+        boolean payload,
+        boolean names,
+        float radius,
+        String group) {
+
+    /** Of a collection without groups. */
+    public Asked(byte[] filter, short[] columns, boolean payload, boolean names, float radius) {
+        this(filter, columns, payload, names, radius, "");
+    }
 
     /** No filter. */
     public static final byte[] NO_FILTER = new byte[0];
@@ -27,12 +39,17 @@ public record Asked(byte[] filter, short[] columns, boolean payload, boolean nam
 
     /** True if a query that asks this is as one that asks nothing. */
     public boolean isNothing() {
-        return filter.length == 0 && !wantsFields() && Float.isNaN(radius);
+        return filter.length == 0 && !wantsFields() && Float.isNaN(radius) && group.isEmpty();
     }
 
     /** The same question without what rows carry, as an audit asks it. */
     public Asked withoutFields() {
-        return new Asked(filter, RowFields.NO_COLUMNS, false, false, radius);
+        return new Asked(filter, RowFields.NO_COLUMNS, false, false, radius, group);
+    }
+
+    /** The same question to a group. */
+    public Asked in(String askedGroup) {
+        return new Asked(filter, columns, payload, names, radius, askedGroup);
     }
 
     @Override
@@ -42,7 +59,8 @@ public record Asked(byte[] filter, short[] columns, boolean payload, boolean nam
                 && Arrays.equals(columns, that.columns)
                 && payload == that.payload
                 && names == that.names
-                && Float.compare(radius, that.radius) == 0;
+                && Float.compare(radius, that.radius) == 0
+                && group.equals(that.group);
     }
 
     @Override

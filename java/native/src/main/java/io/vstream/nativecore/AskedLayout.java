@@ -1,6 +1,7 @@
 package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 
 /** Writes {@code asked} blocks, see {@link BufferLayout}. */
 final class AskedLayout {
@@ -15,14 +16,21 @@ final class AskedLayout {
     private static final int HAS_RADIUS = 2;
     private static final int WANTS_PAYLOAD = 4;
     private static final int WANTS_NAMES = 8;
+    private static final int HAS_GROUP = 16;
 
     private AskedLayout() {}
 
     /** The bytes of a block. */
     static int bytes(Asked asked) {
+        int group = asked.group().isEmpty() ? 0 : Integer.BYTES + group(asked).length;
         return Math.addExact(
-                        HEADER + asked.columns().length * Short.BYTES + 7, asked.filter().length)
+                        HEADER + asked.columns().length * Short.BYTES + group + 7,
+                        asked.filter().length)
                 & ~7;
+    }
+
+    private static byte[] group(Asked asked) {
+        return asked.group().getBytes(StandardCharsets.UTF_8);
     }
 
     /** Writes a block at {@code at}; there is room for {@code bytes}. */
@@ -32,7 +40,8 @@ final class AskedLayout {
                 (asked.filter().length > 0 ? HAS_FILTER : 0)
                         | (bounded ? HAS_RADIUS : 0)
                         | (asked.payload() ? WANTS_PAYLOAD : 0)
-                        | (asked.names() ? WANTS_NAMES : 0);
+                        | (asked.names() ? WANTS_NAMES : 0)
+                        | (asked.group().isEmpty() ? 0 : HAS_GROUP);
         buffer.putInt(at, bytes);
         buffer.putShort(at + FLAGS, (short) flags);
         buffer.putShort(at + COLUMNS, (short) asked.columns().length);
@@ -44,6 +53,13 @@ final class AskedLayout {
         for (short column : asked.columns()) {
             buffer.putShort(to, column);
             to += Short.BYTES;
+        }
+        if (!asked.group().isEmpty()) {
+            byte[] group = group(asked);
+            buffer.putInt(to, group.length);
+            to += Integer.BYTES;
+            buffer.put(to, group);
+            to += group.length;
         }
         for (; to < at + bytes; to++) {
             buffer.put(to, (byte) 0);

@@ -130,6 +130,8 @@ final class Bridge {
 
     static native void adoptionClose(long adoption);
 
+    static native int groupShard(long seed, byte[] group);
+
     static native long filtersOpen(String settingsJson);
 
     static native byte[] filtersCompile(long filters, String text);

@@ -18,12 +18,14 @@ import java.nio.ByteOrder;
  * partition  i32
  * vector   dimension x f32, padded with zeros to a multiple of 8 bytes
  * fields   u32 bytes of the block | u16 flags | u16 columns | u64 check
- *          | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 zero
- *          | name | attributes | payload | columns x u16 | zeros to a multiple of 8 bytes
+ *          | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 group bytes
+ *          | name | attributes | payload | columns x u16 | group | zeros to a multiple of 8 bytes
  *          flags: 1 has a payload, 2 removes the payload, 4 did not fit; the columns are removed
  * asked    u32 bytes of the block | u16 flags | u16 columns | f32 radius | u32 filter bytes
- *          | filter | columns x u16 | zeros to a multiple of 8 bytes
- *          flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted; the columns are wanted
+ *          | filter | columns x u16 | u32 group bytes, group (flag 16)
+ *          | zeros to a multiple of 8 bytes
+ *          flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted, 16 group; the columns are
+ *          wanted
  * </pre>
  *
  * Everything is in native byte order, which is little-endian on every supported platform, and
@@ -39,6 +41,9 @@ public final class BufferLayout {
 
     /** Op code of an update, which carries fields and no vector. */
     public static final byte OP_UPDATE = 2;
+
+    /** Op code of the drop of a group, which carries its name and no vector. */
+    public static final byte OP_DROP = 3;
 
     /** Flag of a batch of queries, each of which has an {@code asked} block. */
     static final int FLAG_ASKED = 1;

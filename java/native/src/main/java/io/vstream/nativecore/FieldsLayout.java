@@ -12,6 +12,7 @@ final class FieldsLayout {
     private static final int NAME = 16;
     private static final int ATTRIBUTES = 20;
     private static final int PAYLOAD = 24;
+    private static final int GROUP = 28;
     private static final int HEADER = 32;
 
     private static final int HAS_PAYLOAD = 1;
@@ -28,7 +29,8 @@ final class FieldsLayout {
                         + (long) name.length
                         + fields.attributes().length
                         + payload
-                        + (long) fields.unset().length * Short.BYTES;
+                        + (long) fields.unset().length * Short.BYTES
+                        + group(fields).length;
         return Math.toIntExact(all + 7 & ~7L);
     }
 
@@ -37,9 +39,16 @@ final class FieldsLayout {
         return fields.name().getBytes(StandardCharsets.UTF_8);
     }
 
+    private static byte[] group(RowFields fields) {
+        return fields.group().isEmpty()
+                ? RowFields.NO_ATTRIBUTES
+                : fields.group().getBytes(StandardCharsets.UTF_8);
+    }
+
     /** Writes a block at {@code at}; there is room for {@link #bytes}. */
     static void put(ByteBuffer buffer, int at, RowFields fields, byte[] name, int bytes) {
         byte[] payload = fields.payload();
+        byte[] group = group(fields);
         int flags =
                 (payload == null ? 0 : HAS_PAYLOAD)
                         | (fields.payloadRemoved() ? REMOVES_PAYLOAD : 0)
@@ -51,7 +60,7 @@ final class FieldsLayout {
         buffer.putInt(at + NAME, name.length);
         buffer.putInt(at + ATTRIBUTES, fields.attributes().length);
         buffer.putInt(at + PAYLOAD, payload == null ? 0 : payload.length);
-        buffer.putInt(at + PAYLOAD + Integer.BYTES, 0);
+        buffer.putInt(at + GROUP, group.length);
         int to = at + HEADER;
         buffer.put(to, name);
         to += name.length;
@@ -65,6 +74,8 @@ final class FieldsLayout {
             buffer.putShort(to, column);
             to += Short.BYTES;
         }
+        buffer.put(to, group);
+        to += group.length;
         for (; to < at + bytes; to++) {
             buffer.put(to, (byte) 0);
         }

@@ -15,6 +15,7 @@ import java.util.Objects;
  * @param unset columns whose values an update removes, ascending; empty otherwise
  * @param payloadRemoved true if an update removes the payload
  * @param leftOut true in an answer whose attributes and payload did not fit into it
+ * @param group of the row, where rows are in isolated groups; empty otherwise and in answers
  */
 public record RowFields(
         String name,
@@ -23,7 +24,8 @@ public record RowFields(
         byte[] payload,
         short[] unset,
         boolean payloadRemoved,
-        boolean leftOut) {
+        boolean leftOut,
+        String group) {
 
     /** No attribute has a value. */
     public static final byte[] NO_ATTRIBUTES = new byte[0];
@@ -39,6 +41,25 @@ public record RowFields(
         Objects.requireNonNull(name, "name");
         Objects.requireNonNull(attributes, "attributes");
         Objects.requireNonNull(unset, "unset");
+        Objects.requireNonNull(group, "group");
+    }
+
+    /** Of a row in no group. */
+    public RowFields(
+            String name,
+            long check,
+            byte[] attributes,
+            byte[] payload,
+            short[] unset,
+            boolean payloadRemoved,
+            boolean leftOut) {
+        this(name, check, attributes, payload, unset, payloadRemoved, leftOut, "");
+    }
+
+    /** The same of a row in a group. */
+    public RowFields in(String rowGroup) {
+        return new RowFields(
+                name, check, attributes, payload, unset, payloadRemoved, leftOut, rowGroup);
     }
 
     /** What a row carries. */
@@ -58,7 +79,8 @@ public record RowFields(
                 && payload == null
                 && unset.length == 0
                 && !payloadRemoved
-                && !leftOut;
+                && !leftOut
+                && group.isEmpty();
     }
 
     @Override
@@ -70,7 +92,8 @@ public record RowFields(
                 && Arrays.equals(payload, that.payload)
                 && Arrays.equals(unset, that.unset)
                 && payloadRemoved == that.payloadRemoved
-                && leftOut == that.leftOut;
+                && leftOut == that.leftOut
+                && group.equals(that.group);
     }
 
     @Override

@@ -113,6 +113,26 @@ public final class VectorBatch {
         header(id, version, code, shard, BufferLayout.OP_DELETE, 0, RowFields.NONE);
     }
 
+    /**
+     * Adds a delete of a row in a group.
+     *
+     * @param fields its group
+     * @throws EngineException INVALID for a full batch
+     */
+    public void delete(long id, long version, long code, int shard, RowFields fields) {
+        header(id, version, code, shard, BufferLayout.OP_DELETE, 0, fields);
+    }
+
+    /**
+     * Adds the drop of a group: all of its rows are gone.
+     *
+     * @param fields the group
+     * @throws EngineException INVALID for a full batch
+     */
+    public void drop(long version, int shard, RowFields fields) {
+        header(0, version, 0, shard, BufferLayout.OP_DROP, 0, fields);
+    }
+
     /** The buffer to hand to {@link NativeEngine#write}. */
     public ByteBuffer buffer() {
         return buffer;

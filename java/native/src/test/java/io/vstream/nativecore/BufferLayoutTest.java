@@ -94,6 +94,26 @@ class BufferLayoutTest {
     }
 
     @Test
+    void groupsAreWrittenAsTheGoldenFilesSay() throws Exception {
+        VectorBatch batch = new VectorBatch(3, 16);
+        stain(batch.buffer());
+        RowFields ann = RowFields.NONE.in("ann");
+        batch.upsert(1, 2, 0, 5, new float[] {1f, -2.5f, 0.125f}, ann);
+        batch.drop(3, 5, ann);
+        batch.delete(7, 4, 0, 5, ann);
+        assertThat(Golden.firstBytes(batch.buffer(), batch.bytes()))
+                .isEqualTo(Golden.bytes("records-groups.hex"));
+
+        QueryBatch queries = new QueryBatch(3, 1);
+        stain(queries.buffer());
+        queries.clear();
+        Asked asked = new Asked(Asked.NO_FILTER, new short[] {2}, false, false, Float.NaN);
+        queries.add(10, BufferLayout.EFFORT_AUTO, new float[] {1f, 2f, 3f}, asked.in("ann"));
+        assertThat(Golden.firstBytes(queries.buffer(), queries.bytes()))
+                .isEqualTo(Golden.bytes("queries-groups.hex"));
+    }
+
+    @Test
     void fieldsOfAnswersAreReadAsTheGoldenFileSays() throws Exception {
         ByteBuffer buffer = Golden.direct("answers-fields.hex");
         AnswerBatch answers = new AnswerBatch();

@@ -75,12 +75,20 @@ public record DataflowSettings(
 
     /** True if the encoder must see a sample before rows can be placed. */
     public boolean needsTraining() {
+        if (grouped()) {
+            return false;
+        }
         if (!NativeLibrary.available()) {
             return !tree(collection).path("encoder").path("kind").asText(ENCODER).equals("id");
         }
         try (NativeRouter router = NativeRouter.unplaced(collection)) {
             return !router.placed();
         }
+    }
+
+    /** True if rows are in isolated groups. Cost: reads the settings. */
+    public boolean grouped() {
+        return schema().grouped();
     }
 
     /** What the rows of the collection carry. Cost: reads the settings. */
@@ -199,6 +207,7 @@ public record DataflowSettings(
          */
         public DataflowSettings build() {
             checkClosed(tree(collection));
+            checkGroups(Schema.fromJson(tree(collection)));
             VectorRules rules = rules(tree(collection));
             checkSample(trainingSample, rules.dimension());
             int usual = shed ? SearchSettings.IN_FLIGHT_SHEDDING : SearchSettings.IN_FLIGHT_WAITING;
@@ -244,6 +253,25 @@ public record DataflowSettings(
                                 + " that rows bring with them. List them under"
                                 + " collection.attributes, and remove this key.");
             }
+        }
+
+        private void checkGroups(Schema schema) {
+            if (!schema.grouped()) {
+                return;
+            }
+            if (timeToLiveMillis > 0) {
+                throw new IllegalArgumentException(
+                        "collection.groups: rows of isolated groups live until they are deleted, or"
+                                + " their group is dropped. Remove the time to live.");
+            }
+            if (snapshotFolder != null) {
+                throw new IllegalArgumentException(
+                        "collection.groups: a snapshot holds no isolated groups; checkpoints and"
+                                + " savepoints do. Remove the folder for a snapshot at the end.");
+            }
+            // An isolated group stays in its shard, and every answer is exact.
+            rebalance = RebalanceSettings.DEFAULT;
+            auditShare = 0;
         }
 
         private static void checkSample(int vectors, int dimension) {

@@ -12,9 +12,11 @@ import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.MeasureOperator;
 import io.vstream.flink.merge.MergeOperator;
+import io.vstream.flink.place.GroupPlaceOperator;
 import io.vstream.flink.place.PlaceOperator;
 import io.vstream.flink.place.TrainOperator;
 import io.vstream.flink.place.Write;
+import io.vstream.flink.route.GroupRouteOperator;
 import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.RouteOperator;
@@ -46,8 +48,11 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * queries ----> decode -> (number) -+-------> route -------+
  * </pre>
  *
- * Every operator has a fixed uid: the names of the state in a checkpoint. The uids of a search that
- * has a name begin with it, so that one program may hold several searches.
+ * Where rows are in isolated groups, train and balance are left out, and place and route send
+ * everything to the shard of its group.
+ *
+ * <p>Every operator has a fixed uid: the names of the state in a checkpoint. The uids of a search
+ * that has a name begin with it, so that one program may hold several searches.
  *
  * <p>Place, route and search may each run at any parallelism, and at another one after a restart:
  * each counts the channels to the others. The steps train and balance have one subtask.
@@ -143,9 +148,16 @@ public final class SearchDataflow {
             queries = decode(inputs.queries(), "decode-queries");
             bad = bad.union(queries.getSideOutput(BadRecord.TAG));
         }
-        DataStream<Command> commands = balance(train(decoded));
-        SingleOutputStreamOperator<Write> writes = place(decoded, commands);
-        DataStream<QueryCopy> copies = route(queries, commands);
+        SingleOutputStreamOperator<Write> writes;
+        DataStream<QueryCopy> copies;
+        if (settings.grouped()) {
+            writes = placeGroups(decoded);
+            copies = routeGroups(queries);
+        } else {
+            DataStream<Command> commands = balance(train(decoded));
+            writes = place(decoded, commands);
+            copies = route(queries, commands);
+        }
         DataStream<Answer> answers = merge(search(writes, copies));
         return new Outputs(answers, bad.union(writes.getSideOutput(BadRecord.TAG)));
     }
@@ -262,17 +274,9 @@ public final class SearchDataflow {
 
     private DataStream<QueryCopy> route(
             SingleOutputStreamOperator<VectorRecord> decoded, DataStream<Command> events) {
-        // A step of its own, in decode's task, so that queries leave at once and vectors do not.
-        DataStream<QueryRecord> queries =
-                decoded.getSideOutput(DecodeFunction.QUERIES)
-                        .map(query -> query)
-                        .returns(QueryRecord.TYPE)
-                        .setParallelism(decoded.getParallelism())
-                        .setBufferTimeout(QUERY_BUFFER_MILLIS)
-                        .name(name("queries"))
-                        .uid(name("queries"));
         return spread(
-                        queries.rebalance()
+                        queries(decoded)
+                                .rebalance()
                                 .connect(events.broadcast())
                                 .transform(
                                         name("route"),
@@ -285,6 +289,41 @@ public final class SearchDataflow {
                                                 settings.rebalance().enabled())))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("route"));
+    }
+
+    private DataStream<QueryRecord> queries(SingleOutputStreamOperator<VectorRecord> decoded) {
+        // A step of its own, in decode's task, so that queries leave at once and vectors do not.
+        return decoded.getSideOutput(DecodeFunction.QUERIES)
+                .map(query -> query)
+                .returns(QueryRecord.TYPE)
+                .setParallelism(decoded.getParallelism())
+                .setBufferTimeout(QUERY_BUFFER_MILLIS)
+                .name(name("queries"))
+                .uid(name("queries"));
+    }
+
+    /** Groups need no template: a hash of the name is the shard. */
+    private SingleOutputStreamOperator<Write> placeGroups(DataStream<VectorRecord> decoded) {
+        return spread(
+                        decoded.keyBy(GroupPlaceOperator::key, Types.LONG)
+                                .transform(
+                                        name("place"),
+                                        Write.TYPE,
+                                        new GroupPlaceOperator(PartitionCount.OF_CHANNELS)))
+                .setBufferTimeout(INGEST_BUFFER_MILLIS)
+                .uid(name("place-groups"));
+    }
+
+    private DataStream<QueryCopy> routeGroups(SingleOutputStreamOperator<VectorRecord> decoded) {
+        return spread(
+                        queries(decoded)
+                                .rebalance()
+                                .transform(
+                                        name("route"),
+                                        QueryCopy.TYPE,
+                                        new GroupRouteOperator(settings.schema().seed())))
+                .setBufferTimeout(QUERY_BUFFER_MILLIS)
+                .uid(name("route-groups"));
     }
 
     private DataStream<PartialAnswer> search(

@@ -58,6 +58,14 @@ final class Asking implements AutoCloseable {
 
     /** Reads what a query asks; returns why it was refused, or null. */
     Reason read(Incoming query) {
+        Reason reason = readFields(query);
+        if (reason == null && schema.grouped()) {
+            asked = asked.in(query.group);
+        }
+        return reason;
+    }
+
+    private Reason readFields(Incoming query) {
         asked = usual;
         boolean bounded = !Float.isNaN(query.radius);
         if (query.filter == null && query.with.length == 0 && !bounded) {

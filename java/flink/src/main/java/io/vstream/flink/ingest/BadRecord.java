@@ -61,7 +61,12 @@ public record BadRecord(Reason reason, String text) {
         /** A filter that is none, or none of this collection. */
         BAD_FILTER,
         /** A radius that is no number. */
-        BAD_RADIUS;
+        BAD_RADIUS,
+        /**
+         * No group, or one whose name has more than 512 bytes, where rows are in isolated groups; a
+         * group where they are in none.
+         */
+        BAD_GROUP;
 
         private static final Reason[] ALL = values();
 

@@ -8,6 +8,7 @@ import io.vstream.flink.metrics.Names;
 import io.vstream.flink.row.Schema;
 import io.vstream.flink.state.Totals;
 import io.vstream.flink.state.VectorSerializer;
+import io.vstream.nativecore.NativeGroups;
 import java.util.Arrays;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ListState;
@@ -211,6 +212,9 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
             reason = rules.refuseQuery(record.vector);
         }
         if (reason == null) {
+            reason = refuseGroup(record);
+        }
+        if (reason == null) {
             reason = asking.read(record);
         }
         if (reason == null) {
@@ -230,10 +234,17 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
 
     private Reason vector(Incoming record, Context context, Collector<VectorRecord> out)
             throws InterruptedException {
-        if (schema.textIds() && record.fields.name().isEmpty()) {
+        boolean drop = record.kind == Incoming.Kind.DROP_GROUP;
+        if (schema.textIds() && !drop && record.fields.name().isEmpty()) {
             return Reason.BAD_ID;
         }
-        if (record.kind == Incoming.Kind.DELETE) {
+        Reason refused = refuseGroup(record);
+        if (refused != null) {
+            return refused;
+        }
+        if (drop) {
+            reused.drop();
+        } else if (record.kind == Incoming.Kind.DELETE) {
             reused.delete(record.id);
         } else if (record.kind == Incoming.Kind.UPDATE) {
             reused.update(record.id, record.fields);
@@ -251,9 +262,30 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
         }
         reused.fields = record.fields;
         reused.newer = record.newer;
+        if (schema.grouped()) {
+            reused.fields = record.fields.in(record.group);
+            reused.shard = NativeGroups.shard(schema.seed(), record.group);
+        }
         out.collect(reused);
         accepted.inc();
         return null;
+    }
+
+    private Reason refuseGroup(Incoming record) {
+        if (schema.grouped()) {
+            if (NativeGroups.mayBe(record.group)) {
+                return null;
+            }
+            record.problem =
+                    record.group.isEmpty()
+                            ? "it names no group, and groups of this collection are isolated"
+                            : "its group has more than " + NativeGroups.NAME_BYTES_MAX + " bytes";
+        } else if (record.group.isEmpty() && record.kind != Incoming.Kind.DROP_GROUP) {
+            return null;
+        } else {
+            record.problem = "rows of this collection are in no groups";
+        }
+        return Reason.BAD_GROUP;
     }
 
     private void refuse(Reason reason, Incoming record, Context context) {

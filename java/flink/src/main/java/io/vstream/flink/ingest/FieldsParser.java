@@ -69,6 +69,40 @@ public final class FieldsParser {
         return fields.schema().textIds();
     }
 
+    /** True if rows are in groups. */
+    boolean grouped() {
+        return fields.schema().grouped();
+    }
+
+    /** Reads the name of a group. Where rows are in none, it may be that of an attribute. */
+    Reason group(JsonParser json, Incoming record) throws IOException {
+        if (!grouped()) {
+            if (isAttribute("group")) {
+                return attribute("group", json);
+            }
+            json.skipChildren();
+            return null;
+        }
+        if (json.currentToken() != JsonToken.VALUE_STRING) {
+            problem = "a group is a text";
+            return Reason.BAD_GROUP;
+        }
+        record.group = json.getText();
+        return null;
+    }
+
+    /**
+     * Refuses an order that a query to a group cannot ask for in a job; elsewhere it is skipped.
+     */
+    Reason noRank(JsonParser json) throws IOException {
+        if (grouped() && json.currentToken() != JsonToken.VALUE_NULL) {
+            problem = "queries of a job are answered by distance: remove " + json.currentName();
+            return Reason.MALFORMED_LINE;
+        }
+        json.skipChildren();
+        return null;
+    }
+
     /** Reads an id that is a text. */
     Reason id(JsonParser json, Incoming record) throws IOException {
         if (json.currentToken() != JsonToken.VALUE_STRING) {

@@ -34,7 +34,9 @@ public final class Incoming {
         /** {@link #offsets} of the source; {@link #id} leads to one place subtask. */
         OFFSETS,
         /** {@link #id} and {@link #fields}, which change what the row carries. */
-        UPDATE
+        UPDATE,
+        /** {@link #group} alone, which goes with all its rows. */
+        DROP_GROUP
     }
 
     /** {@link #newer} of a record that is applied whatever came before. */
@@ -45,6 +47,7 @@ public final class Incoming {
     private static final int HAS_ORDER = 2;
     private static final int ASKS = 4;
     private static final int HAS_PROBLEM = 8;
+    private static final int HAS_GROUP = 16;
 
     private static final Kind[] KINDS = Kind.values();
     private static final BadRecord.Reason[] REASONS = BadRecord.Reason.values();
@@ -106,6 +109,9 @@ public final class Incoming {
     /** Largest distance of a row of the answer, or NaN for any. */
     public float radius = Float.NaN;
 
+    /** The group of the row, or that is asked; empty for none. */
+    public String group = "";
+
     /** What is wrong with an {@link Kind#UNREADABLE} record, in words; empty if nobody said. */
     public String problem = "";
 
@@ -116,6 +122,7 @@ public final class Incoming {
         filter = null;
         with = NO_NAMES;
         radius = Float.NaN;
+        group = "";
         problem = "";
     }
 
@@ -124,7 +131,8 @@ public final class Incoming {
         return (fields.isNone() ? 0 : HAS_FIELDS)
                 | (newer == ANY_ORDER ? 0 : HAS_ORDER)
                 | (asks ? ASKS : 0)
-                | (problem.isEmpty() ? 0 : HAS_PROBLEM);
+                | (problem.isEmpty() ? 0 : HAS_PROBLEM)
+                | (group.isEmpty() ? 0 : HAS_GROUP);
     }
 
     private void writeExtras(DataOutputView target) throws IOException {
@@ -147,6 +155,9 @@ public final class Incoming {
         if ((extras & HAS_PROBLEM) != 0) {
             write(problem, target);
         }
+        if ((extras & HAS_GROUP) != 0) {
+            write(group, target);
+        }
     }
 
     private void readExtras(DataInputView source) throws IOException {
@@ -168,6 +179,9 @@ public final class Incoming {
         }
         if ((extras & HAS_PROBLEM) != 0) {
             problem = read(source);
+        }
+        if ((extras & HAS_GROUP) != 0) {
+            group = read(source);
         }
     }
 
@@ -219,6 +233,7 @@ public final class Incoming {
             to.with = from.with;
             to.radius = from.radius;
             to.problem = from.problem;
+            to.group = from.group;
             return to;
         }
 

@@ -19,7 +19,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
  *
  * <p>A vector record may also have {@code attributes}, {@code payload} or {@code payload_base64},
  * {@code "op":"update"} without a vector, and {@code "if":{"newer":17}}; a query {@code filter},
- * {@code with} and {@code radius}: see {@link FieldsParser}.
+ * {@code with} and {@code radius}: see {@link FieldsParser}. Where rows are in groups, both name
+ * their {@code group}, and {@code {"op":"drop-group","group":"ann"}} removes one.
  */
 public final class LineParser {
 
@@ -137,6 +138,8 @@ public final class LineParser {
                 return null;
             case "if":
                 return extras.condition(json, record);
+            case "group":
+                return extras.group(json, record);
             default:
                 if (extras.carriesNothing()) {
                     json.skipChildren();
@@ -183,6 +186,10 @@ public final class LineParser {
                 return extras.with(json, record);
             case "radius":
                 return extras.radius(json, record);
+            case "group":
+                return extras.group(json, record);
+            case "text", "rank", "parameters":
+                return extras.noRank(json);
             default:
                 json.skipChildren();
                 return null;
@@ -190,7 +197,8 @@ public final class LineParser {
     }
 
     private Reason finish(Incoming record, Fields fields, boolean query) {
-        if (!fields.id) {
+        boolean drop = !query && extras.grouped() && "drop-group".equals(fields.op);
+        if (!fields.id && !drop) {
             return Reason.MALFORMED_LINE;
         }
         if (query) {
@@ -204,7 +212,7 @@ public final class LineParser {
                     case "upsert" -> Incoming.Kind.UPSERT;
                     case "update" -> Incoming.Kind.UPDATE;
                     case "delete" -> Incoming.Kind.DELETE;
-                    default -> null;
+                    default -> drop ? Incoming.Kind.DROP_GROUP : null;
                 };
         boolean lacksVector = record.kind == Incoming.Kind.UPSERT && !fields.vector;
         if (record.kind == null || lacksVector) {

@@ -24,6 +24,12 @@ public final class VectorRecord {
     private static final byte HAS_FIELDS = 4;
     private static final byte HAS_ORDER = 8;
 
+    /** With {@link #DELETE}: the whole group goes. */
+    private static final byte DROPS = 16;
+
+    /** The shard of the group follows. */
+    private static final byte HAS_SHARD = 32;
+
     /** Type of a stream of these. */
     public static final RecordType<VectorRecord> TYPE =
             RecordType.of(VectorRecord.class, VectorRecordSerializer::new);
@@ -33,6 +39,12 @@ public final class VectorRecord {
 
     /** True for a delete, which has no vector. */
     public boolean delete;
+
+    /** True for a delete of all rows of the group. */
+    public boolean drop;
+
+    /** Shard of the group, where rows are in groups; else -1. */
+    public int shard = -1;
 
     /** True for an update, which has no vector either. */
     public boolean update;
@@ -70,6 +82,12 @@ public final class VectorRecord {
         delete = true;
     }
 
+    /** Becomes the drop of a group, which {@link #fields} name. */
+    public void drop() {
+        delete(0);
+        drop = true;
+    }
+
     /** Becomes offsets of the source. */
     public void offsets(long leadingId, long[] sourceOffsets) {
         set(leadingId, NONE, sourceOffsets);
@@ -78,6 +96,8 @@ public final class VectorRecord {
     private void set(long newId, float[] newVector, long[] newOffsets) {
         id = newId;
         delete = false;
+        drop = false;
+        shard = -1;
         update = false;
         vector = newVector;
         offsets = newOffsets;
@@ -104,6 +124,8 @@ public final class VectorRecord {
             to.id = from.id;
             to.delete = from.delete;
             to.update = from.update;
+            to.drop = from.drop;
+            to.shard = from.shard;
             to.vector = from.vector.clone();
             to.offsets = from.offsets;
             to.fields = from.fields;
@@ -122,7 +144,13 @@ public final class VectorRecord {
             byte kind = record.delete ? DELETE : record.update ? UPDATE : UPSERT;
             boolean fields = !record.fields.isNone();
             boolean ordered = record.newer != Incoming.ANY_ORDER;
-            target.writeByte(kind | (fields ? HAS_FIELDS : 0) | (ordered ? HAS_ORDER : 0));
+            boolean grouped = record.shard >= 0;
+            target.writeByte(
+                    kind
+                            | (fields ? HAS_FIELDS : 0)
+                            | (ordered ? HAS_ORDER : 0)
+                            | (record.drop ? DROPS : 0)
+                            | (grouped ? HAS_SHARD : 0));
             if (kind == UPSERT) {
                 floats().write(record.vector, target);
             }
@@ -131,6 +159,9 @@ public final class VectorRecord {
             }
             if (ordered) {
                 target.writeLong(record.newer);
+            }
+            if (grouped) {
+                target.writeByte(record.shard);
             }
         }
 
@@ -150,6 +181,10 @@ public final class VectorRecord {
             }
             if ((head & HAS_ORDER) != 0) {
                 record.newer = source.readLong();
+            }
+            record.drop = (head & DROPS) != 0;
+            if ((head & HAS_SHARD) != 0) {
+                record.shard = source.readByte();
             }
             return record;
         }

@@ -156,7 +156,9 @@ public final class JobRunner {
     /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
         ProgressReport report = new ProgressReport(cluster.metrics());
-        QuietCheck quiet = new QuietCheck(cluster.metrics(), job.dataflow().partitions());
+        QuietCheck quiet =
+                new QuietCheck(
+                        cluster.metrics(), job.dataflow().partitions(), !job.dataflow().grouped());
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
         while (!cluster.status(id).isGloballyTerminalState()) {

@@ -31,8 +31,10 @@ import org.apache.avro.io.ResolvingDecoder;
  *
  * <p>Fields named like attributes of the collection are its attributes, see {@link AvroValues}, and
  * {@code payload} (bytes, or a string in UTF-8) its payload. {@code update} is true for a record
- * that changes these and no vector, {@code if_newer} a long. A query may have {@code filter}, a
- * string in JSON, {@code with}, an array of strings, and {@code radius}. Not for several threads.
+ * that changes these and no vector, {@code if_newer} a long. Where rows are in groups, {@code
+ * group} is a string, and {@code drop_group} is true for a record that removes one. A query may
+ * have {@code filter}, a string in JSON, {@code with}, an array of strings, and {@code radius}. Not
+ * for several threads.
  */
 final class AvroFields {
 
@@ -53,6 +55,7 @@ final class AvroFields {
     private boolean hasVector;
     private boolean deleted;
     private boolean updated;
+    private boolean dropped;
 
     /**
      * @param writer schema of the records
@@ -81,6 +84,7 @@ final class AvroFields {
         hasVector = false;
         deleted = false;
         updated = false;
+        dropped = false;
         extras.begin();
         record.clearExtras();
         record.k = defaultK;
@@ -103,6 +107,10 @@ final class AvroFields {
         } catch (IOException | RuntimeException e) {
             // Avro says in many ways that bytes are none of the schema's.
             return Reason.MALFORMED_LINE;
+        }
+        if (dropped) {
+            record.kind = Incoming.Kind.DROP_GROUP;
+            return null;
         }
         if (!hasId) {
             return Reason.BAD_ID;
@@ -154,6 +162,8 @@ final class AvroFields {
                 return vector(schema.getElementType().getType() == Schema.Type.FLOAT, record);
             }
             case "deleted" -> deleted = decoder.readBoolean();
+            case "group" -> record.group = decoder.readString();
+            case "drop_group" -> dropped = decoder.readBoolean();
             case "update" -> updated = decoder.readBoolean();
             case "if_newer" -> record.newer = whole(schema);
             default -> {
@@ -173,6 +183,7 @@ final class AvroFields {
                 return vector(schema.getElementType().getType() == Schema.Type.FLOAT, record);
             }
             case "filter" -> record.filter = decoder.readString();
+            case "group" -> record.group = decoder.readString();
             case "with" -> {
                 Object names = values.read(schema);
                 if (!(names instanceof List<?> list) || list.size() > FieldsParser.WITH_MAX) {

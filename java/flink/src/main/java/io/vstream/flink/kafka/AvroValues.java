@@ -57,6 +57,9 @@ final class AvroValues {
             types.put("filter", STRING);
             types.put("with", TEXTS);
             types.put("radius", Set.of(Schema.Type.FLOAT, Schema.Type.DOUBLE));
+            if (rows.grouped()) {
+                types.put("group", STRING);
+            }
             return types;
         }
         for (io.vstream.flink.row.Schema.Attribute attribute : rows.attributes()) {
@@ -76,6 +79,10 @@ final class AvroValues {
             own.put("update", TRUTH);
             own.put("if_newer", WHOLE);
             own.put("payload", Set.of(Schema.Type.BYTES, Schema.Type.STRING));
+        }
+        if (rows.grouped()) {
+            own.put("group", STRING);
+            own.put("drop_group", TRUTH);
         }
         return own;
     }

@@ -70,6 +70,9 @@ final class Debezium {
     Reason id(byte[] key, Incoming record) {
         try {
             JsonNode id = payload(JSON.readTree(key));
+            if (rows.grouped() && record.group.isEmpty()) {
+                record.group = id.path("group").asText();
+            }
             return id(id.isObject() ? id.path("id") : id, record);
         } catch (IOException e) {
             return Reason.BAD_ID;
@@ -161,6 +164,7 @@ final class Debezium {
 
     private Reason delete(JsonNode row, byte[] key, Incoming record) {
         record.kind = Incoming.Kind.DELETE;
+        record.group = rows.grouped() ? row.path("group").asText() : "";
         if (row.has("id")) {
             return id(row.path("id"), record);
         }

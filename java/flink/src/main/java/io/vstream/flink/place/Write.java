@@ -2,6 +2,7 @@ package io.vstream.flink.place;
 
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -26,6 +27,9 @@ public final class Write {
     private static final byte KINDS = 7;
     private static final byte HAS_FIELDS = 8;
 
+    /** With {@link #DELETE}: the whole group goes. */
+    private static final byte DROPS = 16;
+
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
 
@@ -43,6 +47,9 @@ public final class Write {
 
     /** True for a delete, which has no vector. */
     public boolean delete;
+
+    /** True for a delete of all rows of the group that {@link #fields} name. */
+    public boolean drop;
 
     /** True for an update, which has no vector either. */
     public boolean update;
@@ -88,6 +95,16 @@ public final class Write {
         delete = true;
     }
 
+    /** Becomes the write of a record in a group. */
+    void grouped(VectorRecord record, long newVersion) {
+        set(record.id, newVersion, 0, record.shard);
+        delete = record.delete;
+        drop = record.drop;
+        update = record.update;
+        vector = record.vector;
+        fields = record.fields;
+    }
+
     /** Becomes offsets of the source. */
     void offsets(int place, long[] sourceOffsets, int toShard) {
         set(place, 0, 0, toShard);
@@ -106,6 +123,7 @@ public final class Write {
         code = newCode;
         shard = newShard;
         delete = false;
+        drop = false;
         update = false;
         vector = NONE;
         fields = RowFields.NONE;
@@ -131,6 +149,7 @@ public final class Write {
             Write to = new Write();
             to.set(from.id, from.version, from.code, from.shard);
             to.delete = from.delete;
+            to.drop = from.drop;
             to.update = from.update;
             to.fields = from.fields;
             to.vector = from.vector.clone();
@@ -154,7 +173,7 @@ public final class Write {
             } else {
                 byte kind = write.delete ? DELETE : write.update ? UPDATE : UPSERT;
                 boolean fields = !write.fields.isNone();
-                target.writeByte(kind | (fields ? HAS_FIELDS : 0));
+                target.writeByte(kind | (fields ? HAS_FIELDS : 0) | (write.drop ? DROPS : 0));
                 if (kind == UPSERT) {
                     floats().write(write.vector, target);
                 }
@@ -180,6 +199,7 @@ public final class Write {
                 case ACK -> write.ack = CommandAck.read(source);
                 default -> write.vector = floats().read(source);
             }
+            write.drop = (head & DROPS) != 0;
             if ((head & HAS_FIELDS) != 0) {
                 write.fields = RowFieldsBlock.read(source);
             }

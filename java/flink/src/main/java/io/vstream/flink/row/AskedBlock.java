@@ -3,6 +3,7 @@ package io.vstream.flink.row;
 import io.vstream.nativecore.Asked;
 import io.vstream.nativecore.RowFields;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -12,6 +13,7 @@ public final class AskedBlock {
     private static final int ASKS = 1;
     private static final int PAYLOAD = 2;
     private static final int NAMES = 4;
+    private static final int GROUP = 8;
 
     private AskedBlock() {}
 
@@ -21,13 +23,20 @@ public final class AskedBlock {
             out.writeByte(0);
             return;
         }
-        out.writeByte(ASKS | (asked.payload() ? PAYLOAD : 0) | (asked.names() ? NAMES : 0));
+        out.writeByte(
+                ASKS
+                        | (asked.payload() ? PAYLOAD : 0)
+                        | (asked.names() ? NAMES : 0)
+                        | (asked.group().isEmpty() ? 0 : GROUP));
         RowFieldsBlock.write(asked.filter(), out);
         out.writeShort(asked.columns().length);
         for (short column : asked.columns()) {
             out.writeShort(column);
         }
         out.writeFloat(asked.radius());
+        if (!asked.group().isEmpty()) {
+            RowFieldsBlock.write(asked.group().getBytes(StandardCharsets.UTF_8), out);
+        }
     }
 
     /** Reads what {@link #write} wrote. */
@@ -42,7 +51,12 @@ public final class AskedBlock {
         for (int i = 0; i < size; i++) {
             columns[i] = in.readShort();
         }
-        return new Asked(
-                filter, columns, (flags & PAYLOAD) != 0, (flags & NAMES) != 0, in.readFloat());
+        float radius = in.readFloat();
+        String group =
+                (flags & GROUP) == 0
+                        ? ""
+                        : new String(RowFieldsBlock.bytes(in), StandardCharsets.UTF_8);
+        boolean payload = (flags & PAYLOAD) != 0;
+        return new Asked(filter, columns, payload, (flags & NAMES) != 0, radius, group);
     }
 }

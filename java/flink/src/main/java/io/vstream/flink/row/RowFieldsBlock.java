@@ -8,7 +8,7 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * Writes and reads what a row carries, layout 1: a byte of flags, then what the flags say: name
- * with its check, attributes, payload and removed columns, each with its length first.
+ * with its check, attributes, payload, removed columns and group, each with its length first.
  */
 public final class RowFieldsBlock {
 
@@ -18,6 +18,7 @@ public final class RowFieldsBlock {
     private static final int HAS_UNSET = 8;
     private static final int REMOVES_PAYLOAD = 16;
     private static final int LEFT_OUT = 32;
+    private static final int HAS_GROUP = 64;
 
     /** More than any payload has; a larger length means that the bytes are not ours. */
     private static final int BYTES_MAX = 1 << 21;
@@ -43,6 +44,9 @@ public final class RowFieldsBlock {
                 out.writeShort(column);
             }
         }
+        if (!fields.group().isEmpty()) {
+            write(fields.group().getBytes(StandardCharsets.UTF_8), out);
+        }
     }
 
     /** Reads what {@link #write} wrote. */
@@ -66,6 +70,8 @@ public final class RowFieldsBlock {
                 unset[i] = in.readShort();
             }
         }
+        String group =
+                (flags & HAS_GROUP) == 0 ? "" : new String(bytes(in), StandardCharsets.UTF_8);
         return new RowFields(
                 name,
                 check,
@@ -73,7 +79,8 @@ public final class RowFieldsBlock {
                 payload,
                 unset,
                 (flags & REMOVES_PAYLOAD) != 0,
-                (flags & LEFT_OUT) != 0);
+                (flags & LEFT_OUT) != 0,
+                group);
     }
 
     /** Writes bytes, their number first. */
@@ -99,6 +106,7 @@ public final class RowFieldsBlock {
                 | (fields.payload() == null ? 0 : HAS_PAYLOAD)
                 | (fields.unset().length == 0 ? 0 : HAS_UNSET)
                 | (fields.payloadRemoved() ? REMOVES_PAYLOAD : 0)
-                | (fields.leftOut() ? LEFT_OUT : 0);
+                | (fields.leftOut() ? LEFT_OUT : 0)
+                | (fields.group().isEmpty() ? 0 : HAS_GROUP);
     }
 }

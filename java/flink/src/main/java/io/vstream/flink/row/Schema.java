@@ -28,6 +28,7 @@ public final class Schema implements Serializable {
     private final HashMap<String, Integer> columns = new HashMap<>();
     private final int payloadMax;
     private final long seed;
+    private final boolean grouped;
 
     /**
      * One attribute.
@@ -58,6 +59,16 @@ public final class Schema implements Serializable {
      * @param seed of the collection, from which the key of the hash of ids is made
      */
     public Schema(boolean textIds, List<Attribute> attributes, int payloadMax, long seed) {
+        this(textIds, attributes, payloadMax, seed, false);
+    }
+
+    private Schema(
+            boolean textIds,
+            List<Attribute> attributes,
+            int payloadMax,
+            long seed,
+            boolean grouped) {
+        this.grouped = grouped;
         this.textIds = textIds;
         this.attributes = new ArrayList<>(attributes);
         this.payloadMax = payloadMax;
@@ -74,12 +85,14 @@ public final class Schema implements Serializable {
             attributes.add(new Attribute(one.getKey(), AttributeKind.of(one.getValue().asText())));
         }
         boolean textIds = collection.path("id").asText("u64").equals("string");
-        boolean carries = textIds || !attributes.isEmpty();
+        boolean grouped = collection.path("groups").path("mode").asText().equals("isolated");
+        boolean carries = textIds || grouped || !attributes.isEmpty();
         return new Schema(
                 textIds,
                 attributes,
                 collection.path("payload-limit").asInt(carries ? PAYLOAD_MAX : 0),
-                collection.path("seed").asLong(42));
+                collection.path("seed").asLong(42),
+                grouped);
     }
 
     /** True if ids are texts. */
@@ -89,7 +102,17 @@ public final class Schema implements Serializable {
 
     /** True if rows carry nothing but numbers as ids and vectors. */
     public boolean isPlain() {
-        return !textIds && attributes.isEmpty() && payloadMax == 0;
+        return !textIds && !grouped && attributes.isEmpty() && payloadMax == 0;
+    }
+
+    /** True if rows are in isolated groups: each row and each query names one. */
+    public boolean grouped() {
+        return grouped;
+    }
+
+    /** Seed of the collection. */
+    public long seed() {
+        return seed;
     }
 
     /** The attributes by column. */

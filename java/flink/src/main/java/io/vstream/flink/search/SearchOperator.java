@@ -252,8 +252,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             }
         }
         long id = write.id;
-        if (write.delete) {
-            writes.delete(id, write.version, write.code, write.shard);
+        if (write.drop) {
+            writes.drop(write.version, write.shard, write.fields);
+        } else if (write.delete) {
+            writes.delete(id, write.version, write.code, write.shard, write.fields);
         } else if (write.update) {
             writes.update(id, write.version, write.code, write.shard, write.fields);
         } else {

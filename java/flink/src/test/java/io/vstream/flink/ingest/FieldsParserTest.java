@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -69,6 +70,40 @@ class FieldsParserTest {
         // In an upsert null is no value.
         Incoming upsert = read("{'id':1,'vector':[1],'price':null}");
         assertThat(upsert.fields.isNone()).isTrue();
+    }
+
+    @Test
+    void groupsAreReadWhereRowsAreInThem() throws Exception {
+        Schema grouped =
+                Schema.fromJson(
+                        new ObjectMapper()
+                                .readTree("{\"seed\":7,\"groups\":{\"mode\":\"isolated\"}}"));
+        LineParser groups = new LineParser(10, grouped);
+        Incoming record = new Incoming();
+        record.kind = Incoming.Kind.VECTOR_LINE;
+        record.line = "{\"group\":\"ann\",\"id\":1,\"vector\":[1]}";
+        assertThat(groups.parse(record)).isNull();
+        assertThat(record.group).isEqualTo("ann");
+        record.kind = Incoming.Kind.VECTOR_LINE;
+        record.line = "{\"group\":\"bob\",\"op\":\"drop-group\"}";
+        assertThat(groups.parse(record)).isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.DROP_GROUP);
+        record.kind = Incoming.Kind.QUERY_LINE;
+        record.line = "{\"group\":\"eve\",\"query_id\":1,\"vector\":[1]}";
+        assertThat(groups.parse(record)).isNull();
+        assertThat(record.group).isEqualTo("eve");
+        record.kind = Incoming.Kind.VECTOR_LINE;
+        record.line = "{\"group\":7,\"id\":1,\"vector\":[1]}";
+        assertThat(groups.parse(record)).isEqualTo(Reason.BAD_GROUP);
+        record.kind = Incoming.Kind.QUERY_LINE;
+        record.line = "{\"group\":\"eve\",\"query_id\":1,\"vector\":[1],\"text\":\"bill\"}";
+        assertThat(groups.parse(record)).isEqualTo(Reason.MALFORMED_LINE);
+        assertThat(record.problem).contains("remove text");
+        // Elsewhere the name means nothing, and a drop is no operation.
+        assertThat(read("{'id':1,'vector':[1],'group':'ann'}").group).isEmpty();
+        record.kind = Incoming.Kind.VECTOR_LINE;
+        record.line = "{\"group\":\"bob\",\"op\":\"drop-group\"}";
+        assertThat(parser.parse(record)).isEqualTo(Reason.MALFORMED_LINE);
     }
 
     @Test

@@ -117,6 +117,45 @@ class JobRunnerIT {
         assertThat(answer.path("distances").path(0).asDouble()).isZero();
     }
 
+    /** Queries wait until every letter is in its mailbox, though no template is ever trained. */
+    @Test
+    void groupsFromFilesAreAskedOnceAllIsApplied() throws Exception {
+        List<String> letters = new ArrayList<>();
+        for (int i = 0; i < 3_000; i++) {
+            String row = "\"group\":\"user-" + i % 100 + "\",\"id\":" + i / 100;
+            letters.add("{" + row + ",\"vector\":[1," + (i / 100 + 1) / 100.0 + "]}");
+        }
+        letters.add("{\"group\":\"user-7\",\"id\":0,\"op\":\"delete\"}");
+        letters.add("{\"group\":\"user-8\",\"op\":\"drop-group\"}");
+        letters.add("{\"id\":1,\"vector\":[1,2]}");
+        letters.add("{\"group\":\"\",\"id\":1,\"vector\":[1,2]}");
+        Path vectors = lines("vectors.jsonl", letters.toArray(String[]::new));
+        String vector = ",\"vector\":[1,0],\"k\":2}";
+        Path queries =
+                lines(
+                        "queries.jsonl",
+                        "{\"query_id\":6,\"group\":\"user-6\"" + vector,
+                        "{\"query_id\":7,\"group\":\"user-7\"" + vector,
+                        "{\"query_id\":8,\"group\":\"user-8\"" + vector,
+                        "{\"query_id\":9" + vector);
+        Path answers = folder.resolve("out/answers.jsonl");
+        ObjectNode job = job("cosine", 2, 2);
+        ((ObjectNode) job.get("collection")).putObject("groups").put("mode", "isolated");
+        job.putObject("vectors").put("kind", "file").put("path", vectors.toString());
+        job.putObject("queries").put("kind", "file").put("path", queries.toString()).put("k", 3);
+        job.putObject("results").put("kind", "file").put("path", answers.toString());
+
+        assertThat(run(job)).as(err.toString()).isZero();
+
+        assertThat(result().path("bad_by_reason").path("bad_group").asInt()).isEqualTo(3);
+        assertThat(result().path("vectors").asInt()).isEqualTo(3_000);
+        List<JsonNode> lines =
+                Files.readAllLines(answers).stream().map(JobRunnerIT::parse).toList();
+        assertThat(lines)
+                .extracting(line -> line.path("query_id") + ":" + line.path("ids"))
+                .containsExactlyInAnyOrder("6:[0,1]", "7:[1,2]", "8:[]");
+    }
+
     @Test
     void aGeneratorPreloadsTrainsStreamsAndEnds() throws Exception {
         Path vectors = DataFiles.floats(folder, "base", 3_000, 4);

@@ -77,6 +77,12 @@ record RecordLog(String name) implements Script {
             into.effort = record.effort;
             into.intendedNanos = now;
             into.measured = true;
+            into.clearExtras();
+            into.fields = record.fields;
+            into.group = record.group;
+            into.filter = record.filter;
+            into.with = record.with;
+            into.newer = record.newer;
             return Outcome.RECORD;
         }
 

@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericRecordBuilder;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.junit.jupiter.api.Test;
 
 /** Attributes, payloads and ids that are texts in change events and in Avro. */
@@ -110,6 +111,50 @@ class FieldsOfRecordsTest {
         assertThat(record.kind).isEqualTo(Incoming.Kind.UPDATE);
         assertThat(record.fields.unset()).containsExactly((short) 2);
         assertThat(reader.read(row(null, null, false), record)).isEqualTo(Reason.MALFORMED_LINE);
+    }
+
+    @Test
+    void groupsOfEventsAndOfAvro() throws Exception {
+        io.vstream.flink.row.Schema rows =
+                io.vstream.flink.row.Schema.fromJson(
+                        new ObjectMapper().readTree("{\"groups\":{\"mode\":\"isolated\"}}"));
+        Debezium events = new Debezium(new LineParser(10, rows), rows);
+        assertThat(event(events, "{'op':'c','after':{'id':4,'group':'ann','vector':[1]}}"))
+                .isNull();
+        assertThat(record.group).isEqualTo("ann");
+        assertThat(event(events, "{'op':'d','before':{'id':4,'group':'bob'}}")).isNull();
+        assertThat(record.kind).isEqualTo(Incoming.Kind.DELETE);
+        assertThat(record.group).isEqualTo("bob");
+        record.clearExtras();
+        byte[] key = "{\"id\":4,\"group\":\"eve\"}".getBytes(StandardCharsets.UTF_8);
+        assertThat(events.id(key, record)).isNull();
+        assertThat(record.group).isEqualTo("eve");
+
+        Schema schema =
+                new Schema.Parser()
+                        .parse(
+                                """
+                                {"type": "record", "name": "Row", "fields": [
+                                  {"name": "id", "type": "long"},
+                                  {"name": "vector", "type": {"type": "array", "items": "float"}},
+                                  {"name": "group", "type": "string"},
+                                  {"name": "drop_group", "type": "boolean"}]}
+                                """);
+        AvroReader reader = new AvroReader(schema.toString(), null, false, 10, rows);
+        for (boolean drop : new boolean[] {false, true}) {
+            byte[] bytes =
+                    AvroRecords.bytes(
+                            new GenericRecordBuilder(schema)
+                                    .set("id", 4L)
+                                    .set("vector", List.of(1f))
+                                    .set("group", "ann")
+                                    .set("drop_group", drop)
+                                    .build());
+            assertThat(reader.read(bytes, record)).isNull();
+            assertThat(record.group).isEqualTo("ann");
+            assertThat(record.kind)
+                    .isEqualTo(drop ? Incoming.Kind.DROP_GROUP : Incoming.Kind.UPSERT);
+        }
     }
 
     @Test

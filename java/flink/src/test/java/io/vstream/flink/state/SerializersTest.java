@@ -116,6 +116,19 @@ class SerializersTest {
         changed.id = 2;
         changed.update = true;
         changed.fields = CHANGE;
+        VectorRecord grouped = new VectorRecord();
+        grouped.upsert(7, VECTOR);
+        grouped.fields = CARRIED.in("ann");
+        grouped.shard = 127;
+        VectorRecord dropped = new VectorRecord();
+        dropped.drop();
+        dropped.fields = RowFields.NONE.in("gr\u00f6\u00dfe");
+        dropped.shard = 0;
+        Write drop = new Write();
+        drop.delete = true;
+        drop.drop = true;
+        drop.fields = RowFields.NONE.in("ann");
+        incoming.group = "gr\u00f6\u00dfe";
         long[] offsets = {7, -1, 1L << 40};
         incoming.reason = BadRecord.Reason.BAD_ID;
         incoming.partition = 3;
@@ -138,6 +151,13 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, carrying),
                 Arguments.of(VectorRecord.TYPE, update),
                 Arguments.of(VectorRecord.TYPE, named),
+                Arguments.of(VectorRecord.TYPE, grouped),
+                Arguments.of(VectorRecord.TYPE, dropped),
+                Arguments.of(Write.TYPE, drop),
+                Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED.in("ann"))),
+                Arguments.of(VectorChange.TYPE, VectorChange.dropGroup("ann").ifNewer(3)),
+                Arguments.of(VectorChange.TYPE, VectorChange.update(3).in("ann")),
+                Arguments.of(VectorQuery.TYPE, VectorQuery.of(3, VECTOR).within(1).in("ann")),
                 Arguments.of(Write.TYPE, carried),
                 Arguments.of(Write.TYPE, changed),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED)),
