@@ -190,7 +190,8 @@ fn query(reader: &GroupReader, of: &[(usize, Vec<f32>)], filter: Option<&Filter>
     let mut times: Vec<f64> = Vec::with_capacity(of.len());
     let (mut bytes, mut exact, mut runs) = (0, 0, 0);
     for (group, vector) in of {
-        let (name, query) = (name(*group), GroupQuery { vector, k: 10, filter });
+        let (name, query) =
+            (name(*group), GroupQuery { filter, ..GroupQuery::nearest(vector, 10) });
         let began = Instant::now();
         let answer = reader.search(&name, &query).expect("an answer");
         times.push(began.elapsed().as_secs_f64() * 1e3);
@@ -242,7 +243,7 @@ fn clients(reader: &GroupReader, data: &mut Data, groups: &[usize], size: usize)
                     let (mut times, mut at) = (Vec::new(), client * 13);
                     while began.elapsed() < Duration::from_secs(3) {
                         let (group, vector) = &queries[at % queries.len()];
-                        let query = GroupQuery { vector, k: 10, filter: None };
+                        let query = GroupQuery::nearest(vector, 10);
                         let started = Instant::now();
                         let answer = reader.search(&name(*group), &query).expect("an answer");
                         times.push(started.elapsed().as_secs_f64() * 1e3);

@@ -1,7 +1,8 @@
 //! Checks names, vectors and fields before anything is changed, and stores vectors as bytes.
 
 use vstream_attribute::{
-    Fields, IdKind, Refused, RefusedKind, Schema, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
+    AttributeKind, Attributes, Fields, IdKind, Refused, RefusedKind, Schema, PAYLOAD_BYTES_MAX,
+    STRING_ID_BYTES_MAX,
 };
 use vstream_vector::{kernels, with_number, Element, Metric, Number, Widen};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -106,25 +107,40 @@ pub(crate) fn check_fields(fields: &Fields<'_>, schema: &Schema) -> Result<(), E
         );
         return refused(RefusedKind::BadId, what);
     }
-    if let Some(bytes) = fields.payload.map(<[u8]>::len).filter(|&n| n > PAYLOAD_BYTES_MAX) {
-        let what = format!("The payload has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}.");
-        return refused(RefusedKind::TooLarge, what);
+    check_payload(fields.payload)?;
+    check_attributes(fields.attributes, schema)
+}
+
+/// Checks the length of a payload.
+pub(crate) fn check_payload(payload: Option<&[u8]>) -> Result<(), Error> {
+    match payload.map(<[u8]>::len).filter(|&bytes| bytes > PAYLOAD_BYTES_MAX) {
+        Some(bytes) => {
+            let what = format!("The payload has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}.");
+            Err(Refused::new(RefusedKind::TooLarge, what).into())
+        }
+        None => Ok(()),
     }
-    for (column, value) in fields.attributes.iter() {
-        match schema.kind(column) {
-            None => {
-                let what = format!("The store has no column {column}.");
-                return refused(RefusedKind::UnknownAttribute, what);
-            }
-            Some(kind) if kind != value.kind() => {
-                let (kind, found) = (kind.name(), value.kind().name());
-                let what = format!("Column {column} is of type {kind}, the value of type {found}.");
-                return refused(RefusedKind::WrongType, what);
-            }
-            Some(_) => {}
+}
+
+/// Checks values against the schema.
+pub(crate) fn check_attributes(values: Attributes<'_>, schema: &Schema) -> Result<(), Error> {
+    for (column, value) in values.iter() {
+        let kind = check_column(column, schema)?;
+        if kind != value.kind() {
+            let (kind, found) = (kind.name(), value.kind().name());
+            let what = format!("Column {column} is of type {kind}, the value of type {found}.");
+            return Err(Refused::new(RefusedKind::WrongType, what).into());
         }
     }
     Ok(())
+}
+
+/// The kind of a column. Errors: `UnknownAttribute` if the schema does not have it.
+pub(crate) fn check_column(column: u16, schema: &Schema) -> Result<AttributeKind, Error> {
+    schema.kind(column).ok_or_else(|| {
+        let what = format!("The store has no column {column}.");
+        Refused::new(RefusedKind::UnknownAttribute, what).into()
+    })
 }
 
 /// Distances of a query to stored vectors, with the room to decode one.

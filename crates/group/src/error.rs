@@ -3,6 +3,7 @@
 use std::fmt;
 
 use vstream_attribute::Refused;
+use vstream_rank::QueryError;
 
 /// The error of every call of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum Error {
     Refused(Refused),
     /// A vector, a number or a setting is out of range. Nothing was changed.
     Invalid(String),
+    /// A text query or a rank expression cannot be answered. Nothing was changed.
+    Query(QueryError),
     /// A file cannot be read or written, or its bytes are not the ones that were written.
     Store(vstream_store::Error),
 }
@@ -31,6 +34,7 @@ impl fmt::Display for Error {
         match self {
             Error::Refused(refused) => refused.fmt(f),
             Error::Invalid(what) => f.write_str(what),
+            Error::Query(error) => error.fmt(f),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -41,6 +45,12 @@ impl std::error::Error for Error {}
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Error {
         Error::Refused(refused)
+    }
+}
+
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Error {
+        Error::Query(error)
     }
 }
 

@@ -4,14 +4,15 @@
 //!
 //! 1. [`GroupStore`] is the one writer: a log, a memtable, and runs, which are immutable files in
 //!    the order of (group, id). Merges keep the number of runs small.
-//! 2. [`GroupReader`] answers from any thread. A search reads codes first, and whole rows only where
-//!    the codes leave a doubt.
+//! 2. [`GroupReader`] answers from any thread. A search by distance reads codes first, and whole
+//!    rows only where the codes leave a doubt. Words and rank expressions ([`GroupQuery`]) are
+//!    evaluated over all rows of the group.
 //! 3. The newest version of an id counts; deletions and dropped groups are records that hide older
 //!    rows until a merge forgets both.
 //!
 //! *Not useful for* a search over all groups, nor for groups spread over several directories.
 //!
-//! A good first change: let `stats` count the rows of the memtable (`src/memtable.rs`).
+//! A good first change: let `stats` count the groups of the memtable (`src/memtable.rs`).
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -29,6 +30,17 @@ mod view;
 
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use error::Error;
-pub use query::{GroupAnswer, GroupQuery, GroupReader, OwnedRow, QueryStats, With};
+pub use query::{
+    Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, GroupReader, GroupSummary, OwnedRow,
+    QueryStats, RankBy, TextSearch, With, GROUPED_ROWS_MAX, GROUPS_PAGE_MAX,
+};
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
-pub use store::{Compacted, Compaction, GroupStats, GroupStore};
+pub use store::{
+    Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion, PayloadChange,
+    Update,
+};
+/// What texts and rank expressions are made of.
+pub use vstream_rank::{
+    grouping_column, AnswerGroup, Bm25Constants, Bm25Settings, Expression, Language, PlainTerms,
+    QueryError, QueryErrorKind, TextQuery,
+};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use vstream_attribute::{Attributes, Fields};
 
@@ -32,11 +32,12 @@ pub(crate) struct MemoryGroup {
 
 struct MemoryRow {
     version: u64,
-    /// `None` for a tombstone.
-    content: Option<MemoryContent>,
+    /// `None` for a tombstone. Queries share it, so that they hold no lock while they read.
+    content: Option<Arc<MemoryContent>>,
 }
 
-struct MemoryContent {
+/// What a new row holds.
+pub(crate) struct MemoryContent {
     vector: Box<[u8]>,
     attributes: Box<[u8]>,
     check: u64,
@@ -45,7 +46,15 @@ struct MemoryContent {
 }
 
 impl MemoryContent {
-    fn copy(content: &Content<'_>) -> MemoryContent {
+    /// Borrows everything.
+    pub(crate) fn content(&self) -> Content<'_> {
+        let attributes = Attributes::decode(&self.attributes).expect("they were checked");
+        let payload = self.payload.as_deref();
+        let fields = Fields { name: &self.name, check: self.check, attributes, payload };
+        Content { vector: &self.vector, fields }
+    }
+
+    pub(crate) fn copy(content: &Content<'_>) -> MemoryContent {
         let Content { vector, fields } = content;
         MemoryContent {
             vector: (*vector).into(),
@@ -64,19 +73,11 @@ impl MemoryContent {
 
 impl MemoryRow {
     fn bytes(&self) -> usize {
-        ROW_OVERHEAD + self.content.as_ref().map_or(0, MemoryContent::bytes)
+        ROW_OVERHEAD + self.content.as_ref().map_or(0, |content| content.bytes())
     }
 
     fn stored(&self, id: u64) -> StoredRow<'_> {
-        let content = self.content.as_ref().map(|content| Content {
-            vector: &content.vector,
-            fields: Fields {
-                name: &content.name,
-                check: content.check,
-                attributes: Attributes::decode(&content.attributes).expect("they were checked"),
-                payload: content.payload.as_deref(),
-            },
-        });
+        let content = self.content.as_ref().map(|content| content.content());
         StoredRow { id, version: self.version, content }
     }
 }
@@ -85,6 +86,18 @@ impl MemoryGroup {
     /// Rows and tombstones with ids from `from` on, ascending.
     pub(crate) fn rows_from(&self, from: u64) -> impl Iterator<Item = StoredRow<'_>> {
         self.rows.range(from..).map(|(id, row)| row.stored(*id))
+    }
+
+    /// Id, version and content of every row and tombstone, by id; `None` for a tombstone.
+    pub(crate) fn shared(
+        &self,
+    ) -> impl Iterator<Item = (u64, u64, Option<Arc<MemoryContent>>)> + use<'_> {
+        self.rows.iter().map(|(id, row)| (*id, row.version, row.content.clone()))
+    }
+
+    /// Version and content of an id.
+    pub(crate) fn shared_row(&self, id: u64) -> Option<(u64, Option<Arc<MemoryContent>>)> {
+        self.rows.get(&id).map(|row| (row.version, row.content.clone()))
     }
 
     /// The row or tombstone of an id.
@@ -102,6 +115,15 @@ impl Memtable {
     /// Bytes that its rows take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Rows without tombstones. Cost: a pass over all of them.
+    pub(crate) fn rows(&self) -> u64 {
+        let living = |group: &MemoryGroup| {
+            group.rows.values().filter(|row| row.content.is_some()).count() as u64
+        };
+        let count = |shard| self.read(shard).values().map(living).sum::<u64>();
+        self.shards.iter().map(count).sum()
     }
 
     fn shard(&self, group: GroupHash) -> &RwLock<HashMap<GroupHash, MemoryGroup>> {
@@ -126,7 +148,7 @@ impl Memtable {
         if old.is_some_and(|old| old.version > row.version) {
             return Ok(false);
         }
-        let content = row.content.as_ref().map(MemoryContent::copy);
+        let content = row.content.as_ref().map(|content| Arc::new(MemoryContent::copy(content)));
         let new = MemoryRow { version: row.version, content };
         self.bytes.fetch_add(new.bytes(), Ordering::Relaxed);
         if let Some(old) = group.rows.insert(row.id, new) {
@@ -188,6 +210,14 @@ impl Memtable {
         let keys = |shard| self.read(shard).keys().copied().collect::<Vec<_>>();
         let mut groups: Vec<GroupHash> = self.shards.iter().flat_map(keys).collect();
         groups.sort_unstable();
+        groups
+    }
+
+    /// The first `limit` hashes of groups from `from` on, ascending. Cost: a pass over all groups.
+    pub(crate) fn groups_from(&self, from: GroupHash, limit: usize) -> Vec<GroupHash> {
+        let mut groups = self.groups();
+        groups.drain(..groups.partition_point(|&hash| hash < from));
+        groups.truncate(limit);
         groups
     }
 

@@ -6,6 +6,8 @@
 //!    removed.
 //! 4. Compaction makes one run of several, on the caller's thread or on another one.
 
+mod write;
+
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -14,7 +16,7 @@ use arc_swap::ArcSwap;
 use vstream_store::blocks::Block;
 use vstream_store::{Access, Cache, Error as StoreError, ErrorKind, FileStore, Store, Syncing};
 
-use crate::accept::{check_fields, group_hash, row_vector, RowRef};
+use crate::accept::group_hash;
 use crate::code::CodeKind;
 use crate::compaction::{merge, plan};
 use crate::error::Error;
@@ -22,9 +24,11 @@ use crate::log::{replay, Log, Record};
 use crate::manifest::{log_name, run_name, Manifest, RunEntry};
 use crate::memtable::Memtable;
 use crate::query::GroupReader;
-use crate::run::{Content, Header, Run, RunSummary, RunWriter, Shape, StoredRow, Thresholds};
+use crate::run::{Header, Run, RunSummary, RunWriter, Shape, Thresholds};
 use crate::settings::{Bound, GroupSettings};
 use crate::view::View;
+
+pub use write::{Applied, Condition, IfVersion, PayloadChange, Update};
 
 /// The log may be longer than the memory for new rows by this factor, when ids repeat.
 const LOG_FACTOR: u64 = 4;
@@ -44,6 +48,8 @@ pub struct GroupStats {
     pub run_bytes: u64,
     /// Bytes of memory of open runs, beside the cache.
     pub run_memory: u64,
+    /// New rows in memory; they may hide rows of runs.
+    pub memtable_rows: u64,
     /// Bytes of new rows in memory.
     pub memtable_bytes: u64,
     /// Bytes in the block cache.
@@ -134,48 +140,6 @@ impl GroupStore {
     /// The settings, with the seed.
     pub fn settings(&self) -> &GroupSettings {
         &self.settings
-    }
-
-    /// Adds or replaces a row. False if there is a newer version among the new rows; in runs, a newer
-    /// version keeps hiding this one.
-    ///
-    /// Cost: a few microseconds, and a flush when the memory is full. Errors: `Refused` and `Invalid`
-    /// before anything changes; after those of the files the row is visible and not durable.
-    pub fn upsert(&mut self, group: &str, row: &RowRef<'_>) -> Result<bool, Error> {
-        let vector = row_vector(row.vector, &self.settings)?;
-        check_fields(&row.fields, &self.settings.schema)?;
-        let content = Some(Content { vector: &vector, fields: row.fields });
-        self.put(group, StoredRow { id: row.id, version: row.version, content })
-    }
-
-    /// Deletes a row. Versions up to `version` are gone, also those that come later, until a merge
-    /// of all runs forgets the deletion. Cost and errors: as [`GroupStore::upsert`].
-    pub fn delete(&mut self, group: &str, id: u64, version: u64) -> Result<bool, Error> {
-        self.put(group, StoredRow { id, version, content: None })
-    }
-
-    fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
-        let hash = group_hash(group, self.seed)?;
-        self.make_room()?;
-        if !self.view.load().memtable.put(hash, group, &row)? {
-            return Ok(false);
-        }
-        self.log.push(&Record::Row(group, row))?;
-        Ok(true)
-    }
-
-    /// Removes all rows of a group at once, whatever their versions. Cost: one record; merges free
-    /// the space.
-    pub fn drop_group(&mut self, group: &str) -> Result<(), Error> {
-        let hash = group_hash(group, self.seed)?;
-        self.make_room()?;
-        self.view.load().memtable.drop_group(hash, group)?;
-        self.log.push(&Record::Drop(group))
-    }
-
-    /// Makes all writes so far durable: one sync for all of them.
-    pub fn commit(&mut self) -> Result<(), Error> {
-        self.log.commit()
     }
 
     fn make_room(&mut self) -> Result<(), Error> {
@@ -336,6 +300,7 @@ impl GroupStore {
             runs: view.runs.len() as u64,
             run_bytes: sum(Run::bytes),
             run_memory: sum(Run::memory),
+            memtable_rows: view.memtable.rows(),
             memtable_bytes: view.memtable.bytes() as u64,
             cache_bytes: self.cache.stats().bytes,
             flushed_bytes: self.flushed_bytes,

@@ -18,8 +18,8 @@ mod expression;
 mod text;
 
 pub use answer::{
-    grouping_column, reciprocal_rank_fusion, AnswerGroup, AnswerRow, Best, Diversify, Fused,
-    GroupBy, Ranked, RankedList, TooManyRows, FUSION_CONSTANT,
+    by_score, grouping_column, reciprocal_rank_fusion, AnswerGroup, AnswerRow, Best, Diversify,
+    Fused, GroupBy, Ranked, RankedList, TooManyRows, FUSION_CONSTANT,
 };
 pub use error::{QueryError, QueryErrorKind};
 pub use expression::{closeness, Expression, Program, RankInputs, RankRow, EXPRESSION_BYTES_MAX};

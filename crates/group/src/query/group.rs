@@ -1,25 +1,26 @@
 //! The rows of one group at one moment: which of them count.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::accept::GroupHash;
 use crate::error::Error;
-use crate::memtable::MemoryGroup;
-use crate::run::{IdEntry, Part, StoredRow};
+use crate::memtable::{MemoryContent, MemoryGroup};
+use crate::run::{IdEntry, Part};
 use crate::view::View;
 
-/// A row or tombstone of the memtable, with what a query wants to know of it.
-pub(super) struct MemoryEntry<T> {
+/// A row or tombstone of the memtable.
+pub(super) struct MemoryEntry {
     pub(super) id: u64,
     pub(super) version: u64,
     /// `None` for a tombstone.
-    pub(super) found: Option<T>,
+    pub(super) content: Option<Arc<MemoryContent>>,
 }
 
 /// A group at one moment.
-pub(super) struct GroupView<T> {
+pub(super) struct GroupView {
     /// By id.
-    pub(super) memory: Vec<MemoryEntry<T>>,
+    pub(super) memory: Vec<MemoryEntry>,
     /// The parts of each run, newest run first.
     pub(super) runs: Vec<Vec<Part>>,
 }
@@ -56,20 +57,39 @@ impl Hidden {
     }
 }
 
-/// Opens the parts of a group, and visits its rows in the memtable with `find`.
-pub(super) fn open<T>(
-    view: &View,
-    hash: GroupHash,
-    name: &str,
-    mut find: impl FnMut(&StoredRow<'_>) -> T,
-) -> Result<GroupView<T>, Error> {
-    let entry = |row: StoredRow<'_>| MemoryEntry {
-        id: row.id,
-        version: row.version,
-        found: row.content.is_some().then(|| find(&row)),
+/// Where a row of a [`GroupView`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Number of the run, or [`Place::MEMORY`].
+    pub(super) run: u32,
+    pub(super) part: u32,
+    /// Number of the row in the part, or position in the memtable's rows.
+    pub(super) row: u32,
+}
+
+impl Place {
+    const MEMORY: u32 = u32::MAX;
+
+    pub(super) fn memory(at: usize) -> Place {
+        Place { run: Place::MEMORY, part: 0, row: at as u32 }
+    }
+
+    pub(super) fn is_in_memory(self) -> bool {
+        self.run == Place::MEMORY
+    }
+
+    /// True if both places are in one part.
+    pub(super) fn is_beside(self, other: Place) -> bool {
+        (self.run, self.part) == (other.run, other.part)
+    }
+}
+
+/// Opens the parts of a group, and shares its rows in the memtable.
+pub(super) fn open(view: &View, hash: GroupHash, name: &str) -> Result<GroupView, Error> {
+    let collect = |group: &MemoryGroup| {
+        let entry = |(id, version, content)| MemoryEntry { id, version, content };
+        (group.drops, group.shared().map(entry).collect::<Vec<_>>())
     };
-    let collect =
-        |group: &MemoryGroup| (group.drops, group.rows_from(0).map(entry).collect::<Vec<_>>());
     let (drops, memory) = view.memtable.visit(hash, name, collect)?.unwrap_or_default();
     let runs = if drops { Vec::new() } else { open_parts(view, hash, name)? };
     Ok(GroupView { memory, runs })
@@ -99,7 +119,12 @@ pub(super) fn open_parts(
 /// An id's newest version, and where it is: 0 in memory, from 1 on in the runs.
 type Newest = HashMap<u64, (u64, usize)>;
 
-impl<T> GroupView<T> {
+impl GroupView {
+    /// The part of a place in a run.
+    pub(super) fn part(&self, place: Place) -> &Part {
+        &self.runs[place.run as usize][place.part as usize]
+    }
+
     /// Finds the rows that newer versions hide. Reads the ids of all places but the largest, and of
     /// that one the id blocks that may hold one of these ids.
     pub(super) fn hidden(&self) -> Result<Hidden, Error> {
@@ -146,8 +171,8 @@ impl<T> GroupView<T> {
 
     /// Number of rows that are not hidden.
     pub(super) fn count(&self, hidden: &Hidden) -> u64 {
-        let living = |(at, entry): (usize, &MemoryEntry<T>)| {
-            u64::from(entry.found.is_some() && !hidden.in_memory(at))
+        let living = |(at, entry): (usize, &MemoryEntry)| {
+            u64::from(entry.content.is_some() && !hidden.in_memory(at))
         };
         let in_memory: u64 = self.memory.iter().enumerate().map(living).sum();
         let rows: u64 = self.runs.iter().flatten().map(|part| u64::from(part.rows())).sum();

@@ -1,6 +1,12 @@
-//! Questions to one group: the nearest rows, rows by id, counts, rows in order.
+//! Questions to one group: the nearest rows, the best rows by words and rank, rows by id, counts,
+//! rows in order.
 
+mod ask;
+mod gather;
 mod group;
+mod groups;
+mod lookup;
+mod ranked;
 mod row;
 mod scroll;
 mod search;
@@ -8,13 +14,18 @@ mod search;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use vstream_attribute::Filter;
+use vstream_attribute::{Filter, IdKind};
 use vstream_vector::Neighbor;
 
+pub use ask::{
+    Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, QueryStats, RankBy, TextSearch,
+    GROUPED_ROWS_MAX,
+};
+pub use groups::{GroupSummary, GROUPS_PAGE_MAX};
+pub(crate) use lookup::{find, Existing};
 pub use row::{OwnedRow, With};
-pub use search::QueryStats;
 
-use crate::accept::{group_hash, query_vector, Distances, GroupHash, K_MAX};
+use crate::accept::{group_hash, query_vector, Distances, GroupHash};
 use crate::code::QueryCodes;
 use crate::error::Error;
 use crate::run::Part;
@@ -24,26 +35,6 @@ use crate::view::View;
 /// Deviations that rule a row out where a run has signs and the store now wants proofs: such runs
 /// were written under an earlier setting.
 const DEVIATIONS: f32 = 7.0;
-
-/// A query to one group.
-#[derive(Clone, Copy, Debug)]
-pub struct GroupQuery<'a> {
-    /// `dimension` finite numbers.
-    pub vector: &'a [f32],
-    /// Neighbours wanted, 1 to [`K_MAX`].
-    pub k: usize,
-    /// Rows that may be in the answer.
-    pub filter: Option<&'a Filter>,
-}
-
-/// The answer to a query.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GroupAnswer {
-    /// The nearest rows of the group, nearest first, ties by id.
-    pub neighbors: Vec<Neighbor>,
-    /// What the search did.
-    pub stats: QueryStats,
-}
 
 /// Answers questions about groups from any thread, while the writer goes on. Cheap to clone.
 #[derive(Clone)]
@@ -66,38 +57,60 @@ impl GroupReader {
         group_hash(group, self.seed)
     }
 
-    /// The nearest rows of a group: exact under [`Bound::Proven`]. Never sees another group.
+    /// The best rows of a group. Never sees another group. Distances and orders are exact under
+    /// [`Bound::Proven`].
     ///
-    /// Cost: the codes of the group and the rows that these leave; about 1.5 ms for 10,000 rows of
-    /// 384 dimensions in the page cache. Errors: `Invalid` for a vector or k out of range, `BadGroup`,
-    /// those of the files.
+    /// Cost: by distance alone the codes of the group and the rows that these leave; about 1.5 ms
+    /// for 10,000 rows of 384 dimensions in the page cache. With words or an expression, diverse or
+    /// grouped: the attributes of all rows, and the vectors of those that pass filter and words, if
+    /// the order asks for distances. Errors: `Invalid` for a vector, k, radius or grouping out of
+    /// range, `Refused` for a filter that does not fit the schema, `Query` for words and parameters,
+    /// `BadGroup`, those of the files.
     pub fn search(&self, group: &str, query: &GroupQuery<'_>) -> Result<GroupAnswer, Error> {
-        if !(1..=K_MAX).contains(&query.k) {
-            return Err(Error::invalid(format!("k is {}: use 1 to {K_MAX}.", query.k)));
-        }
-        let vector = query_vector(query.vector, &self.settings)?;
+        query.check(&self.settings.schema)?;
+        let vector = query.vector.map(|vector| query_vector(vector, &self.settings)).transpose()?;
         let (hash, view) = (self.hash(group)?, self.view.load());
-        let mut distances = Distances::new(&self.settings, &vector);
-        let found = group::open(&view, hash, group, |row| {
-            let content = row.content.expect("a living row");
-            let passes = query.filter.is_none_or(|f| f.holds(row.id, content.fields.attributes));
-            if passes {
-                distances.to(content.vector)
-            } else {
-                f32::INFINITY
-            }
-        })?;
-        let hidden = found.hidden()?;
+        let distances = vector.as_deref().map(|vector| Distances::new(&self.settings, vector));
+        if let (true, Some(vector), Some(distances)) = (query.is_plain(), &vector, distances) {
+            let found = group::open(&view, hash, group)?;
+            return self.nearest(&found, query, vector, distances);
+        }
+        let ranked = ranked::RankedQuery::new(query, &self.settings)?;
+        let distances = vector.as_deref().map(|vector| Distances::new(&self.settings, vector));
+        let found = group::open(&view, hash, group)?;
+        ranked.run(&found, &found.hidden()?, distances)
+    }
+
+    fn nearest(
+        &self,
+        group: &group::GroupView,
+        query: &GroupQuery<'_>,
+        vector: &[f32],
+        distances: Distances<'_>,
+    ) -> Result<GroupAnswer, Error> {
         let deviations = match self.settings.bound {
             Bound::Proven => DEVIATIONS,
             Bound::Deviations(deviations) => deviations,
         };
         let metric = self.settings.metric;
         let codes =
-            |part: &Part| QueryCodes::new(metric, part.run().rotation(), &vector, deviations);
-        let search = search::Search::new(query.k, query.filter, distances);
-        let (neighbors, stats) = search.run(&found, &hidden, &codes)?;
-        Ok(GroupAnswer { neighbors, stats })
+            |part: &Part| QueryCodes::new(metric, part.run().rotation(), vector, deviations);
+        let radius = query.radius.unwrap_or(f32::INFINITY);
+        let reads = query.with != With::NOTHING || self.settings.schema.id == IdKind::String;
+        let search = search::Search::new(query.k, query.filter, radius, reads, distances);
+        let mut found = search.run(group, &group.hidden()?, &codes)?;
+        let mut rows = Vec::with_capacity(found.neighbors.len());
+        for (at, &Neighbor { distance, id, version }) in found.neighbors.iter().enumerate() {
+            let row = match found.places.get(at) {
+                Some(place) => {
+                    group.show(*place, (id, version), self.settings.element, query.with)?
+                }
+                None => OwnedRow::bare(id, version),
+            };
+            rows.push(GroupHit { distance: Some(distance), score: None, row });
+        }
+        found.stats.bytes = group.asked_bytes();
+        Ok(GroupAnswer { rows, groups: Vec::new(), stats: found.stats })
     }
 
     /// The rows with some ids, in the order asked for; `None` where there is none.
@@ -130,7 +143,9 @@ impl GroupReader {
                     if found[at].as_ref().is_some_and(|(version, _)| *version >= entry.version) {
                         continue;
                     }
-                    let row = entry.row.map(|row| OwnedRow::read(part, row, with)).transpose()?;
+                    let key = (entry.id, entry.version);
+                    let row =
+                        entry.row.map(|row| OwnedRow::read(part, row, key, with)).transpose()?;
                     found[at] = Some((entry.version, row));
                 }
             }
@@ -149,12 +164,12 @@ impl GroupReader {
     pub fn count(&self, group: &str, filter: Option<&Filter>) -> Result<u64, Error> {
         let (hash, view) = (self.hash(group)?, self.view.load());
         if filter.is_none() {
-            let found = group::open(&view, hash, group, |_| ())?;
+            let found = group::open(&view, hash, group)?;
             return Ok(found.count(&found.hidden()?));
         }
         let mut count = 0;
         let walk = scroll::Walk::new(&view, hash, group, None)?;
-        walk.visit(filter, None, |_, _| {
+        walk.visit(filter, None, |_, _, _| {
             count += 1;
             true
         })?;
@@ -181,11 +196,47 @@ impl GroupReader {
         let mut rows = Vec::new();
         let walk = scroll::Walk::new(&view, self.hash(group)?, group, after)?;
         if limit > 0 {
-            walk.visit(filter, Some(with), |_, row| {
+            walk.visit(filter, Some(with), |_, _, row| {
                 rows.extend(row);
                 rows.len() < limit
             })?;
         }
         Ok(rows)
+    }
+
+    /// Ids of the rows of a group that match and are not newer than `version`, ascending.
+    pub(crate) fn matches(
+        &self,
+        group: &str,
+        filter: &Filter,
+        version: u64,
+    ) -> Result<Vec<u64>, Error> {
+        let (hash, view) = (self.hash(group)?, self.view.load());
+        let mut ids = Vec::new();
+        let walk = scroll::Walk::new(&view, hash, group, None)?;
+        walk.visit(Some(filter), None, |id, found, _| {
+            if found <= version {
+                ids.push(id);
+            }
+            true
+        })?;
+        Ok(ids)
+    }
+
+    /// Groups that have rows, in an order that stays: that of the hashes of their names. Groups that
+    /// come while pages are read may or may not be in them.
+    ///
+    /// * `after`: name of the last group of the page before; `None` for the first page.
+    /// * `limit`: most groups of the answer, 1 to [`GROUPS_PAGE_MAX`].
+    ///
+    /// Cost: the heads of the parts of these groups, and ids where several runs hold one. Errors:
+    /// `Invalid` for a limit out of range, `BadGroup`, those of the files.
+    pub fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<GroupSummary>, Error> {
+        if !(1..=GROUPS_PAGE_MAX).contains(&limit) {
+            let what = format!("A page has 1 to {GROUPS_PAGE_MAX} groups, not {limit}.");
+            return Err(Error::invalid(what));
+        }
+        let after = after.map(|name| self.hash(name)).transpose()?;
+        groups::page(&self.view.load(), after, limit)
     }
 }

@@ -52,22 +52,24 @@ impl<'a> Walk<'a> {
         Ok(Walk { view, hash, name, runs, open, from })
     }
 
-    /// Calls `visit` with every row that a filter allows, by ascending id, until it returns false.
+    /// Calls `visit` with id, version and, if it is asked for, content of every row that a filter
+    /// allows, by ascending id, until it returns false.
     pub(super) fn visit(
         mut self,
         filter: Option<&Filter>,
         with: Option<With>,
-        mut visit: impl FnMut(u64, Option<OwnedRow>) -> bool,
+        mut visit: impl FnMut(u64, u64, Option<OwnedRow>) -> bool,
     ) -> Result<(), Error> {
         while let Some(from) = self.from {
             let to = self.open_window(from);
-            for (id, (_, place)) in self.newest(from, to)? {
+            for (id, (version, place)) in self.newest(from, to)? {
+                let key = (id, version);
                 let (is_wanted, row) = match place {
                     Place::Gone => (false, None),
                     Place::Memory => self.in_memory(id, filter, with)?,
-                    Place::Part(run, row) => self.in_part(id, run, row, filter, with)?,
+                    Place::Part(run, row) => self.in_part(key, run, row, filter, with)?,
                 };
-                if is_wanted && !visit(id, row) {
+                if is_wanted && !visit(id, version, row) {
                     return Ok(());
                 }
             }
@@ -138,7 +140,7 @@ impl<'a> Walk<'a> {
 
     fn in_part(
         &self,
-        id: u64,
+        key: (u64, u64),
         run: usize,
         row: u32,
         filter: Option<&Filter>,
@@ -150,12 +152,12 @@ impl<'a> Walk<'a> {
             let attributes: Vec<LeafAttributes> = part.attributes(&[leaf])?;
             let found = attributes[0].get(within);
             let found = found.map_err(|what| part.bad_attributes(leaf, what))?;
-            if !filter.holds(id, found) {
+            if !filter.holds(key.0, found) {
                 return Ok((false, None));
             }
         }
         match with {
-            Some(with) => Ok((true, Some(OwnedRow::read(part, row, with)?))),
+            Some(with) => Ok((true, Some(OwnedRow::read(part, row, key, with)?))),
             None => Ok((true, None)),
         }
     }

@@ -11,10 +11,13 @@
 //!
 //! The filter is applied before a row counts for anything.
 
+use std::collections::HashMap;
+
 use vstream_attribute::{Attributes, Filter};
 use vstream_vector::{Neighbor, TopK};
 
-use super::group::{GroupView, Hidden};
+use super::ask::QueryStats;
+use super::group::{GroupView, Hidden, Place};
 use crate::accept::Distances;
 use crate::code::{LeafQuery, QueryCodes};
 use crate::error::Error;
@@ -27,33 +30,17 @@ const LEAVES_TOGETHER: usize = 256;
 /// Candidates that get exact distances together at first; then twice as many, and so on.
 const REFINED_FIRST: usize = 32;
 
-/// What a search did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueryStats {
-    /// Rows of the group in runs and in memory, hidden ones included.
-    pub rows: u64,
-    /// Rows whose codes were read.
-    pub coded_rows: u64,
-    /// Rows that got an exact distance.
-    pub exact_rows: u64,
-    /// Bytes of the blocks of runs that were asked for, whether the cache had them or not.
-    pub bytes: u64,
-    /// Runs that hold rows of the group.
-    pub runs: u64,
-}
-
 /// A row that may be among the nearest.
 struct Candidate {
     least: f32,
-    run: u32,
-    part: u32,
-    row: u32,
+    place: Place,
     /// Position of its leaf in `Search::besides`.
     beside: u32,
 }
 
 pub(super) struct Search<'a> {
     filter: Option<&'a Filter>,
+    radius: f32,
     distances: Distances<'a>,
     /// Built when the first coded part is met.
     codes: Option<QueryCodes>,
@@ -63,16 +50,33 @@ pub(super) struct Search<'a> {
     candidates: Vec<Candidate>,
     /// The query beside each leaf that was scanned.
     besides: Vec<LeafQuery>,
+    /// Where rows with an exact distance are, if the answer wants to read them.
+    places: Option<HashMap<u64, Place>>,
+    stats: QueryStats,
+}
+
+/// The nearest rows of a group.
+pub(super) struct Nearest {
+    /// Nearest first.
+    pub(super) neighbors: Vec<Neighbor>,
+    /// Where each of them is, if that was asked for.
+    pub(super) places: Vec<Place>,
     pub(super) stats: QueryStats,
 }
 
 impl<'a> Search<'a> {
+    /// * `radius`: largest distance of an answer.
+    /// * `with_places`: true if the places of the rows are wanted.
     pub(super) fn new(
         k: usize,
         filter: Option<&'a Filter>,
+        radius: f32,
+        with_places: bool,
         distances: Distances<'a>,
     ) -> Search<'a> {
         Search {
+            radius,
+            places: with_places.then(HashMap::new),
             filter,
             distances,
             codes: None,
@@ -86,12 +90,18 @@ impl<'a> Search<'a> {
 
     /// No row that is farther can be among the nearest.
     fn bound(&self) -> f32 {
-        self.top.bound().min(self.greatest.bound())
+        self.top.bound().min(self.greatest.bound()).min(self.radius)
     }
 
-    fn offer(&mut self, distance: f32, id: u64, version: u64) {
+    fn offer(&mut self, place: Place, neighbor: Neighbor) {
         self.stats.exact_rows += 1;
-        self.top.offer(Neighbor { distance, id, version });
+        if neighbor.distance > self.radius {
+            return;
+        }
+        self.top.offer(neighbor);
+        if let Some(places) = &mut self.places {
+            places.insert(neighbor.id, place);
+        }
     }
 
     /// Searches a group and returns the nearest rows, nearest first.
@@ -99,29 +109,33 @@ impl<'a> Search<'a> {
     /// * `make_codes`: makes the query's codes for the rotation and bound of a part.
     pub(super) fn run(
         mut self,
-        group: &GroupView<f32>,
+        group: &GroupView,
         hidden: &Hidden,
         make_codes: &dyn Fn(&Part) -> QueryCodes,
-    ) -> Result<(Vec<Neighbor>, QueryStats), Error> {
+    ) -> Result<Nearest, Error> {
         for (at, entry) in group.memory.iter().enumerate() {
-            if let Some(distance) = entry.found {
-                self.stats.rows += 1;
-                // The memtable's visit gives infinity to rows that the filter refuses.
-                if distance < f32::INFINITY && !hidden.in_memory(at) {
-                    self.offer(distance, entry.id, entry.version);
-                }
+            let Some(content) = &entry.content else { continue };
+            self.stats.rows += 1;
+            let content = content.content();
+            let passes = self.filter.is_none_or(|f| f.holds(entry.id, content.fields.attributes));
+            if passes && !hidden.in_memory(at) {
+                self.stats.matches += 1;
+                let distance = self.distances.to(content.vector);
+                let (id, version) = (entry.id, entry.version);
+                self.offer(Place::memory(at), Neighbor { distance, id, version });
             }
         }
         for (run, parts) in group.runs.iter().enumerate() {
             for (at, part) in parts.iter().enumerate() {
                 self.stats.rows += u64::from(part.rows());
                 let is_hidden = |row| hidden.in_part(run, at, row);
+                let place = Place { run: run as u32, part: at as u32, row: 0 };
                 if part.is_coded() {
                     let codes = self.codes.take().unwrap_or_else(|| make_codes(part));
-                    self.scan_codes(part, (run as u32, at as u32), &codes, &is_hidden)?;
+                    self.scan_codes(part, place, &codes, &is_hidden)?;
                     self.codes = Some(codes);
                 } else {
-                    self.scan_rows(part, &is_hidden)?;
+                    self.scan_rows(part, place, &is_hidden)?;
                 }
             }
         }
@@ -130,11 +144,19 @@ impl<'a> Search<'a> {
         self.stats.bytes = group.asked_bytes();
         let mut neighbors = Vec::new();
         self.top.drain_sorted(&mut neighbors);
-        Ok((neighbors, self.stats))
+        let places = self.places.unwrap_or_default();
+        let place = |neighbor: &Neighbor| places.get(&neighbor.id).copied();
+        let places = neighbors.iter().filter_map(place).collect();
+        Ok(Nearest { neighbors, places, stats: self.stats })
     }
 
     /// Exact distances of all rows of a part.
-    fn scan_rows(&mut self, part: &Part, is_hidden: &dyn Fn(u32) -> bool) -> Result<(), Error> {
+    fn scan_rows(
+        &mut self,
+        part: &Part,
+        place: Place,
+        is_hidden: &dyn Fn(u32) -> bool,
+    ) -> Result<(), Error> {
         let leaves: Vec<usize> = (0..part.leaves().len()).collect();
         let passing = match self.filter {
             None => None,
@@ -155,9 +177,10 @@ impl<'a> Search<'a> {
         let passes = |row: u32| passing.as_ref().is_none_or(|passing| passing[row as usize]);
         let rows: Vec<u32> =
             (0..part.rows()).filter(|&row| !is_hidden(row) && passes(row)).collect();
-        part.visit_rows(&rows, |_, id, version, vector| {
+        self.stats.matches += rows.len() as u64;
+        part.visit_rows(&rows, |row, id, version, vector| {
             let distance = self.distances.to(vector);
-            self.offer(distance, id, version);
+            self.offer(Place { row, ..place }, Neighbor { distance, id, version });
         })
     }
 
@@ -165,7 +188,7 @@ impl<'a> Search<'a> {
     fn scan_codes(
         &mut self,
         part: &Part,
-        place: (u32, u32),
+        place: Place,
         codes: &QueryCodes,
         is_hidden: &dyn Fn(u32) -> bool,
     ) -> Result<(), Error> {
@@ -233,9 +256,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.greatest.offer(Neighbor { distance: interval.most, id: 0, version: 0 });
-            let (run, part) = leaf.place;
+            self.stats.matches += 1;
             let beside = (self.besides.len() - 1) as u32;
-            self.candidates.push(Candidate { least: interval.least, run, part, row, beside });
+            let place = Place { row, ..leaf.place };
+            self.candidates.push(Candidate { least: interval.least, place, beside });
         }
         Ok(())
     }
@@ -251,7 +275,7 @@ impl<'a> Search<'a> {
     }
 
     /// Exact distances of candidates, until none that is left can be nearer.
-    fn refine(&mut self, group: &GroupView<f32>) -> Result<(), Error> {
+    fn refine(&mut self, group: &GroupView) -> Result<(), Error> {
         let mut candidates = std::mem::take(&mut self.candidates);
         let mut together = REFINED_FIRST.max(self.top.k());
         let mut looked = false;
@@ -277,33 +301,30 @@ impl<'a> Search<'a> {
     }
 
     /// Exact distances of some candidates.
-    fn exact(&mut self, group: &GroupView<f32>, now: &mut [Candidate]) -> Result<(), Error> {
-        now.sort_unstable_by_key(Candidate::place);
-        for of_part in now.chunk_by(|a, b| (a.run, a.part) == (b.run, b.part)) {
-            let part = &group.runs[of_part[0].run as usize][of_part[0].part as usize];
-            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.row).collect();
-            part.visit_rows(&rows, |_, id, version, vector| {
+    fn exact(&mut self, group: &GroupView, now: &mut [Candidate]) -> Result<(), Error> {
+        now.sort_unstable_by_key(|candidate| candidate.place);
+        for of_part in now.chunk_by(|a, b| a.place.is_beside(b.place)) {
+            let part = group.part(of_part[0].place);
+            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.place.row).collect();
+            let place = of_part[0].place;
+            part.visit_rows(&rows, |row, id, version, vector| {
                 let distance = self.distances.to(vector);
-                self.offer(distance, id, version);
+                self.offer(Place { row, ..place }, Neighbor { distance, id, version });
             })?;
         }
         Ok(())
     }
 
     /// Narrows the intervals of candidates whose runs have codes for a second look.
-    fn look_again(
-        &mut self,
-        group: &GroupView<f32>,
-        candidates: &mut [Candidate],
-    ) -> Result<(), Error> {
+    fn look_again(&mut self, group: &GroupView, candidates: &mut [Candidate]) -> Result<(), Error> {
         let Some(codes) = &self.codes else { return Ok(()) };
-        candidates.sort_unstable_by_key(Candidate::place);
-        for of_part in candidates.chunk_by_mut(|a, b| (a.run, a.part) == (b.run, b.part)) {
-            let part = &group.runs[of_part[0].run as usize][of_part[0].part as usize];
+        candidates.sort_unstable_by_key(|candidate| candidate.place);
+        for of_part in candidates.chunk_by_mut(|a, b| a.place.is_beside(b.place)) {
+            let part = group.part(of_part[0].place);
             if part.shape().second_bytes() == 0 {
                 continue;
             }
-            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.row).collect();
+            let rows: Vec<u32> = of_part.iter().map(|candidate| candidate.place.row).collect();
             part.visit_seconds(&rows, |at, code| {
                 let candidate = &mut of_part[at];
                 let beside = self.besides[candidate.beside as usize];
@@ -314,16 +335,10 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Candidate {
-    fn place(&self) -> (u32, u32, u32) {
-        (self.run, self.part, self.row)
-    }
-}
-
 /// A leaf whose codes were read.
 struct LeafScan<'a> {
     part: &'a Part,
-    place: (u32, u32),
+    place: Place,
     leaf: usize,
     beside: LeafQuery,
     codes: &'a [u8],
@@ -332,7 +347,7 @@ struct LeafScan<'a> {
 }
 
 /// True if a filter asks for ids, which codes do not hold.
-fn has_ids(filter: &Filter) -> bool {
+pub(super) fn has_ids(filter: &Filter) -> bool {
     match filter {
         Filter::And(all) | Filter::Or(all) | Filter::AtLeast(_, all) => all.iter().any(has_ids),
         Filter::Not(one) => has_ids(one),

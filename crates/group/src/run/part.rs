@@ -39,6 +39,11 @@ impl Part {
         Ok(part)
     }
 
+    /// Opens a part for a query that does not know the group.
+    pub(crate) fn open_any(run: &Arc<Run>, entry: PartEntry) -> Result<Part, Error> {
+        Part::open_with(run, entry, run.blocks.clone())
+    }
+
     /// Opens a part for a merge: its blocks pass the cache.
     pub(crate) fn open_passing(run: &Arc<Run>, entry: PartEntry) -> Result<Part, Error> {
         Part::open_with(run, entry, run.passing.clone())
@@ -240,15 +245,23 @@ impl Part {
         Ok(())
     }
 
-    /// What a row carries beside its vector. Cost: up to three blocks, and `with_payload` decides
-    /// about the one with payloads.
-    pub(crate) fn fields(&self, row: u32, with_payload: bool) -> Result<OwnedFields, Error> {
+    /// What a row carries beside its vector. Cost: up to three blocks: those of names, and of
+    /// attributes and payloads if they are wanted.
+    pub(crate) fn fields(
+        &self,
+        row: u32,
+        with_attributes: bool,
+        with_payload: bool,
+    ) -> Result<OwnedFields, Error> {
         let (leaf, within) = self.leaf_of(row);
         let mut fields = OwnedFields::default();
-        let leaf_attributes = self.attributes(&[leaf])?;
-        let handle = self.layout.attributes[leaf];
-        let found = leaf_attributes[0].get(within).map_err(|what| self.corrupt(handle, what))?;
-        fields.attributes = found.bytes().to_vec();
+        if with_attributes {
+            let leaf_attributes = self.attributes(&[leaf])?;
+            let handle = self.layout.attributes[leaf];
+            let found =
+                leaf_attributes[0].get(within).map_err(|what| self.corrupt(handle, what))?;
+            fields.attributes = found.bytes().to_vec();
+        }
         let handle = self.layout.names[leaf];
         if handle.bytes > 0 {
             let block = self.read(&[handle])?.remove(0);

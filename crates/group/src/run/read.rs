@@ -113,6 +113,29 @@ impl Run {
         Ok(found)
     }
 
+    /// The first parts of the first `limit` groups from `from` on. Cost: a block per 64 parts.
+    pub(crate) fn groups_from(
+        &self,
+        from: GroupHash,
+        limit: usize,
+    ) -> Result<Vec<PartEntry>, Error> {
+        let mut found: Vec<PartEntry> = Vec::new();
+        let directory = &self.meta.directory;
+        let first = directory.partition_point(|block| block.first < from).saturating_sub(1);
+        for block in directory.iter().skip(first) {
+            for entry in self.directory(block, &self.blocks)? {
+                let is_new = found.last().is_none_or(|last| last.group != entry.group);
+                if entry.group >= from && is_new {
+                    if found.len() == limit {
+                        return Ok(found);
+                    }
+                    found.push(entry);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     fn directory(
         &self,
         block: &DirectoryBlock,

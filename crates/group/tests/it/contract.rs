@@ -6,7 +6,7 @@ use vstream_attribute::{Filter, Range, Test};
 use vstream_group::{Bound, GroupQuery, GroupSettings, With};
 use vstream_vector::{Element, Metric};
 
-use crate::model::{Pair, COLOURS};
+use crate::model::{neighbors, Pair, COLOURS};
 
 fn filters() -> Vec<Filter> {
     let cheap = Range { from: End::Unbounded, to: End::Excluded(10) };
@@ -33,9 +33,11 @@ fn check(pair: &mut Pair, groups: &[&str], k: usize, context: &str) {
     for group in groups {
         for filter in std::iter::once(None).chain(filters.iter().map(Some)) {
             let vector = pair.draw.vector();
-            let answer = reader.search(group, &GroupQuery { vector: &vector, k, filter }).unwrap();
+            let answer = reader
+                .search(group, &GroupQuery { filter, ..GroupQuery::nearest(&vector, k) })
+                .unwrap();
             let wanted = pair.model.search(group, &settings, &vector, k, filter);
-            assert_eq!(answer.neighbors, wanted, "{context}: group {group}, filter {filter:?}");
+            assert_eq!(neighbors(&answer), wanted, "{context}: group {group}, filter {filter:?}");
             let count = pair.model.passing(group, filter).count() as u64;
             assert_eq!(reader.count(group, filter).unwrap(), count, "{context}: {group}");
         }
@@ -135,7 +137,7 @@ fn most_rows_need_no_exact_distance() {
         (0..5000).for_each(|id| pair.upsert("letters", id));
         pair.store.compact_all().unwrap();
         let vector = pair.draw.vector();
-        let query = GroupQuery { vector: &vector, k: 10, filter: None };
+        let query = GroupQuery::nearest(&vector, 10);
         let stats = pair.store.reader().search("letters", &query).unwrap().stats;
         assert_eq!(stats.rows, 5000);
         assert!(stats.exact_rows < 5000 / part, "{bound:?}: {stats:?}");

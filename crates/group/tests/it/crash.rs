@@ -165,7 +165,7 @@ fn write(store: FileStore, moments: &mut Vec<Model>) -> Result<usize, (usize, Er
 type Found = Vec<Vec<(u64, u64, Vec<f32>)>>;
 
 fn found(store: &GroupStore) -> Found {
-    let with = With { vector: true, payload: false };
+    let with = With { payload: false, ..With::ALL };
     let rows = |group| store.reader().scroll(group, None, None, 1000, with).expect("rows");
     let keys = |group| rows(group).into_iter().map(|r| (r.id, r.version, r.vector)).collect();
     GROUPS.into_iter().map(keys).collect()

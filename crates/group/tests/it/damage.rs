@@ -15,9 +15,9 @@ fn ask(files: &Memory, pair: &Pair, vector: &[f32]) -> Result<Vec<u64>, Error> {
     let reader = store.reader();
     let mut ids = Vec::new();
     for group in ["large", "small"] {
-        let query = GroupQuery { vector, k: 20, filter: None };
-        ids.extend(reader.search(group, &query)?.neighbors.iter().map(|n| n.id));
-        let with = With { vector: true, payload: true };
+        let query = GroupQuery::nearest(vector, 20);
+        ids.extend(reader.search(group, &query)?.rows.iter().map(|hit| hit.row.id));
+        let with = With::ALL;
         let rows = reader.scroll(group, None, None, 1000, with)?;
         ids.extend(rows.iter().map(|row| row.id + row.payload.as_ref().map_or(0, Vec::len) as u64));
     }

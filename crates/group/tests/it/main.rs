@@ -4,5 +4,6 @@ mod contract;
 mod crash;
 mod damage;
 mod model;
+mod ranked;
 mod recovery;
 mod rows;

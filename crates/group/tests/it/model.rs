@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vstream_attribute::{AttributeKind, Attributes, AttributesBuilder, Filter, Schema, ValueRef};
-use vstream_group::{GroupSettings, GroupStore, RowRef};
+use vstream_group::{GroupAnswer, GroupSettings, GroupStore, RowRef};
 use vstream_store::{FileStore, Memory, Syncing};
 use vstream_vector::{kernels, with_number, Element, Metric, Neighbor, Number, SplitMix, Widen};
 
@@ -102,6 +102,23 @@ pub fn schema() -> Schema {
     Schema::new(attributes).unwrap()
 }
 
+/// The same with a moment and two texts.
+pub fn schema_with_texts() -> Schema {
+    let mut schema = schema();
+    schema.add("sent", AttributeKind::Timestamp).unwrap();
+    schema.add("subject", AttributeKind::Text).unwrap();
+    schema.add("body", AttributeKind::Text).unwrap();
+    schema
+}
+
+/// The time of queries by freshness.
+pub const NOW_MS: i64 = 1_700_000_000_000;
+
+const WORDS: [&str; 12] = [
+    "meeting", "invoice", "invite", "red", "car", "offer", "price", "spam", "holiday", "Über",
+    "東京", "don't",
+];
+
 pub const COLOURS: [&str; 4] = ["red", "green", "blue", "black"];
 
 /// Draws vectors with the spectrum of text embeddings, around topics.
@@ -136,9 +153,28 @@ impl Draw {
         }
     }
 
+    fn texts(&mut self, schema: &Schema, builder: &mut AttributesBuilder) {
+        if self.random.below(8) > 0 {
+            let sent = NOW_MS - self.random.below(200_000_000) as i64;
+            builder.set(schema, 3, &ValueRef::Timestamp(sent)).unwrap();
+        }
+        for (column, words) in [(4, 4), (5, 40)] {
+            let count = self.random.below(2 * words);
+            let word = |_| {
+                // Low numbers are frequent words.
+                let number = self.random.below(WORDS.len()).min(self.random.below(WORDS.len()));
+                WORDS[number]
+            };
+            let text = (0..count).map(word).collect::<Vec<_>>().join(" ");
+            if count > 0 {
+                builder.set(schema, column, &ValueRef::Text(&text)).unwrap();
+            }
+        }
+    }
+
     pub fn row(&mut self) -> (Vec<f32>, ModelRow) {
         let vector = self.vector();
-        let schema = schema();
+        let schema = self.settings.schema.clone();
         let mut builder = AttributesBuilder::default();
         if self.random.below(10) > 0 {
             let price = self.random.below(100) as i64;
@@ -146,6 +182,9 @@ impl Draw {
             let colour = COLOURS[self.random.below(COLOURS.len())];
             builder.set(&schema, 1, &ValueRef::Keyword(colour)).unwrap();
             builder.set(&schema, 2, &ValueRef::Bool(self.random.below(2) == 0)).unwrap();
+        }
+        if schema.attributes.len() > 3 {
+            self.texts(&schema, &mut builder);
         }
         let attributes = builder.build().bytes().to_vec();
         let payload = (self.random.below(3) == 0)
@@ -166,7 +205,16 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(settings: GroupSettings, seed: u64) -> Pair {
-        let settings = GroupSettings { schema: schema(), seed: Some(seed), ..settings };
+        Pair::with(GroupSettings { schema: schema(), seed: Some(seed), ..settings }, seed)
+    }
+
+    /// A store whose rows have texts and moments as well.
+    pub fn with_texts(settings: GroupSettings, seed: u64) -> Pair {
+        let schema = schema_with_texts();
+        Pair::with(GroupSettings { schema, seed: Some(seed), ..settings }, seed)
+    }
+
+    fn with(settings: GroupSettings, seed: u64) -> Pair {
         let files = Memory::new();
         let store = open(&files, &settings);
         let draw = Draw::new(&settings, seed);
@@ -210,4 +258,14 @@ impl Pair {
 pub fn open(files: &Memory, settings: &GroupSettings) -> GroupStore {
     let store = FileStore::new(std::sync::Arc::new(files.clone()), Syncing::Full);
     GroupStore::open(store, settings.clone()).unwrap()
+}
+
+/// The rows of an answer by distance.
+pub fn neighbors(answer: &GroupAnswer) -> Vec<Neighbor> {
+    let neighbor = |hit: &vstream_group::GroupHit| Neighbor {
+        distance: hit.distance.expect("a distance"),
+        id: hit.row.id,
+        version: hit.row.version,
+    };
+    answer.rows.iter().map(neighbor).collect()
 }

@@ -7,14 +7,14 @@ use vstream_group::{Bound, GroupQuery, GroupSettings, GroupStore, With};
 use vstream_store::{Access, FileStore, Files, Memory, Range, Store, Syncing};
 use vstream_vector::{Element, Metric};
 
-use crate::model::{open, Model, Pair};
+use crate::model::{neighbors, open, Model, Pair};
 
 fn settings() -> GroupSettings {
     let settings = GroupSettings::new(64, Metric::L2, Element::F32);
     GroupSettings { coded_rows: 16, fanout: 2, ..settings }
 }
 
-const ALL: With = With { vector: true, payload: true };
+const ALL: With = With::ALL;
 
 /// Compares all rows of some groups.
 fn check(store: &GroupStore, model: &Model, groups: &[String], context: &str) {
@@ -98,10 +98,10 @@ proptest! {
         let settings = pair.store.settings().clone();
         for group in &groups {
             let vector = pair.draw.vector();
-            let query = GroupQuery { vector: &vector, k: 7, filter: None };
+            let query = GroupQuery::nearest(&vector, 7);
             let answer = pair.store.reader().search(group, &query).unwrap();
             let wanted = pair.model.search(group, &settings, &vector, 7, None);
-            prop_assert_eq!(answer.neighbors, wanted);
+            prop_assert_eq!(neighbors(&answer), wanted);
         }
     }
 }
@@ -224,9 +224,9 @@ fn readers_see_whole_moments() {
         let reading = scope.spawn(|| {
             let mut searches = 0;
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                let query = GroupQuery { vector: &vector, k: 1000, filter: None };
+                let query = GroupQuery::nearest(&vector, 1000);
                 let answer = reader.search("g", &query).unwrap();
-                let mut ids: Vec<u64> = answer.neighbors.iter().map(|n| n.id).collect();
+                let mut ids: Vec<u64> = answer.rows.iter().map(|hit| hit.row.id).collect();
                 ids.sort_unstable();
                 assert_eq!(ids, (0..100).collect::<Vec<_>>());
                 searches += 1;

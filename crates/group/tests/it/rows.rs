@@ -6,7 +6,7 @@ use vstream_vector::{Element, Metric};
 
 use crate::model::{open, schema, Pair};
 
-const ALL: With = With { vector: true, payload: true };
+const ALL: With = With::ALL;
 
 fn pair(seed: u64) -> Pair {
     Pair::new(GroupSettings::new(100, Metric::Cosine, Element::F16), seed)
@@ -149,7 +149,7 @@ fn bad_rows_change_nothing() {
     check(&pair, "box", 10);
     let reader = pair.store.reader();
     for (vector, k) in [(&good[..], 0), (&good[..], 1001), (&infinite[..], 5), (&zeros[..], 5)] {
-        assert!(reader.search("box", &GroupQuery { vector, k, filter: None }).is_err());
+        assert!(reader.search("box", &GroupQuery::nearest(vector, k)).is_err());
     }
 }
 

@@ -38,8 +38,8 @@ impl AnswerRow for Ranked {
     }
 }
 
-/// `Less` if the first score is better.
-pub(super) fn by_score(a: f64, b: f64) -> Ordering {
+/// The order of scores in answers: `Less` if the first one is better. What is no number is worst.
+pub fn by_score(a: f64, b: f64) -> Ordering {
     b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 

@@ -8,7 +8,7 @@ mod group_by;
 mod tests;
 mod value_key;
 
-pub use best::{AnswerRow, Best, Ranked};
+pub use best::{by_score, AnswerRow, Best, Ranked};
 pub use diversify::Diversify;
 pub use fuse::{reciprocal_rank_fusion, Fused, RankedList, FUSION_CONSTANT};
 pub use group_by::{AnswerGroup, GroupBy, TooManyRows};

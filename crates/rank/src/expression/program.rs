@@ -171,6 +171,11 @@ impl Expression {
         self.has(|one| matches!(one, Operation::Bm25 | Operation::Bm25Of(_)))
     }
 
+    /// True if the expression asks for values of attributes.
+    pub fn uses_attributes(&self) -> bool {
+        !self.lookups.is_empty()
+    }
+
     fn has(&self, which: impl Fn(&Operation) -> bool) -> bool {
         self.operations.iter().any(which)
     }

@@ -1,0 +1,252 @@
+//! What a store does with rows: upserts, updates, deletes, and groups that are dropped. Every write
+//! is checked before it changes anything.
+
+use vstream_attribute::{
+    Attributes, AttributesBuilder, Fields, Filter, Refused, RefusedKind, ATTRIBUTES_BYTES_MAX,
+};
+
+use super::GroupStore;
+use crate::accept::{
+    check_attributes, check_column, check_fields, check_payload, group_hash, row_vector, RowRef,
+};
+use crate::error::Error;
+use crate::log::Record;
+use crate::query::{find, Existing};
+use crate::run::{Content, StoredRow};
+
+/// The result of a write that looks at the row that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The group did not have the id.
+    Inserted,
+    /// The group had the id with an older or the same version. The new row is there now.
+    Replaced,
+    /// The group has the id with a newer version, or remembers a newer delete of it. Nothing changed.
+    Stale,
+    /// The condition of the write does not hold for the row that is there. Nothing changed.
+    ConditionFailed,
+    /// An update found no row. Nothing changed.
+    Missing,
+}
+
+impl Applied {
+    /// True if the write changed something.
+    pub fn is_applied(self) -> bool {
+        matches!(self, Applied::Inserted | Applied::Replaced)
+    }
+}
+
+/// A change of what a row carries beside its vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Update<'a> {
+    /// Values of attributes to set; the other attributes keep theirs.
+    pub set: Attributes<'a>,
+    /// Columns whose values go. One that is also in `set` gets that value.
+    pub unset: &'a [u16],
+    /// What becomes of the payload.
+    pub payload: PayloadChange<'a>,
+}
+
+/// What an update does to the payload of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadChange<'a> {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// The row gets this one.
+    Set(&'a [u8]),
+    /// The row has none any more.
+    Remove,
+}
+
+/// When an upsert is applied, beyond that no newer row may be there. Both parts must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Condition<'a> {
+    /// Holds for the attributes of the row that is there. Where there is none, it holds: an upsert
+    /// inserts.
+    pub filter: Option<&'a Filter>,
+    /// What the version of the row that is there must be.
+    pub version: IfVersion,
+}
+
+/// A condition on the version of the row that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfVersion {
+    /// Any, or no row.
+    #[default]
+    Any,
+    /// There is no row: the upsert only inserts.
+    Absent,
+    /// There is a row: the upsert only replaces.
+    Present,
+    /// There is a row of exactly this version.
+    Is(u64),
+}
+
+impl Condition<'_> {
+    fn holds(&self, id: u64, there: Option<(u64, Fields<'_>)>) -> bool {
+        let is_version = match self.version {
+            IfVersion::Any => true,
+            IfVersion::Absent => there.is_none(),
+            IfVersion::Present => there.is_some(),
+            IfVersion::Is(version) => there.is_some_and(|(found, _)| found == version),
+        };
+        let passes =
+            |filter: &Filter| there.is_none_or(|(_, fields)| filter.holds(id, fields.attributes));
+        is_version && self.filter.is_none_or(passes)
+    }
+}
+
+impl GroupStore {
+    /// Adds or replaces a row. False if there is a newer version among the new rows; in runs, a newer
+    /// version keeps hiding this one.
+    ///
+    /// Cost: a few microseconds, and a flush when the memory is full. Errors: `Refused` and `Invalid`
+    /// before anything changes; after those of the files the row is visible and not durable.
+    pub fn upsert(&mut self, group: &str, row: &RowRef<'_>) -> Result<bool, Error> {
+        let vector = row_vector(row.vector, &self.settings)?;
+        check_fields(&row.fields, &self.settings.schema)?;
+        let content = Some(Content { vector: &vector, fields: row.fields });
+        self.put(group, StoredRow { id: row.id, version: row.version, content })
+    }
+
+    /// Works like [`GroupStore::upsert`] if the condition holds for the row that is there now;
+    /// otherwise nothing changes.
+    ///
+    /// Cost: that of `upsert`, and a look-up of the id in every run that holds the group. Errors:
+    /// those of `upsert`, `Refused` for a filter that does not fit the schema, those of reads.
+    pub fn upsert_if(
+        &mut self,
+        group: &str,
+        row: &RowRef<'_>,
+        condition: &Condition<'_>,
+    ) -> Result<Applied, Error> {
+        let vector = row_vector(row.vector, &self.settings)?;
+        check_fields(&row.fields, &self.settings.schema)?;
+        condition.filter.map_or(Ok(()), |filter| filter.check(&self.settings.schema))?;
+        let found = self.find(group, row.id)?;
+        if found.as_ref().is_some_and(|found| found.version > row.version) {
+            return Ok(Applied::Stale);
+        }
+        let living = found.and_then(|found| Some((found.version, found.content?)));
+        let there = living.as_ref().map(|(version, content)| (*version, content.content().fields));
+        if !condition.holds(row.id, there) {
+            return Ok(Applied::ConditionFailed);
+        }
+        let content = Some(Content { vector: &vector, fields: row.fields });
+        self.put(group, StoredRow { id: row.id, version: row.version, content })?;
+        Ok(if living.is_some() { Applied::Replaced } else { Applied::Inserted })
+    }
+
+    /// Changes attributes and payload of a row, and gives it this version. The vector stays, and so
+    /// does all that the update does not name.
+    ///
+    /// Returns [`Applied::Missing`] if there is no row of that id, [`Applied::Stale`] if it is newer.
+    /// Cost: a look-up of the id in every run that holds the group, and the row becomes a new row.
+    /// Errors: `Refused` for a change that the schema does not allow, or if the attributes would
+    /// become too large; those of reads and of `upsert`.
+    pub fn update(
+        &mut self,
+        group: &str,
+        id: u64,
+        version: u64,
+        update: &Update<'_>,
+    ) -> Result<Applied, Error> {
+        self.check_update(update)?;
+        let found = self.find(group, id)?;
+        if found.as_ref().is_some_and(|found| found.version > version) {
+            return Ok(Applied::Stale);
+        }
+        let Some(before) = found.and_then(|found| found.content) else {
+            return Ok(Applied::Missing);
+        };
+        let Content { vector, fields } = before.content();
+        let mut builder = AttributesBuilder::default();
+        builder.set_all(fields.attributes);
+        update.unset.iter().for_each(|&column| builder.unset(column));
+        for (column, value) in update.set.iter() {
+            builder.set(&self.settings.schema, column, &value)?;
+        }
+        let attributes = builder.build();
+        if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
+            let what = format!(
+                "The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes."
+            );
+            return Err(Refused::new(RefusedKind::TooLarge, what).into());
+        }
+        let payload = match update.payload {
+            PayloadChange::Keep => fields.payload,
+            PayloadChange::Set(payload) => Some(payload),
+            PayloadChange::Remove => None,
+        };
+        let fields = Fields { attributes, payload, ..fields };
+        let content = Some(Content { vector, fields });
+        self.put(group, StoredRow { id, version, content })?;
+        Ok(Applied::Replaced)
+    }
+
+    fn check_update(&self, update: &Update<'_>) -> Result<(), Error> {
+        let schema = &self.settings.schema;
+        check_attributes(update.set, schema)?;
+        update.unset.iter().try_for_each(|column| check_column(*column, schema).map(|_| ()))?;
+        match update.payload {
+            PayloadChange::Set(payload) => check_payload(Some(payload)),
+            PayloadChange::Keep | PayloadChange::Remove => Ok(()),
+        }
+    }
+
+    /// The newest version of an id.
+    fn find(&self, group: &str, id: u64) -> Result<Option<Existing>, Error> {
+        find(&self.view.load(), group_hash(group, self.seed)?, group, id)
+    }
+
+    /// Deletes a row. Versions up to `version` are gone, also those that come later, until a merge
+    /// of all runs forgets the deletion. Cost and errors: as [`GroupStore::upsert`].
+    pub fn delete(&mut self, group: &str, id: u64, version: u64) -> Result<bool, Error> {
+        self.put(group, StoredRow { id, version, content: None })
+    }
+
+    /// Deletes every row of a group that matches and is not newer than `version`; returns their
+    /// number.
+    ///
+    /// Cost: a pass over the attributes of the group, 8 bytes of memory and a delete for each match.
+    /// Errors: `Refused` for a filter that does not fit the schema, those of reads, and nothing is
+    /// deleted then; those of `delete`, after which some rows are gone.
+    pub fn delete_where(
+        &mut self,
+        group: &str,
+        filter: &Filter,
+        version: u64,
+    ) -> Result<u64, Error> {
+        filter.check(&self.settings.schema)?;
+        let ids = self.reader().matches(group, filter, version)?;
+        for &id in &ids {
+            self.delete(group, id, version)?;
+        }
+        Ok(ids.len() as u64)
+    }
+
+    fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
+        let hash = group_hash(group, self.seed)?;
+        self.make_room()?;
+        if !self.view.load().memtable.put(hash, group, &row)? {
+            return Ok(false);
+        }
+        self.log.push(&Record::Row(group, row))?;
+        Ok(true)
+    }
+
+    /// Removes all rows of a group at once, whatever their versions. Cost: one record; merges free
+    /// the space.
+    pub fn drop_group(&mut self, group: &str) -> Result<(), Error> {
+        let hash = group_hash(group, self.seed)?;
+        self.make_room()?;
+        self.view.load().memtable.drop_group(hash, group)?;
+        self.log.push(&Record::Drop(group))
+    }
+
+    /// Makes all writes so far durable: one sync for all of them.
+    pub fn commit(&mut self) -> Result<(), Error> {
+        self.log.commit()
+    }
+}
