@@ -19,6 +19,7 @@ mod accept;
 mod code;
 mod compaction;
 mod error;
+mod inspect;
 mod log;
 mod manifest;
 mod memtable;
@@ -30,6 +31,7 @@ mod view;
 
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use error::Error;
+pub use inspect::{inspect_groups, verify_groups, RunInfo, StoreSummary, VerifiedGroups};
 pub use query::{
     Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, GroupReader, GroupSummary, OwnedRow,
     QueryStats, RankBy, TextSearch, With, GROUPED_ROWS_MAX, GROUPS_PAGE_MAX,

@@ -338,7 +338,7 @@ pub struct Compacted {
     summary: RunSummary,
 }
 
-fn shape(settings: &GroupSettings, seed: u64) -> Shape {
+pub(crate) fn shape(settings: &GroupSettings, seed: u64) -> Shape {
     let codes = match settings.bound {
         Bound::Proven => CodeKind::Nibbles,
         Bound::Deviations(_) => CodeKind::Signs,
@@ -430,7 +430,8 @@ fn sweep(store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
     Ok(())
 }
 
-fn lock(path: &Path) -> Result<File, Error> {
+/// Locks the directory of a store for this process until the file is dropped.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join("LOCK");
     let failed = |what: String| {
         Error::from(StoreError::new(ErrorKind::Unavailable, name.display().to_string(), what))

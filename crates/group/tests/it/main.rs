@@ -3,6 +3,7 @@
 mod contract;
 mod crash;
 mod damage;
+mod inspect;
 mod model;
 mod ranked;
 mod recovery;
