@@ -4,9 +4,12 @@
 //! ```text
 //! magic 8 | u32 version | u64 identity | u64 seed | u64 next number | u64 log
 //! u32 dimension | u8 metric | u8 element | u8 bound | f32 deviations | u64 coded | u64 clustered
+//! u64 milliseconds for which deletes are remembered, 0 for not
 //! u8 ids | u8 open | u8 grouping | u16 attributes, each: u8 kind | u16 bytes | name
-//! u32 runs, newest first, each: u64 number | u64 bytes
+//! u32 runs, newest first, each: u64 number | u64 bytes | u64 identity | u16 first shard | u16 last
 //! ```
+
+use std::time::Duration;
 
 use vstream_attribute::{
     Attribute, AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_MAX, NAME_BYTES_MAX,
@@ -18,10 +21,11 @@ use vstream_vector::{Element, Metric, SplitMix};
 
 use crate::error::{Error, Malformed};
 use crate::settings::{Bound, GroupSettings};
+use crate::shard::ShardRange;
 
 pub(crate) const NAME: &str = "GROUPS";
 const MAGIC: &[u8; 8] = b"VSTRGMAN";
-const VERSION: u32 = 1;
+const VERSION: u32 = 3;
 /// Most runs that a manifest names.
 const RUNS_MAX: u32 = 65_536;
 /// Largest manifest that is read.
@@ -33,7 +37,14 @@ const ADDRESS: BlockAddress = BlockAddress { file: 0, number: 0, version: VERSIO
 pub(crate) struct RunEntry {
     pub(crate) number: u64,
     pub(crate) bytes: u64,
+    /// Identity in the file. A run that came from another store keeps the one it was written with.
+    pub(crate) identity: u64,
+    /// Groups in other shards are not read and not merged: they belong to other stores.
+    pub(crate) shards: ShardRange,
 }
+
+/// Bytes of a run in the manifest.
+const RUN_BYTES: usize = 28;
 
 /// What a store consists of.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,19 +77,35 @@ impl Manifest {
         SplitMix(self.identity ^ SplitMix(number).next()).next()
     }
 
-    /// Publishes the manifest.
-    pub(crate) fn publish(&self, store: &dyn Store) -> Result<(), Error> {
+    /// The entry of a run that this store wrote.
+    pub(crate) fn own_run(&self, number: u64, bytes: u64) -> RunEntry {
+        let identity = self.file_identity(number);
+        RunEntry { number, bytes, identity, shards: ShardRange::ALL }
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn sealed(&self) -> Vec<u8> {
         let mut bytes = self.encode();
         seal(ADDRESS, &mut bytes);
-        Ok(store.replace(NAME, &bytes)?)
+        bytes
+    }
+
+    /// Publishes the manifest.
+    pub(crate) fn publish(&self, store: &dyn Store) -> Result<(), Error> {
+        Ok(store.replace(NAME, &self.sealed())?)
     }
 
     /// Reads the manifest of a store; `None` if there is none.
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Manifest>, Error> {
-        if !store.list(NAME)?.iter().any(|entry| entry.name == NAME) {
+        Manifest::read_from(store, NAME)
+    }
+
+    /// Reads a manifest from a file of some name; `None` if there is none.
+    pub(crate) fn read_from(store: &dyn Store, name: &str) -> Result<Option<Manifest>, Error> {
+        if !store.list(name)?.iter().any(|entry| entry.name == name) {
             return Ok(None);
         }
-        let file = store.open(NAME, Access::Cached)?;
+        let file = store.open(name, Access::Cached)?;
         let corrupt = |what: &str| StoreError::corrupt(file.name(), 0, what);
         if file.bytes() > BYTES_MAX {
             return Err(corrupt("too long for a manifest").into());
@@ -107,11 +134,16 @@ impl Manifest {
         for rows in [settings.coded_rows, settings.clustered_rows] {
             out.extend_from_slice(&(rows as u64).to_le_bytes());
         }
+        let remembered = settings.deletes_remembered.map_or(0, |time| time.as_millis() as u64);
+        out.extend_from_slice(&remembered.to_le_bytes());
         put_schema(&mut out, &settings.schema);
         out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
         for run in &self.runs {
             out.extend_from_slice(&run.number.to_le_bytes());
             out.extend_from_slice(&run.bytes.to_le_bytes());
+            out.extend_from_slice(&run.identity.to_le_bytes());
+            out.extend_from_slice(&run.shards.first().to_le_bytes());
+            out.extend_from_slice(&run.shards.last().to_le_bytes());
         }
         out
     }
@@ -140,15 +172,20 @@ impl Manifest {
         };
         settings.coded_rows = input.u64()? as usize;
         settings.clustered_rows = input.u64()? as usize;
+        let remembered = Some(input.u64()?).filter(|&ms| ms > 0);
+        settings.deletes_remembered = remembered.map(Duration::from_millis);
         settings.schema = take_schema(&mut input)?;
         settings.seed = Some(seed);
         let count = input.u32()?;
-        if count > RUNS_MAX || input.left() != count as usize * 16 {
+        if count > RUNS_MAX || input.left() != count as usize * RUN_BYTES {
             return Err(Malformed("the manifest is not as long as its runs say"));
         }
         let mut runs = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            runs.push(RunEntry { number: input.u64()?, bytes: input.u64()? });
+            let (number, bytes, identity) = (input.u64()?, input.u64()?, input.u64()?);
+            let shards = ShardRange::new(input.u16()?, input.u16()?);
+            let shards = shards.map_err(|_| Malformed("a run of shards that do not exist"))?;
+            runs.push(RunEntry { number, bytes, identity, shards });
         }
         let numbers = runs.iter().map(|run| run.number).chain([log]);
         if numbers.into_iter().any(|number| number >= next) {

@@ -10,7 +10,9 @@ mod write;
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use vstream_store::blocks::Block;
@@ -28,7 +30,7 @@ use crate::run::{Header, Run, RunSummary, RunWriter, Shape, Thresholds};
 use crate::settings::{Bound, GroupSettings};
 use crate::view::View;
 
-pub use write::{Applied, Condition, IfVersion, PayloadChange, Update};
+pub use write::{Applied, Condition, IfVersion};
 
 /// The log may be longer than the memory for new rows by this factor, when ids repeat.
 const LOG_FACTOR: u64 = 4;
@@ -62,16 +64,17 @@ pub struct GroupStats {
 
 /// Isolated groups of rows in a directory: the writer. [`GroupStore::reader`] makes readers.
 pub struct GroupStore {
-    store: Arc<FileStore>,
-    settings: Arc<GroupSettings>,
-    manifest: Manifest,
-    seed: u64,
-    view: Arc<ArcSwap<View>>,
-    cache: Arc<Cache<Block>>,
+    pub(crate) store: Arc<FileStore>,
+    pub(crate) settings: Arc<GroupSettings>,
+    pub(crate) manifest: Manifest,
+    pub(crate) seed: u64,
+    pub(crate) view: Arc<ArcSwap<View>>,
+    pub(crate) cache: Arc<Cache<Block>>,
     log: Log,
     flushed_bytes: u64,
     merged_bytes: u64,
-    merging: Weak<()>,
+    /// The merge under way, and whether it was given up.
+    merging: Weak<AtomicBool>,
     /// Held open for its lock.
     _lock: Option<File>,
 }
@@ -101,22 +104,22 @@ impl GroupStore {
         let settings = GroupSettings { seed: Some(manifest.seed), ..settings };
         manifest.settings = settings.clone();
         let cache = Arc::new(Cache::new(settings.cache));
-        let memtable = Memtable::new();
+        let shape = shape(&settings, manifest.seed);
+        let mut runs = Vec::with_capacity(manifest.runs.len());
+        for entry in &manifest.runs {
+            runs.push(open_run(&store, *entry, &shape, &cache)?);
+        }
+        let memtable = Arc::new(Memtable::new());
+        let view = View { memtable, element: settings.element, runs };
         let log = if is_new {
             Log::create(&store, &log_name(manifest.log), manifest.file_identity(manifest.log))?
         } else {
-            recover(&store, &manifest, &memtable)?
+            recover(&store, &manifest, &view)?
         };
         if is_new || grown {
             manifest.publish(&store)?;
         }
-        let shape = shape(&settings, manifest.seed);
-        let mut runs = Vec::with_capacity(manifest.runs.len());
-        for entry in &manifest.runs {
-            runs.push(open_run(&store, *entry, &shape, &manifest, &cache)?);
-        }
         sweep(&store, &manifest)?;
-        let view = View { memtable: Arc::new(memtable), element: settings.element, runs };
         Ok(GroupStore {
             store: Arc::new(store),
             seed: manifest.seed,
@@ -173,9 +176,9 @@ impl GroupStore {
             written.transpose()?;
         }
         let summary = writer.finish()?;
-        let entry = RunEntry { number: numbers.0, bytes: summary.bytes };
+        let entry = self.manifest.own_run(numbers.0, summary.bytes);
         let shape = shape(&self.settings, self.seed);
-        let run = open_run(&self.store, entry, &shape, &self.manifest, &self.cache)?;
+        let run = open_run(&self.store, entry, &shape, &self.cache)?;
         let identity = self.manifest.file_identity(numbers.1);
         let log = Log::create(&self.store, &log_name(numbers.1), identity)?;
         let old_log = self.manifest.log;
@@ -194,12 +197,12 @@ impl GroupStore {
         Ok(())
     }
 
-    fn take_number(&mut self) -> u64 {
+    pub(crate) fn take_number(&mut self) -> u64 {
         self.manifest.next += 1;
         self.manifest.next - 1
     }
 
-    fn publish(&mut self, manifest: Manifest) -> Result<(), Error> {
+    pub(crate) fn publish(&mut self, manifest: Manifest) -> Result<(), Error> {
         manifest.publish(&*self.store)?;
         self.manifest = manifest;
         Ok(())
@@ -247,11 +250,12 @@ impl GroupStore {
 
     fn compaction_of(&mut self, range: std::ops::Range<usize>) -> Compaction {
         let number = self.take_number();
-        let token = Arc::new(());
+        let token = Arc::new(AtomicBool::new(false));
         self.merging = Arc::downgrade(&token);
         Compaction {
             store: self.store.clone(),
             is_bottom: range.end == self.manifest.runs.len(),
+            forget_before: self.forget_before(range.end == self.manifest.runs.len()),
             inputs: self.view.load().runs[range].to_vec(),
             number,
             header: self.header(number),
@@ -259,7 +263,25 @@ impl GroupStore {
                 coded: self.settings.coded_rows,
                 clustered: self.settings.clustered_rows,
             },
-            _token: token,
+            given_up: token,
+        }
+    }
+
+    fn forget_before(&self, is_bottom: bool) -> u32 {
+        match self.settings.deletes_remembered {
+            _ if !is_bottom => 0,
+            // Also those of this second.
+            None => u32::MAX,
+            // Parts of a second count as one, so that no delete is forgotten early.
+            Some(kept) => now_s().saturating_sub(kept.as_secs() as u32 + 1),
+        }
+    }
+
+    /// Gives up the merge under way, if there is one: it soon fails with `Unavailable` and changes
+    /// nothing.
+    pub fn give_up_compaction(&self) {
+        if let Some(merging) = self.merging.upgrade() {
+            merging.store(true, Ordering::Relaxed);
         }
     }
 
@@ -271,9 +293,9 @@ impl GroupStore {
         let from = view.runs.iter().position(|run| run.number == numbers[0]);
         let from = from.ok_or_else(|| Error::invalid("The merge is of another store."))?;
         let range = from..from + numbers.len();
-        let entry = RunEntry { number: compaction.number, bytes: summary.bytes };
+        let entry = self.manifest.own_run(compaction.number, summary.bytes);
         let shape = shape(&self.settings, self.seed);
-        let run = open_run(&self.store, entry, &shape, &self.manifest, &self.cache)?;
+        let run = open_run(&self.store, entry, &shape, &self.cache)?;
         let mut manifest = self.manifest.clone();
         let mut runs = view.runs.clone();
         manifest.runs.splice(range.clone(), [entry]);
@@ -283,8 +305,7 @@ impl GroupStore {
         self.merged_bytes += summary.bytes;
         for run in &compaction.inputs {
             self.cache.forget_file(run.identity());
-            // The next opening removes it if this fails.
-            let _ = self.store.delete(&run_name(run.number));
+            run.delete_when_unused(self.store.clone(), run_name(run.number));
         }
         Ok(())
     }
@@ -314,11 +335,13 @@ pub struct Compaction {
     store: Arc<FileStore>,
     inputs: Vec<Arc<Run>>,
     is_bottom: bool,
+    /// Tombstones that were made before this second have done their work.
+    forget_before: u32,
     number: u64,
     header: Header,
     thresholds: Thresholds,
-    /// While it lives, no other merge begins.
-    _token: Arc<()>,
+    /// True once nobody wants the merge any more. While it lives, no other merge begins.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Compaction {
@@ -327,7 +350,8 @@ impl Compaction {
         let groups = self.inputs.iter().map(|run| run.groups()).sum();
         let (name, header) = (run_name(self.number), self.header);
         let writer = RunWriter::create(&*self.store, &name, header, groups, self.thresholds)?;
-        let summary = merge(&self.inputs, self.is_bottom, writer)?;
+        let summary =
+            merge(&self.inputs, self.is_bottom, self.forget_before, writer, &self.given_up)?;
         Ok(Compacted { compaction: self, summary })
     }
 }
@@ -347,11 +371,21 @@ pub(crate) fn shape(settings: &GroupSettings, seed: u64) -> Shape {
     Shape { dimension, metric, element, codes, seed }
 }
 
-/// The manifest of a new store.
-fn created(settings: &GroupSettings) -> Manifest {
+/// Seconds since 1970-01-01 UTC, until 2106.
+fn now_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// A random number.
+pub(crate) fn drawn() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     // The keys of these hashers come from the operating system's random numbers.
-    let drawn = || RandomState::new().build_hasher().finish();
+    RandomState::new().build_hasher().finish()
+}
+
+/// The manifest of a new store.
+fn created(settings: &GroupSettings) -> Manifest {
     Manifest {
         identity: drawn(),
         seed: settings.seed.unwrap_or_else(drawn),
@@ -362,8 +396,11 @@ fn created(settings: &GroupSettings) -> Manifest {
     }
 }
 
-/// Checks settings against those of the creation. True if the schema has more attributes.
-fn check_settings(stored: &GroupSettings, settings: &GroupSettings) -> Result<bool, Error> {
+/// Checks settings against those of the creation. True if the manifest must note a change.
+pub(crate) fn check_settings(
+    stored: &GroupSettings,
+    settings: &GroupSettings,
+) -> Result<bool, Error> {
     let fixed = |s: &GroupSettings| {
         (s.dimension, s.metric, s.element, s.schema.id, s.schema.open, s.schema.grouping)
     };
@@ -377,34 +414,47 @@ fn check_settings(stored: &GroupSettings, settings: &GroupSettings) -> Result<bo
     if settings.seed.is_some_and(|seed| stored.seed.is_some_and(|stored| stored != seed)) {
         return Err(Error::invalid("The store was created with another seed."));
     }
-    Ok(new.len() > old.len() || stored.bound != settings.bound)
+    let changes = |s: &GroupSettings| (s.bound, s.deletes_remembered);
+    Ok(new.len() > old.len() || changes(stored) != changes(settings))
 }
 
-fn open_run(
+pub(crate) fn open_run(
     store: &FileStore,
     entry: RunEntry,
     shape: &Shape,
-    manifest: &Manifest,
     cache: &Arc<Cache<Block>>,
 ) -> Result<Arc<Run>, Error> {
     let file = store.open(&run_name(entry.number), Access::Cached)?;
     let name = file.name().to_owned();
     let run = Run::open(file, entry.number, shape, Some(cache.clone()))?;
     let found = (run.identity(), run.bytes());
-    if found != (manifest.file_identity(entry.number), entry.bytes) {
+    if found != (entry.identity, entry.bytes) {
         return Err(StoreError::corrupt(name, 0, "not the run that the manifest names").into());
     }
-    Ok(Arc::new(run))
+    Ok(Arc::new(run.within(entry.shards)))
 }
 
 /// Applies the log to the memtable and continues it.
-fn recover(store: &FileStore, manifest: &Manifest, memtable: &Memtable) -> Result<Log, Error> {
+///
+/// * `view`: the runs, which updates look their rows up in, and an empty memtable.
+fn recover(store: &FileStore, manifest: &Manifest, view: &View) -> Result<Log, Error> {
     let (name, identity) = (log_name(manifest.log), manifest.file_identity(manifest.log));
-    let vector_bytes = manifest.settings.vector_bytes();
+    let (settings, memtable) = (&manifest.settings, &view.memtable);
+    let vector_bytes = settings.vector_bytes();
     let whole = replay(store, &name, identity, vector_bytes, &mut |record| {
         match record {
             Record::Row(group, row) => {
                 memtable.put(group_hash(group, manifest.seed)?, group, row)?;
+            }
+            Record::Update(group, id, version, update) => {
+                let hash = group_hash(group, manifest.seed)?;
+                let schema = &settings.schema;
+                // A logged update found its row, so it does again: the runs of a manifest and its
+                // log belong together.
+                let merged = write::merge(view, schema, (hash, group), (*id, *version), update)?;
+                if let Ok(content) = merged {
+                    memtable.put(hash, group, &content.row(*id, *version))?;
+                }
             }
             Record::Drop(group) => {
                 memtable.drop_group(group_hash(group, manifest.seed)?, group)?;

@@ -7,7 +7,7 @@
 //! `to_json` writes the normalised form that the JVM reads, and
 //! `JobSettings::reference` the list of all keys.
 //!
-//! Tier 4, an edge: the only crate that knows the settings of both `route` and `engine`.
+//! Tier 5, an edge: the only crate that knows the settings of `route`, `engine` and `group`.
 //!
 //! A good first change: suggest the nearest known key for one that is misspelt (`src/section.rs`;
 //! its test: `tests/it/refused.rs`).
@@ -20,6 +20,7 @@ mod document;
 mod engine;
 mod environment;
 mod error;
+mod group;
 mod inside;
 mod job;
 mod kafka;

@@ -1,12 +1,12 @@
 //! Opens runs and finds the parts of a group.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use vstream_quantize::rabitq::Rotation;
 use vstream_store::blocks::{
     unseal, Block, BlockAddress, BlockHandle, BlockReader, CHECKSUM_BYTES,
 };
-use vstream_store::{Cache, Error as StoreError, Range, ReadAt};
+use vstream_store::{Cache, Error as StoreError, Range, ReadAt, Store};
 
 use super::format::{
     decode_directory, DirectoryBlock, Footer, Header, Meta, PartEntry, Shape, FOOTER, HEADER,
@@ -16,6 +16,7 @@ use super::presence;
 use super::write::FOOTER_NUMBER;
 use crate::accept::GroupHash;
 use crate::error::Error;
+use crate::shard::ShardRange;
 
 /// An open run. Any number of threads read it.
 pub(crate) struct Run {
@@ -29,6 +30,10 @@ pub(crate) struct Run {
     pub(super) blocks: BlockReader,
     /// Reads past the cache, for merges.
     pub(super) passing: BlockReader,
+    /// Groups elsewhere are not read.
+    shards: ShardRange,
+    /// Where the file is removed once nobody reads it any more, and its name.
+    doomed: OnceLock<(Arc<dyn Store>, String)>,
 }
 
 impl Run {
@@ -57,7 +62,23 @@ impl Run {
             bytes: file.bytes(),
             blocks: reader(cache),
             passing: reader(None),
+            shards: ShardRange::ALL,
+            doomed: OnceLock::new(),
         })
+    }
+
+    /// The run without its groups in other shards.
+    pub(crate) fn within(self, shards: ShardRange) -> Run {
+        let mut run = self;
+        run.shards = shards;
+        run
+    }
+
+    /// Has the file removed when the last one lets go of the run. The next opening of the store
+    /// removes it if that fails.
+    pub(crate) fn delete_when_unused(&self, store: Arc<dyn Store>, name: String) {
+        // A second call has nothing to add.
+        let _ = self.doomed.set((store, name));
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -100,6 +121,9 @@ impl Run {
     /// runs without the group, else mostly one block.
     pub(crate) fn parts(&self, group: GroupHash) -> Result<Vec<PartEntry>, Error> {
         let mut found = Vec::new();
+        if !self.shards.holds(group) {
+            return Ok(found);
+        }
         if !presence::may_hold(&self.meta.presence, group) {
             return Ok(found);
         }
@@ -121,11 +145,15 @@ impl Run {
     ) -> Result<Vec<PartEntry>, Error> {
         let mut found: Vec<PartEntry> = Vec::new();
         let directory = &self.meta.directory;
+        let from = from.max(self.shards.least());
         let first = directory.partition_point(|block| block.first < from).saturating_sub(1);
         for block in directory.iter().skip(first) {
+            if self.shards.is_before(block.first) {
+                break;
+            }
             for entry in self.directory(block, &self.blocks)? {
                 let is_new = found.last().is_none_or(|last| last.group != entry.group);
-                if entry.group >= from && is_new {
+                if entry.group >= from && self.shards.holds(entry.group) && is_new {
                     if found.len() == limit {
                         return Ok(found);
                     }
@@ -149,11 +177,22 @@ impl Run {
 
     /// A walk over all groups.
     pub(crate) fn walk(self: &Arc<Run>) -> GroupWalk {
-        GroupWalk { run: self.clone(), next: 0, entries: Vec::new().into_iter().peekable() }
+        let least = self.shards.least();
+        let directory = &self.meta.directory;
+        let next = directory.partition_point(|block| block.first < least).saturating_sub(1);
+        GroupWalk { run: self.clone(), next, entries: Vec::new().into_iter().peekable() }
     }
 
     pub(crate) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
         StoreError::corrupt(self.blocks.file().name(), offset, what).into()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some((store, name)) = self.doomed.get() {
+            let _ = store.delete(name);
+        }
     }
 }
 
@@ -182,12 +221,16 @@ impl GroupWalk {
     }
 
     fn fill(&mut self) -> Result<(), Error> {
-        if self.entries.peek().is_none() {
-            if let Some(block) = self.run.meta.directory.get(self.next) {
-                let entries = self.run.directory(block, &self.run.passing)?;
-                self.entries = entries.into_iter().peekable();
-                self.next += 1;
+        let shards = self.run.shards;
+        while self.entries.peek().is_none() {
+            let Some(block) = self.run.meta.directory.get(self.next) else { break };
+            if shards.is_before(block.first) {
+                break;
             }
+            let mut entries = self.run.directory(block, &self.run.passing)?;
+            entries.retain(|entry| shards.holds(entry.group));
+            self.entries = entries.into_iter().peekable();
+            self.next += 1;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Tests of the store of groups through its public interface.
 
+mod checkpoint;
 mod contract;
 mod crash;
 mod damage;
@@ -8,3 +9,4 @@ mod model;
 mod ranked;
 mod recovery;
 mod rows;
+mod writes;

@@ -11,23 +11,25 @@ use vstream_settings::{CollectionSettings, MergedAudits};
 
 use crate::failure::{Failure, ThrowEngineException};
 use crate::filters::Filters;
+use crate::groups::Groups;
 use crate::handles::Handles;
 use crate::handover::Adopting;
 use crate::memory::{input, input_and_output};
-use crate::partition::{Partition, Pinned, Shards, Snapshot};
+use crate::partition::{Partition, Pinned, Shards};
 use crate::sample::Draw;
+use crate::serve::{Moment, Serve};
 use crate::state::SharedStateHandle;
 
 mod router;
 
 /// Engines that Java holds.
-pub(crate) static ENGINES: Handles<Partition> = Handles::new("engine", 1);
+pub(crate) static ENGINES: Handles<Box<dyn Serve>> = Handles::new("engine", 1);
 /// Pinned snapshots that Java holds.
 static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 /// Sealed rows that Java adopts.
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 /// Read snapshots that Java holds.
-static READ_SNAPSHOTS: Handles<Snapshot> = Handles::new("moment", 6);
+static READ_SNAPSHOTS: Handles<Box<dyn Moment>> = Handles::new("moment", 6);
 /// Shared states that Java holds.
 static STATES: Handles<SharedStateHandle> = Handles::new("state", 5);
 
@@ -80,7 +82,10 @@ pub extern "system" fn engine_create<'frame>(
     _class: JClass<'frame>,
     json: JString<'frame>,
 ) -> jlong {
-    call(env, |env| Ok(ENGINES.insert(Partition::create(&settings(env, &json)?)?)))
+    call(env, |env| {
+        let settings = settings(env, &json)?;
+        Ok(ENGINES.insert(Box::new(Partition::create(&settings)?)))
+    })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -92,7 +97,7 @@ pub extern "system" fn engine_restore<'frame>(
 ) -> jlong {
     call(env, |env| {
         let partition = Partition::restore(&settings(env, &json)?, &directory(env, &path)?)?;
-        Ok(ENGINES.insert(partition))
+        Ok(ENGINES.insert(Box::new(partition)))
     })
 }
 
@@ -108,7 +113,11 @@ pub extern "system" fn engine_create_in<'frame>(
     call(env, |env| {
         let (settings, dir) = (settings(env, &json)?, directory(env, &path)?);
         let shards = Shards::new(first_shard, last_shard)?;
-        Ok(ENGINES.insert(Partition::create_in(&settings, &dir, shards)?))
+        Ok(ENGINES.insert(if settings.is_isolated() {
+            Box::new(Groups::create_in(&settings, &dir, shards)?)
+        } else {
+            Box::new(Partition::create_in(&settings, &dir, shards)?)
+        }))
     })
 }
 
@@ -124,7 +133,11 @@ pub extern "system" fn engine_open<'frame>(
     call(env, |env| {
         let (settings, dir) = (settings(env, &json)?, directory(env, &path)?);
         let shards = Shards::new(first_shard, last_shard)?;
-        Ok(ENGINES.insert(Partition::open(&settings, &dir, shards)?))
+        Ok(ENGINES.insert(if settings.is_isolated() {
+            Box::new(Groups::open(&settings, &dir, shards)?)
+        } else {
+            Box::new(Partition::open(&settings, &dir, shards)?)
+        }))
     })
 }
 
@@ -159,7 +172,7 @@ pub extern "system" fn engine_moment<'frame>(
     _class: JClass<'frame>,
     engine: jlong,
 ) -> jlong {
-    call(env, |_| Ok(READ_SNAPSHOTS.insert(ENGINES.get(engine)?.read_snapshot()?)))
+    call(env, |_| Ok(READ_SNAPSHOTS.insert(ENGINES.get(engine)?.moment()?)))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
@@ -439,6 +452,21 @@ pub extern "system" fn adoption_close<'frame>(
     adoption: jlong,
 ) {
     call(env, |_| ADOPTIONS.remove(adoption).map(drop))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn group_shard<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    seed: jlong,
+    group: JByteArray<'frame>,
+) -> jint {
+    call(env, |env| {
+        let group = env.convert_byte_array(&group)?;
+        let group = std::str::from_utf8(&group)
+            .map_err(|_| Failure::invalid("The name of a group is no UTF-8."))?;
+        Ok(jint::from(vstream_group::shard_of(group, seed as u64)?))
+    })
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

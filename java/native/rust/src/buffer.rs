@@ -11,12 +11,14 @@
 //! partition  i32
 //! vector     dimension x f32, padded with zeros to a multiple of 8 bytes
 //! fields     u32 bytes of the block | u16 flags | u16 columns | u64 check
-//!            | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 zero
-//!            | name | attributes | payload | columns x u16 | zeros to a multiple of 8 bytes
+//!            | u32 name bytes | u32 attribute bytes | u32 payload bytes | u32 group bytes
+//!            | name | attributes | payload | columns x u16 | group | zeros to a multiple of 8 bytes
 //!            flags: 1 has a payload, 2 removes the payload, 4 did not fit; the columns are removed
 //! asked      u32 bytes of the block | u16 flags | u16 columns | f32 radius | u32 filter bytes
-//!            | filter | columns x u16 | zeros to a multiple of 8 bytes
-//!            flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted; the columns are wanted
+//!            | filter | columns x u16 | u32 group bytes, group (flag 16)
+//!            | zeros to a multiple of 8 bytes
+//!            flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted, 16 group; the columns are
+//!            wanted
 //! ```
 //!
 //! Little-endian, which is the native order of every supported platform. All offsets are multiples
@@ -75,6 +77,8 @@ pub(crate) enum Op<'a> {
     Delete,
     /// Changes what a row carries; the vector stays.
     Update,
+    /// Removes all rows of a group.
+    Drop,
 }
 
 /// Steps through the records of a buffer; ends after the first failure.
@@ -117,10 +121,11 @@ impl<'a> Records<'a> {
             0 => Op::Upsert(take_vector(&mut self.bytes, self.dimension)?),
             1 => Op::Delete,
             2 if header[27] == 1 => Op::Update,
+            3 if header[27] == 1 => Op::Drop,
             op => {
                 return Err(Failure::invalid(format!(
-                    "Op {op} does not exist; 0 is an upsert, 1 a delete and 2 an update, which \
-                     fields follow."
+                    "Op {op} does not exist; 0 is an upsert, 1 a delete, 2 an update and 3 a drop \
+                     of a group, which fields follow."
                 )))
             }
         };
@@ -370,6 +375,12 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], Failure> {
         bytes.split_at_checked(length).ok_or_else(|| too_small(length, bytes.len()))?;
     *bytes = tail;
     Ok(head)
+}
+
+/// Reads a text of so many bytes.
+fn take_text<'a>(bytes: &mut &'a [u8], length: usize, what: &str) -> Result<&'a str, Failure> {
+    std::str::from_utf8(take(bytes, length)?)
+        .map_err(|_| Failure::invalid(format!("{what} is no UTF-8.")))
 }
 
 fn take_vector<'a>(bytes: &mut &'a [u8], dimension: usize) -> Result<&'a [f32], Failure> {

@@ -106,6 +106,21 @@ impl From<vstream_engine::Error> for Failure {
     }
 }
 
+impl From<vstream_group::Error> for Failure {
+    fn from(error: vstream_group::Error) -> Failure {
+        use vstream_store::ErrorKind as Stored;
+        let kind = match &error {
+            vstream_group::Error::Refused(_) | vstream_group::Error::Invalid(_) => Kind::Invalid,
+            vstream_group::Error::Store(stored) => match stored.kind() {
+                Stored::Corrupt => Kind::Corrupt,
+                Stored::Unavailable => Kind::Unavailable,
+                _ => Kind::Io,
+            },
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
 impl From<RouteError> for Failure {
     fn from(error: RouteError) -> Failure {
         let kind = match error.kind() {

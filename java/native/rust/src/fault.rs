@@ -19,7 +19,7 @@ pub extern "system" fn panic<'frame>(
         if engine == 0 {
             panic!("a panic outside of any engine, asked for by a test");
         }
-        ENGINES.get(engine)?.guard(|| panic!("a panic inside an engine, asked for by a test"))
+        ENGINES.get(engine)?.guard(&|| panic!("a panic inside an engine, asked for by a test"))
     })
 }
 

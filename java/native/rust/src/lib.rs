@@ -5,7 +5,8 @@
 //! 1. [`bridge`] has one function per call; each turns its arguments into plain Rust values.
 //! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
 //! 3. [`handles`] turns a number into a live object, or refuses it.
-//! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine. Both use
+//! 4. [`partition`], or [`groups`] where rows are in isolated groups, and [`router`] check the bytes
+//!    ([`buffer`]) and call the engine; [`serve`] says what both kinds of partitions do. They use
 //!    [`handover`] when rows change partition, and [`late`] for updates that come before their row;
 //!    [`state`] has the files of a checkpoint. [`filters`] reads the filters of queries.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
@@ -15,6 +16,7 @@ mod buffer;
 mod failure;
 mod fault;
 mod filters;
+mod groups;
 mod handles;
 mod handover;
 mod late;
@@ -23,4 +25,5 @@ mod partition;
 mod pool;
 mod router;
 mod sample;
+mod serve;
 mod state;

@@ -22,7 +22,7 @@ use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::late::{update_of, LateUpdates};
 use crate::pool::Pool;
 use crate::sample::{self, Draw};
-use crate::state::SharedStateHandle;
+use crate::state::{SharedStateHandle, State};
 
 /// A read snapshot to be written to files while the writer goes on.
 pub(crate) struct Pinned {
@@ -50,7 +50,7 @@ impl Pinned {
 }
 
 /// The shards that a partition owns.
-pub(crate) struct Shards(RangeInclusive<u16>);
+pub(crate) struct Shards(pub(crate) RangeInclusive<u16>);
 
 impl Shards {
     /// The shards from `first` to `last`, both included.
@@ -67,7 +67,7 @@ impl Shards {
         Ok(Shards(shards))
     }
 
-    fn check(&self, shard: u16) -> Result<(), Failure> {
+    pub(crate) fn check(&self, shard: u16) -> Result<(), Failure> {
         if self.0.contains(&shard) {
             return Ok(());
         }
@@ -286,7 +286,8 @@ impl Partition {
 
     /// Shares the current state for a checkpoint.
     pub(crate) fn share(&self) -> Result<SharedStateHandle, Failure> {
-        self.poison.guard(|| Ok(SharedStateHandle::new(self.writer()?.engine.share()?)))
+        self.poison
+            .guard(|| Ok(SharedStateHandle::new(State::Rows(self.writer()?.engine.share()?))))
     }
 
     /// The engine's counts as one JSON object.
@@ -467,6 +468,7 @@ impl Writing {
                 }
                 is_taken(applied.map(|applied| applied != Applied::Missing))
             }
+            Op::Drop => Err(Failure::invalid("The collection has no groups to drop.")),
             Op::Delete => {
                 self.engine.delete(id, version)?;
                 if let Some(awaiting) = &mut self.awaiting {
@@ -517,7 +519,7 @@ fn answer(
 }
 
 /// Most bytes of what the rows of one answer carry. Further rows carry their string ids alone.
-const FIELDS_BYTES_MAX: usize = 16 << 20;
+pub(crate) const FIELDS_BYTES_MAX: usize = 16 << 20;
 
 /// Answers queries that ask what rows carry.
 fn answer_fields(

@@ -3,17 +3,26 @@
 use std::fmt::Write;
 
 use vstream_engine::SharedState;
+use vstream_group::SharedGroups;
 
 use crate::failure::{Failure, Poison};
+
+/// The files of a partition.
+pub(crate) enum State {
+    /// Of an engine.
+    Rows(SharedState),
+    /// Of a store of groups.
+    Groups(SharedGroups),
+}
 
 /// A shared state that Java holds.
 pub(crate) struct SharedStateHandle {
     poison: Poison,
-    state: SharedState,
+    state: State,
 }
 
 impl SharedStateHandle {
-    pub(crate) fn new(state: SharedState) -> SharedStateHandle {
+    pub(crate) fn new(state: State) -> SharedStateHandle {
         SharedStateHandle { poison: Poison::default(), state }
     }
 
@@ -22,10 +31,19 @@ impl SharedStateHandle {
     pub(crate) fn files(&self) -> Result<String, Failure> {
         self.poison.guard(|| {
             let mut lines = String::new();
-            for file in self.state.files()? {
-                let (name, key, bytes, path) = (file.name, file.key, file.bytes, file.path);
+            let mut line = |name: &str, key: &str, bytes: u64, path: &str| {
                 writeln!(lines, "{name}\t{key}\t{bytes}\t{path}")
                     .expect("a string takes every line");
+            };
+            match &self.state {
+                State::Rows(state) => state
+                    .files()?
+                    .iter()
+                    .for_each(|file| line(&file.name, &file.key, file.bytes, &file.path)),
+                State::Groups(state) => state
+                    .files()
+                    .iter()
+                    .for_each(|file| line(&file.name, &file.key, file.bytes, &file.path)),
             }
             Ok(lines)
         })
@@ -33,6 +51,11 @@ impl SharedStateHandle {
 
     /// The manifest of the state.
     pub(crate) fn manifest(&self) -> Result<Vec<u8>, Failure> {
-        self.poison.guard(|| Ok(self.state.manifest().to_vec()))
+        self.poison.guard(|| {
+            Ok(match &self.state {
+                State::Rows(state) => state.manifest().to_vec(),
+                State::Groups(state) => state.manifest().to_vec(),
+            })
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! `asked` blocks: what a query asks beside the nearest rows.
 
 use vstream_attribute::ATTRIBUTES_MAX;
+use vstream_group::GROUP_BYTES_MAX;
 
-use super::{f32_at, take, u32_at, ALIGNMENT};
+use super::{f32_at, take, take_text, u32_at, ALIGNMENT};
 use crate::failure::Failure;
 
 const HEADER: usize = 16;
@@ -13,6 +14,7 @@ const HAS_FILTER: u16 = 1;
 const HAS_RADIUS: u16 = 2;
 const WANTS_PAYLOAD: u16 = 4;
 const WANTS_NAMES: u16 = 8;
+const HAS_GROUP: u16 = 16;
 
 /// A block that was read. It borrows the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,6 +25,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) radius: Option<f32>,
     /// True if rows are to carry their payload.
     pub(crate) payload: bool,
+    /// The group that is asked; empty where rows have none.
+    pub(crate) group: &'a str,
     /// True if rows are to carry their string ids.
     pub(crate) names: bool,
     /// Columns that rows are to carry, two bytes each.
@@ -39,21 +43,37 @@ impl<'a> Asked<'a> {
         let flags = u16::from_le_bytes([header[4], header[5]]);
         let columns = usize::from(u16::from_le_bytes([header[6], header[7]]));
         let (radius, filter) = (f32_at(header, 8), u32_at(header, 12) as usize);
-        if flags & !(HAS_FILTER | HAS_RADIUS | WANTS_PAYLOAD | WANTS_NAMES) != 0 {
+        if flags & !(HAS_FILTER | HAS_RADIUS | WANTS_PAYLOAD | WANTS_NAMES | HAS_GROUP) != 0 {
             return Err(Failure::invalid(format!("Flags {flags:#x} of what a query asks.")));
         }
-        let fits = filter <= FILTER_BYTES_MAX
-            && columns <= ATTRIBUTES_MAX
-            && length == (HEADER + filter + 2 * columns).next_multiple_of(ALIGNMENT);
-        if !fits || radius.is_nan() {
-            return Err(Failure::invalid("The lengths of what a query asks do not fit together."));
+        let misfit = || Failure::invalid("The lengths of what a query asks do not fit together.");
+        let least = HEADER + filter + 2 * columns;
+        if filter > FILTER_BYTES_MAX || columns > ATTRIBUTES_MAX || radius.is_nan() {
+            return Err(misfit());
         }
-        let mut body = &take(bytes, length)?[HEADER..];
+        let mut body = &take(bytes, length)?[..];
+        // The group stands last, since its length does not fit into the header.
+        let mut tail = body.get(least..).ok_or_else(misfit)?;
+        let mut group = "";
+        let mut end = least;
+        if flags & HAS_GROUP != 0 {
+            let bytes = u32_at(take(&mut tail, 4)?, 0) as usize;
+            if bytes > GROUP_BYTES_MAX {
+                return Err(misfit());
+            }
+            group = take_text(&mut tail, bytes, "The name of a group")?;
+            end += 4 + bytes;
+        }
+        if length != end.next_multiple_of(ALIGNMENT) {
+            return Err(misfit());
+        }
+        take(&mut body, HEADER)?;
         let filter = take(&mut body, filter)?;
         Ok(Asked {
             filter: (flags & HAS_FILTER != 0).then_some(filter),
             radius: (flags & HAS_RADIUS != 0).then_some(radius),
             payload: flags & WANTS_PAYLOAD != 0,
+            group,
             names: flags & WANTS_NAMES != 0,
             columns: take(&mut body, 2 * columns)?,
         })

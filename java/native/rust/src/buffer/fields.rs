@@ -4,7 +4,9 @@ use vstream_attribute::{
     Attributes, Fields, ATTRIBUTES_BYTES_MAX, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
 };
 
-use super::{take, u32_at, u64_at, ALIGNMENT};
+use vstream_group::GROUP_BYTES_MAX;
+
+use super::{take, take_text, u32_at, u64_at, ALIGNMENT};
 use crate::failure::Failure;
 
 const HEADER: usize = 32;
@@ -18,6 +20,8 @@ const LEFT_OUT: u16 = 4;
 pub(crate) struct FieldsBlock<'a> {
     /// Name, attributes and payload of a row; of an update what it sets.
     pub(crate) fields: Fields<'a>,
+    /// The group of the row; empty where rows have none.
+    pub(crate) group: &'a str,
     /// Columns that an update unsets, two bytes each.
     unset: &'a [u8],
     /// True if an update removes the payload.
@@ -33,15 +37,18 @@ impl<'a> FieldsBlock<'a> {
         let length = u32_at(header, 0) as usize;
         let flags = u16::from_le_bytes([header[4], header[5]]);
         let columns = usize::from(u16::from_le_bytes([header[6], header[7]]));
-        let [name, attributes, payload] = [16, 20, 24].map(|at| u32_at(header, at) as usize);
+        let [name, attributes, payload, group] =
+            [16, 20, 24, 28].map(|at| u32_at(header, at) as usize);
         let within = name <= STRING_ID_BYTES_MAX
             && attributes <= ATTRIBUTES_BYTES_MAX
-            && payload <= PAYLOAD_BYTES_MAX;
+            && payload <= PAYLOAD_BYTES_MAX
+            && group <= GROUP_BYTES_MAX;
         // The limits keep the sum small.
         let fits = within
             && length
-                == (HEADER + name + attributes + payload + 2 * columns).next_multiple_of(ALIGNMENT);
-        if !fits || u32_at(header, 28) != 0 {
+                == (HEADER + name + attributes + payload + 2 * columns + group)
+                    .next_multiple_of(ALIGNMENT);
+        if !fits {
             return Err(Failure::invalid("The lengths of a row's fields do not fit together."));
         }
         let has_payload = flags & HAS_PAYLOAD != 0;
@@ -49,19 +56,19 @@ impl<'a> FieldsBlock<'a> {
             return Err(Failure::invalid(format!("Flags {flags:#x} of a row's fields.")));
         }
         let mut body = &take(bytes, length)?[HEADER..];
-        let name = std::str::from_utf8(take(&mut body, name)?)
-            .map_err(|_| Failure::invalid("A string id is no UTF-8."))?;
+        let name = take_text(&mut body, name, "A string id")?;
         let attributes = Attributes::decode(take(&mut body, attributes)?)
             .map_err(|error| Failure::invalid(format!("The attributes of a row: {error}.")))?;
         let payload = take(&mut body, payload)?;
         let unset = take(&mut body, 2 * columns)?;
+        let group = take_text(&mut body, group, "The name of a group")?;
         let fields = Fields {
             name,
             check: u64_at(header, 8),
             attributes,
             payload: has_payload.then_some(payload),
         };
-        Ok(FieldsBlock { fields, unset, removes_payload: flags & REMOVES_PAYLOAD != 0 })
+        Ok(FieldsBlock { fields, group, unset, removes_payload: flags & REMOVES_PAYLOAD != 0 })
     }
 
     /// The columns that an update unsets.
