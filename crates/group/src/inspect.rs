@@ -136,12 +136,13 @@ fn read(directory: &Path) -> Result<Option<(FileStore, Manifest)>, Error> {
     Ok(manifest.map(|manifest| (store, manifest)))
 }
 
+/// Opens a run whole: also the groups that belong to other stores since it was taken over.
 fn open(store: &FileStore, manifest: &Manifest, entry: RunEntry) -> Result<Arc<Run>, Error> {
     let file = store.open(&run_name(entry.number), Access::Cached)?;
     let name = file.name().to_owned();
     let shape = shape(&manifest.settings, manifest.seed);
     let run = Run::open(file, entry.number, &shape, None)?;
-    if (run.identity(), run.bytes()) != (manifest.file_identity(entry.number), entry.bytes) {
+    if (run.identity(), run.bytes()) != (entry.identity, entry.bytes) {
         return Err(StoreError::corrupt(name, 0, "not the run that the manifest names").into());
     }
     Ok(Arc::new(run))

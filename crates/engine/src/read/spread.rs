@@ -6,6 +6,7 @@
 //! the nearest rows of the values that are left, the answer is that of someone who goes through all
 //! rows in the order of distances; each round meets the recall target of the query.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use vstream_attribute::{AttributeKind, Filter, Refused, RefusedKind, Schema, Test, Value};
@@ -181,7 +182,9 @@ impl ReadSnapshot {
             }
             kept = best.finish();
             let known_full = full.len();
-            if is_last || kept.len() == wanted.rows || !wanted.fill(&kept, &mut full) {
+            full = wanted.full(&kept);
+            let is_done = wanted.left(&full).is_some_and(|left| left.is_empty());
+            if is_last || is_done || kept.len() == wanted.rows {
                 return Ok(kept);
             }
             debug_assert!(width < K_MAX || full.len() > known_full, "a round makes progress");
@@ -191,15 +194,20 @@ impl ReadSnapshot {
 }
 
 impl Wanted<'_> {
-    /// Notes the values that have their rows. False if no value is left.
-    fn fill(&self, kept: &[Valued], full: &mut Vec<Option<Value>>) -> bool {
-        for (at, (value, _)) in kept.iter().enumerate() {
-            let is_nth = kept[..at].iter().filter(|(other, _)| other == value).count() + 1;
-            if is_nth == self.per_value && !full.contains(value) {
-                full.push(value.clone());
-            }
-        }
-        self.among.is_none_or(|among| among.iter().any(|value| !full.contains(value)))
+    /// The values that have their rows, sorted.
+    fn full(&self, kept: &[Valued]) -> Vec<Option<Value>> {
+        let mut values: Vec<Option<Value>> = kept.iter().map(|(value, _)| value.clone()).collect();
+        values.sort_unstable_by(order);
+        let same = |a: &Option<Value>, b: &Option<Value>| order(a, b).is_eq();
+        let full = values.chunk_by(same).filter(|rows| rows.len() == self.per_value);
+        full.map(|rows| rows[0].clone()).collect()
+    }
+
+    /// The wanted values that are not full; `None` if all values are wanted.
+    fn left(&self, full: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        let is_left =
+            |value: &&Option<Value>| full.binary_search_by(|at| order(at, value)).is_err();
+        self.among.map(|among| among.iter().filter(is_left).cloned().collect())
     }
 
     /// The filter of a round: that of the query, without the values that are full.
@@ -209,9 +217,7 @@ impl Wanted<'_> {
             Some(Filter::And(parts)) => parts.clone(),
             Some(filter) => vec![filter.clone()],
         };
-        if let Some(among) = self.among {
-            let left: Vec<Option<Value>> =
-                among.iter().filter(|value| !full.contains(value)).cloned().collect();
+        if let Some(left) = self.left(full) {
             let mut any = vec![self.one_of(&left)];
             if left.contains(&None) {
                 any.push(Filter::Not(Box::new(Filter::Attribute(self.column, Test::Exists))));
@@ -257,6 +263,18 @@ impl Wanted<'_> {
             }
         };
         Filter::Attribute(self.column, test)
+    }
+}
+
+/// An order of values of one attribute; 0 and -0 are one value.
+fn order(a: &Option<Value>, b: &Option<Value>) -> Ordering {
+    match (a, b) {
+        (Some(Value::Keyword(a)), Some(Value::Keyword(b))) => a.cmp(b),
+        (Some(Value::I64(a)), Some(Value::I64(b)))
+        | (Some(Value::Timestamp(a)), Some(Value::Timestamp(b))) => a.cmp(b),
+        (Some(Value::F64(a)), Some(Value::F64(b))) => (a + 0.0).total_cmp(&(b + 0.0)),
+        (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
+        _ => a.is_some().cmp(&b.is_some()),
     }
 }
 
