@@ -95,7 +95,6 @@ lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(JAVA) -q -Ppeers spotless:check
-	cd python/native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
 	.venv/bin/ruff format --check bench tools/check.py tools/wheel.py && .venv/bin/ruff check bench tools/check.py tools/wheel.py
@@ -129,7 +128,7 @@ crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on;
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean
-	rm -rf dist java/target java/native/target java/broker/target java/flink/target java/peers/target examples/flink/target .venv .venv-peers .venv-s3 .venv-integrations python/native/target
+	rm -rf dist java/target java/native/target java/broker/target java/flink/target java/peers/target examples/flink/target .venv .venv-peers .venv-s3 .venv-integrations
 
 # The other targets are in bench/Makefile. It includes this file, so there they are not passed on again.
 ifeq ($(filter bench/Makefile,$(MAKEFILE_LIST)),)

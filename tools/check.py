@@ -84,7 +84,8 @@ def crates() -> list[Crate]:
     found = []
     for package in json.loads(done.stdout)["packages"]:
         folder = Path(package["manifest_path"]).parent.relative_to(ROOT).as_posix()
-        kinds = {kind for target in package["targets"] for kind in target["kind"]}
+        tested = [target for target in package["targets"] if target["test"]]
+        kinds = {kind for target in tested for kind in target["kind"]}
         found.append(Crate(package["name"], folder, bool(kinds & LIBRARY_KINDS)))
     return found
 
@@ -122,8 +123,7 @@ def shown(step: Step) -> str:
 def _rust(changed: list[str], workspace: list[Crate]) -> tuple[list[Step], list[str]]:
     steps = [Step(["cargo", "fmt", "--all", "--check"])]
     notes = []
-    inner = [path for path in changed if path.startswith("python/native/")]
-    touched = _touched([path for path in changed if path not in inner], workspace)
+    touched = _touched(changed, workspace)
     if touched:
         names = [word for crate in touched for word in ("-p", crate.name)]
         lint = ["cargo", "clippy", *names, "--no-deps", "--all-targets", "--", "-D", "warnings"]
@@ -134,10 +134,6 @@ def _rust(changed: list[str], workspace: list[Crate]) -> tuple[list[Step], list[
             steps.append(Step(["cargo", "test", "-q", *libraries, "--lib"]))
         for crate in tested:
             steps.extend(_modules(changed, crate))
-    if inner:
-        steps.append(Step(["cargo", "fmt", "--check"], "python/native"))
-        lint = ["cargo", "clippy", "--all-targets", "--", "-D", "warnings"]
-        steps.append(Step(lint, "python/native"))
     if changed:
         steps.append(Step(["cargo", "test", "-q", "-p", TIDY]))
     shared = sorted(SHARED.intersection(changed))

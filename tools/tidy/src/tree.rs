@@ -62,18 +62,12 @@ pub fn tracked_bytes() -> Vec<(String, u64)> {
     listed(&["--cached"]).into_iter().map(|path| (path.clone(), bytes(&path))).collect()
 }
 
-/// Our crates, as cargo sees them: the workspace, and the Python module, a workspace of its own.
-/// Needs no network.
+/// Our crates, as cargo sees them. Needs no network.
 pub fn packages() -> Vec<Package> {
-    let mut packages = Vec::new();
-    for manifest in ["Cargo.toml", "python/native/Cargo.toml"] {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-        cargo.args(["--manifest-path", manifest]);
-        let metadata: Value = serde_json::from_str(&output(&mut cargo)).expect("JSON");
-        packages.extend(metadata["packages"].as_array().expect("packages").iter().map(package));
-    }
-    packages
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&output(&mut cargo)).expect("JSON");
+    metadata["packages"].as_array().expect("packages").iter().map(package).collect()
 }
 
 fn package(package: &Value) -> Package {
