@@ -17,6 +17,7 @@ MODULES = [
     "vstream.aio",
     "vstream.collection",
     "vstream.errors",
+    "vstream.groups",
     "vstream.reads",
     "vstream.rows",
     "vstream.stats",
@@ -71,13 +72,17 @@ def test_the_package_is_typed():
     assert (Path(vstream.__file__).parent / "py.typed").exists()
 
 
-def test_the_quickstart_answers():
+@pytest.mark.parametrize(
+    ("example", "said"),
+    [("quickstart.py", "Frankenstein"), ("mailbox.py", "299 mailboxes after one was closed")],
+)
+def test_examples_answer(example, said):
     run = subprocess.run(
-        [sys.executable, "-W", "error", str(HERE.parents[1] / "examples/python/quickstart.py")],
+        [sys.executable, "-W", "error", str(HERE.parents[1] / "examples/python" / example)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert "Frankenstein" in run.stdout
+    assert said in run.stdout

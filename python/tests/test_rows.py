@@ -401,3 +401,73 @@ def test_progress_is_told():
     assert told[-1] == (10_000, 10_000)
     assert len(told) > 3
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_shared_groups_are_filters_on_one_index(rng, tmp_path):
+    path = tmp_path / "notes"
+    c = vstream.Collection.create(64, groups="shared", attributes={"price": "f64"}, path=path)
+    assert c.groups == "shared"
+    assert c.attributes == {"price": "f64", "group": "keyword"}
+    vectors = rng.standard_normal((3000, 64)).astype(np.float32)
+    owners = [f"user {at}" for at in rng.integers(40, size=3000)]
+    assert c.upsert(range(3000), vectors, {"price": np.arange(3000.0)}, group=owners) == 3000
+    with pytest.raises(vstream.InvalidInput, match="no group"):
+        c.upsert([1, 2], vectors[:2])
+    with pytest.raises(vstream.InvalidInput, match="twice"):
+        c.upsert(1, vectors[0], {"group": "user 1"}, group="user 2")
+    assert len(c) == 3000
+    c.close()
+    c = vstream.Collection.open(path)
+    for name in ["user 3", "user 30", "nobody"]:
+        mine = [at for at, owner in enumerate(owners) if owner == name]
+        order = sorted(mine, key=lambda at: (((vectors[at] - vectors[0]) ** 2).sum(), at))
+        assert c.search(vectors[0], k=20, group=name).ids.tolist() == order[:20]
+        batch, _ = c.search_batch(vectors[:1], k=5, group=name)
+        assert [one for one in batch[0].tolist() if one >= 0] == order[:5]
+        assert c.count(group=name) == len(mine)
+        assert c.scroll(group=name)[0].ids.tolist() == mine
+        cheap = c.search(vectors[0], k=3000 // 3, group=name, where="price < ?", parameters=[900])
+        assert set(cheap.ids.tolist()) == {at for at in mine if at < 900}
+    assert c.search(vectors[0], k=1).ids.tolist() == [0]
+    gone = owners.count("user 3")
+    assert c.delete(group="user 3") == gone
+    assert (len(c), c.count(group="user 3")) == (3000 - gone, 0)
+    with pytest.raises(vstream.InvalidInput, match="group"):
+        c.update(owners.index("user 4"), {"group": None})
+    with pytest.raises(vstream.InvalidInput, match="shared groups"):
+        vstream.Collection.create(2).search([1, 2], group="ann")
+
+
+def test_answers_are_spread_over_values(rng):
+    c = vstream.Collection.create(
+        64, id="string", attributes={"color": "keyword", "seen": "timestamp"}
+    )
+    vectors = rng.standard_normal((4000, 64)).astype(np.float32)
+    vectors[:2500] += 3
+    colors = ["red"] * 2500 + [f"color {at % 70}" if at % 9 else None for at in range(1500)]
+    days = [datetime.datetime(2026, 1, 1 + at % 5, tzinfo=datetime.UTC) for at in range(4000)]
+    ids = [str(at) for at in range(4000)]
+    c.upsert(ids, vectors, {"color": colors, "seen": days})
+    query = np.full(64, 3, np.float32)
+    away = ((vectors - query) ** 2).sum(axis=1)
+    order = np.argsort(away, kind="stable")
+    counts, wanted = {}, []
+    for at in order:
+        counts[colors[at]] = counts.get(colors[at], 0) + 1
+        if counts[colors[at]] <= 3:
+            wanted.append(str(at))
+    found = c.search(query, k=30, exact=True, diversify=("color", 3))
+    assert found.ids == wanted[:30]
+    found = c.search(query, k=12, exact=True, group_by=("color", 2), with_=["color"])
+    assert len(found.groups) == 12
+    assert found.groups[0].value == "red"
+    for part in found.groups:
+        of_color = [str(at) for at in order if colors[at] == part.value]
+        assert part.ids == of_color[:2]
+        assert [row["color"] for row in part.rows()] == [part.value] * len(part)
+    found = c.search(query, k=5, group_by=("seen", 1), exact=True)
+    assert sorted(part.value for part in found.groups) == days[:5]
+    with pytest.raises(vstream.InvalidInput, match="exclude"):
+        c.search(query, diversify=("color", 1), group_by=("color", 1))
+    with pytest.raises(vstream.InvalidInput, match="no attribute"):
+        c.search(query, diversify=("colour", 1))

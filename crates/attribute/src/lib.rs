@@ -37,6 +37,6 @@ pub use name::{HashedName, NameHash, Names};
 pub use record::{Attributes, AttributesBuilder};
 pub use schema::{
     Attribute, AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX,
-    NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
+    GROUP_ATTRIBUTE, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
 };
 pub use value::{Value, ValueRef};

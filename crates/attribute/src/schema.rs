@@ -17,6 +17,8 @@ pub const ATTRIBUTES_BYTES_MAX: usize = 64 << 10;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// Most bytes of a string id.
 pub const STRING_ID_BYTES_MAX: usize = 512;
+/// Name of the attribute, a keyword, that holds the group of a row where groups are shared.
+pub const GROUP_ATTRIBUTE: &str = "group";
 
 /// The kind of the values of an attribute. Every attribute may be missing in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +97,7 @@ pub enum Grouping {
     /// Rows have no group.
     #[default]
     None,
-    /// Every row has a group; a query names a group or asks all.
+    /// Every row has a group, its attribute [`GROUP_ATTRIBUTE`]; a query names a group or asks all.
     Shared,
     /// Every row has a group, and every query sees one group alone.
     Isolated,
@@ -140,6 +142,24 @@ impl Schema {
     /// The column of an attribute.
     pub fn column(&self, name: &str) -> Option<u16> {
         self.attributes.iter().position(|attribute| attribute.name == name).map(|at| at as u16)
+    }
+
+    /// Says how rows are grouped. Shared groups get the attribute [`GROUP_ATTRIBUTE`], at the end
+    /// unless it is there. Errors: `BadSchema` if it is there with another kind, or one too many.
+    pub fn set_grouping(&mut self, grouping: Grouping) -> Result<(), Refused> {
+        if grouping == Grouping::Shared {
+            self.add(GROUP_ATTRIBUTE, AttributeKind::Keyword)?;
+        }
+        self.grouping = grouping;
+        Ok(())
+    }
+
+    /// The column of the group of a row, where groups are shared.
+    pub fn group_column(&self) -> Option<u16> {
+        match self.grouping {
+            Grouping::Shared => self.column(GROUP_ATTRIBUTE),
+            Grouping::None | Grouping::Isolated => None,
+        }
     }
 
     /// The kind of a column's values.

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -20,9 +20,9 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Check a job file and print it completed, as the job reads it.
     Check(JobArguments),
-    /// Search a snapshot that a job left.
+    /// Search a snapshot that a job left, or one group of a collection of groups.
     Search(SearchArguments),
-    /// Describe a snapshot that a job left, or a segment.
+    /// Describe a snapshot that a job left, a collection, or a segment.
     Inspect(InspectArguments),
     /// Read every byte of a snapshot or collection and tell of any that is not as it was written.
     Verify(VerifyArguments),
@@ -114,11 +114,17 @@ pub(crate) struct DemoArguments {
 
 #[derive(Args)]
 pub(crate) struct SearchArguments {
-    /// Folder of a snapshot: of one partition, or of a job with its partitions below.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) snapshot: PathBuf,
+    /// Folder of a snapshot, of one partition or of a job with its partitions below; or of a closed
+    /// collection of groups.
+    #[arg(value_name = "DIR", required_unless_present = "snapshot")]
+    pub(crate) folder: Option<PathBuf>,
+    /// The same, as an option.
+    #[arg(long, value_name = "DIR", conflicts_with = "folder")]
+    pub(crate) snapshot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) what: Wanted,
+    #[command(flatten)]
+    pub(crate) ranked: Ranked,
     /// Neighbours per query.
     #[arg(short, default_value_t = 10)]
     pub(crate) k: usize,
@@ -144,9 +150,34 @@ pub(crate) struct SearchArguments {
     pub(crate) json: bool,
 }
 
+impl SearchArguments {
+    /// The folder to search.
+    pub(crate) fn folder(&self) -> &Path {
+        let folder = self.folder.as_ref().or(self.snapshot.as_ref());
+        folder.expect("one of them is required")
+    }
+}
+
+/// What only a collection of groups knows.
+#[derive(Args)]
+pub(crate) struct Ranked {
+    /// The group to search, in a collection of groups; in a snapshot of shared groups, too.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// Words, phrases and beginnings of words, such as 'invoice "last call" -spam subject:re*'.
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub(crate) text: Option<String>,
+    /// The order of the answer, such as 'closeness + 0.2 * bm25(subject) + freshness(sent)'.
+    #[arg(long, value_name = "EXPRESSION", allow_hyphen_values = true)]
+    pub(crate) rank: Option<String>,
+    /// Value of a parameter of the expression, such as w=0.5; may be repeated.
+    #[arg(long, value_name = "NAME=NUMBER", requires = "rank")]
+    pub(crate) param: Vec<String>,
+}
+
 /// What to search for.
 #[derive(Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub(crate) struct Wanted {
     /// Row of the query file.
     #[arg(long, value_name = "ROW")]
@@ -161,8 +192,8 @@ pub(crate) struct Wanted {
 
 #[derive(Args)]
 pub(crate) struct InspectArguments {
-    /// Folder of a snapshot, of one partition or of a job with its partitions below; the file of a
-    /// segment; or where a snapshot was pushed to, such as s3://bucket/folder, and a file of it.
+    /// Folder of a collection, of groups or without; of a snapshot, of one partition or of a job with
+    /// its partitions below; the file of a segment; or where a snapshot was pushed to, such as s3://bucket/folder, and a file of it.
     pub(crate) snapshot: String,
     /// Print JSON.
     #[arg(long)]

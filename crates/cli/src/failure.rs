@@ -67,6 +67,15 @@ impl From<vstream_engine::Error> for Failure {
     }
 }
 
+impl From<vstream_group::Error> for Failure {
+    fn from(error: vstream_group::Error) -> Failure {
+        match error {
+            vstream_group::Error::Store(error) => Failure::from(error),
+            error => Failure::settings(error.to_string()),
+        }
+    }
+}
+
 impl From<vstream_store::Error> for Failure {
     fn from(error: vstream_store::Error) -> Failure {
         match error.kind() {

@@ -10,6 +10,7 @@ use vstream_store::remote::Location;
 use crate::arguments::InspectArguments;
 use crate::collection;
 use crate::failure::Failure;
+use crate::groups;
 use crate::pushed;
 use crate::segment;
 use crate::snapshot::{self, Part};
@@ -26,6 +27,9 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         Some(path) if path.is_dir() && !pushed::is_place(&location)? => path,
         _ => return pushed::inspect(&location, arguments),
     };
+    if let Some(summary) = vstream_group::inspect_groups(path)? {
+        return groups::inspect(&summary, arguments);
+    }
     if let Some(summary) = vstream_engine::inspect_collection(path)? {
         return collection::inspect(path, &summary, arguments);
     }

@@ -10,6 +10,7 @@ mod check;
 mod collection;
 mod demo;
 mod failure;
+mod groups;
 mod inspect;
 mod jvm;
 mod matrix;

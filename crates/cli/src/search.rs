@@ -6,13 +6,15 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use vstream_engine::{
-    attributes_to_json, Answer, Effort, Engine, Filter, IdKind, IndexKind, Names as FilterNames,
-    Neighbor, Query, Reader, Schema, Scratch, Settings, StoredRow, With, WithAttributes,
+    attributes_to_json, Answer, Effort, Engine, Filter, IdKind, IndexKind, NameHash,
+    Names as FilterNames, Neighbor, Query, Reader, Schema, Scratch, Settings, StoredRow, Test,
+    With, WithAttributes,
 };
 use vstream_vector::SplitMix;
 
-use crate::arguments::SearchArguments;
+use crate::arguments::{Ranked, SearchArguments};
 use crate::failure::Failure;
+use crate::groups;
 use crate::matrix::{Matrix, Names};
 use crate::snapshot::{self, Part};
 use crate::text;
@@ -21,9 +23,9 @@ use crate::text;
 const SEED: u64 = 42;
 
 /// A vector to search for, and what it is called.
-struct Wanted {
-    name: String,
-    vector: Vec<f32>,
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) vector: Vec<f32>,
 }
 
 /// One answer as JSON, as the jobs write theirs.
@@ -46,11 +48,19 @@ struct Found {
 
 /// Searches for each wanted vector and prints its neighbours.
 pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
-    let parts = snapshot::open(&arguments.snapshot)?;
+    let folder = arguments.folder();
+    if let Some(summary) = vstream_group::inspect_groups(folder)? {
+        return groups::search(folder, summary, arguments);
+    }
+    let parts = snapshot::open(folder)?;
     let schema = parts[0].summary.schema.clone();
-    let filter = arguments.r#where.as_deref().map(|text| filter(text, &schema)).transpose()?;
+    let filter = arguments.r#where.as_deref().map(|text| read_filter(text, &schema, None));
+    let filter = in_group(arguments, &schema, filter.transpose()?)?;
     let shown = Shown::new(&arguments.with, schema)?;
     let wanted = wanted(arguments)?;
+    if wanted.is_empty() {
+        return Err(Failure::settings("Say what to search for: --vector, --query-id or --random."));
+    }
     let names = match &arguments.names {
         Some(path) => Names::read(path)?,
         None => Names::default(),
@@ -78,9 +88,37 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Keeps to a shared group. Errors: the snapshot has none, or words are asked for.
+fn in_group(
+    arguments: &SearchArguments,
+    schema: &Schema,
+    filter: Option<Filter>,
+) -> Result<Option<Filter>, Failure> {
+    let Ranked { group, text, rank, .. } = &arguments.ranked;
+    if text.is_some() || rank.is_some() {
+        let what = "--text and --rank search a collection of isolated groups.";
+        return Err(Failure::settings(what));
+    }
+    let Some(group) = group else { return Ok(filter) };
+    let column = schema.group_column().ok_or_else(|| {
+        Failure::settings(format!(
+            "--group: There are no groups in {}.",
+            arguments.folder().display()
+        ))
+    })?;
+    let of_group = Filter::Attribute(column, Test::KeywordIn(vec![group.clone()]));
+    Ok(Some(Filter::And([of_group].into_iter().chain(filter).collect())))
+}
+
 /// Reads a filter: JSON if it begins as an object.
-fn filter(text: &str, schema: &Schema) -> Result<Filter, Failure> {
-    let hash = schema.name_hash();
+///
+/// * `hash`: that of string ids, unless the schema has its key.
+pub(crate) fn read_filter(
+    text: &str,
+    schema: &Schema,
+    hash: Option<NameHash>,
+) -> Result<Filter, Failure> {
+    let hash = hash.unwrap_or_else(|| schema.name_hash());
     let names = FilterNames { schema, hash: Some(&hash) };
     let read = match text.trim_start().starts_with('{') {
         true => Filter::from_json(names, text),
@@ -143,7 +181,8 @@ impl Shown {
     }
 }
 
-fn wanted(arguments: &SearchArguments) -> Result<Vec<Wanted>, Failure> {
+/// The vectors to search for; none if none was asked for.
+pub(crate) fn wanted(arguments: &SearchArguments) -> Result<Vec<Wanted>, Failure> {
     if let Some(text) = &arguments.what.vector {
         let vector = serde_json::from_str(text).map_err(|error| {
             Failure::settings(format!(
@@ -152,6 +191,9 @@ fn wanted(arguments: &SearchArguments) -> Result<Vec<Wanted>, Failure> {
             ))
         })?;
         return Ok(vec![Wanted { name: "vector".to_owned(), vector }]);
+    }
+    if arguments.what.query_id.is_none() && arguments.what.random.is_none() {
+        return Ok(Vec::new());
     }
     let mut queries = Matrix::open(&arguments.queries)?;
     let rows = match (arguments.what.query_id, arguments.what.random) {

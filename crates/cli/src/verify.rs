@@ -6,6 +6,7 @@ use vstream_store::remote::Location;
 
 use crate::arguments::VerifyArguments;
 use crate::failure::Failure;
+use crate::groups;
 use crate::pushed;
 use crate::snapshot::partitions_below;
 use crate::text;
@@ -16,6 +17,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     let mut whole = Verified::default();
     match location.folder() {
         Some(folder) if !pushed::is_place(&location)? => {
+            if let Some(found) = vstream_group::verify_groups(folder)? {
+                return groups::report(&found, arguments);
+            }
             let below = partitions_below(folder);
             let folders = if below.is_empty() { vec![folder.to_path_buf()] } else { below };
             for folder in &folders {

@@ -51,7 +51,9 @@ pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
 pub use priority::yield_to_others;
-pub use read::{Answer, Page, StoredRow, With, WithAttributes, READ_ROWS_MAX};
+pub use read::{
+    Answer, Page, Spread, SpreadAnswer, SpreadOf, StoredRow, With, WithAttributes, READ_ROWS_MAX,
+};
 pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
     inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
@@ -65,7 +67,7 @@ pub use tree::TreeStats;
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
-    RefusedKind, Schema, Test, Value, ValueRef, PAYLOAD_BYTES_MAX,
+    RefusedKind, Schema, Test, Value, ValueRef, GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX,
 };
 pub use vstream_index::SearchStats;
 pub use vstream_store::Syncing;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vstream_attribute::{Attribute, Grouping, IdKind, Refused, Schema};
+use vstream_attribute::{
+    Attribute, AttributeKind, Grouping, IdKind, Refused, Schema, GROUP_ATTRIBUTE,
+};
 use vstream_index::{ClusterSettings, IndexSettings};
 use vstream_vector::{Element, Metric};
 
@@ -263,8 +265,16 @@ impl RowForm<'_> {
 fn check_schema(schema: &Schema) -> Result<(), Error> {
     if schema.grouping == Grouping::Isolated {
         return Err(Error::invalid(
-            "groups are isolated: this engine keeps all rows in one index, so choose shared groups",
+            "groups are isolated: this engine keeps all rows in one index, so choose shared groups, \
+             or the store of isolated groups",
         ));
+    }
+    let group = schema.group_column().and_then(|column| schema.kind(column));
+    if schema.grouping == Grouping::Shared && group != Some(AttributeKind::Keyword) {
+        return Err(Error::invalid(format!(
+            "groups are shared and there is no attribute '{GROUP_ATTRIBUTE}' of type keyword: use \
+             Schema::set_grouping"
+        )));
     }
     let mut again = Schema { attributes: Vec::new(), ..schema.clone() };
     for (at, Attribute { name, kind }) in schema.attributes.iter().enumerate() {

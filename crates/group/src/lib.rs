@@ -21,6 +21,7 @@ mod checkpoint;
 mod code;
 mod compaction;
 mod error;
+mod inspect;
 mod log;
 mod manifest;
 mod memtable;
@@ -35,6 +36,7 @@ mod view;
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use checkpoint::{SharedGroups, SharedRun};
 pub use error::Error;
+pub use inspect::{inspect_groups, verify_groups, RunInfo, StoreSummary, VerifiedGroups};
 pub use query::{
     Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, GroupReader, GroupSummary, OwnedRow,
     QueryStats, RankBy, TextSearch, With, GROUPED_ROWS_MAX, GROUPS_PAGE_MAX,

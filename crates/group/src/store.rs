@@ -480,7 +480,8 @@ fn sweep(store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
     Ok(())
 }
 
-fn lock(path: &Path) -> Result<File, Error> {
+/// Locks the directory of a store for this process until the file is dropped.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     let name = path.join("LOCK");
     let failed = |what: String| {
         Error::from(StoreError::new(ErrorKind::Unavailable, name.display().to_string(), what))

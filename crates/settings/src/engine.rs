@@ -58,6 +58,8 @@ mod tests {
                 assert_eq!((schema.id, schema.grouping), (IdKind::String, Grouping::Shared));
                 let kinds = ["price", "tags"].map(|name| schema.kind(schema.column(name)?));
                 assert_eq!(kinds, [Some(AttributeKind::F64), Some(AttributeKind::Keywords)]);
+                let group = schema.group_column().and_then(|column| schema.kind(column));
+                assert_eq!(group, Some(AttributeKind::Keyword));
                 assert!(schema.open);
                 let without = Ablation { hot_cold: true, compression: true, ..Ablation::default() };
                 assert_eq!(settings.ablation, without);

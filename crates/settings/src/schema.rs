@@ -38,7 +38,10 @@ pub(crate) fn read(section: &Section, seed: u64) -> Schema {
     schema.open = section.flag("open", false);
     if section.has("groups") {
         let groups = section.section("groups");
-        schema.grouping = groups.choice("mode", "a mode of groups", GROUPINGS, None);
+        let grouping = groups.choice("mode", "a mode of groups", GROUPINGS, None);
+        if let Err(refused) = schema.set_grouping(grouping) {
+            section.note("attributes", &refused.message);
+        }
         groups.finish();
     }
     schema

@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use vstream_engine::{Answer, Effort, Filter, Neighbor, Query, Reader, Scratch, StoredRow, With};
+use vstream_engine::{
+    Answer, Effort, Filter, Neighbor, Query, Reader, Scratch, Spread, SpreadAnswer, StoredRow, With,
+};
 
 use crate::failure::Failure;
 use crate::rows::Pair;
@@ -104,6 +106,19 @@ impl Answers {
 pub(crate) fn whole(reader: &Reader, query: &Query<'_>, with: &With) -> Result<Answer, Failure> {
     let mut tools = TOOLS.take().unwrap_or_default();
     let answer = reader.answer(query, with, &mut tools.scratch);
+    TOOLS.set(Some(tools));
+    Ok(answer?)
+}
+
+/// An answer whose rows are spread over the values of an attribute.
+pub(crate) fn spread(
+    reader: &Reader,
+    query: &Query<'_>,
+    spread: &Spread,
+    with: &With,
+) -> Result<SpreadAnswer, Failure> {
+    let mut tools = TOOLS.take().unwrap_or_default();
+    let answer = reader.answer_spread(query, spread, with, &mut tools.scratch);
     TOOLS.set(Some(tools));
     Ok(answer?)
 }

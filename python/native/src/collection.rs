@@ -12,15 +12,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, AttributeKind, DeleteOrder, Durability, Engine, Fields, Filter,
-    IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema, Settings,
-    Update, With, K_MAX, READ_ROWS_MAX,
+    Grouping, IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema,
+    Settings, Spread, SpreadOf, Update, With, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
+use crate::counts;
 use crate::failure::{detached, Failure};
 use crate::fields::{Column, EncodedFields, FieldColumns};
 use crate::filters::{self, GivenFilter};
-use crate::found::{Found, IdsAndDistances, PyRows, Selection, Wanted};
+use crate::found::{values_of, Found, GivenSpread, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
 use crate::rows::{check_ids, slice1, slice2, Matrix};
 use crate::stretches::stretches;
@@ -161,7 +162,9 @@ impl Collection {
         let encoded = detached(py, || {
             fields.check(ids.len())?;
             rows.check(&self.settings)?;
-            self.encode(&fields, ids.len())
+            let encoded = self.encode(&fields, ids.len())?;
+            encoded.check_groups(&self.reader.schema())?;
+            Ok(encoded)
         })?;
         let condition = condition.map(|given| self.filter(&given)).transpose()?;
         let (mut buffer, mut written) = (Vec::new(), 0);
@@ -309,33 +312,51 @@ impl Collection {
         py: Python<'py>,
         query: PyReadonlyArray1<'py, f32>,
         how: (usize, EffortChoice),
-        which: (Option<GivenFilter>, Option<f32>),
+        which: (Option<GivenFilter>, Option<f32>, Option<GivenSpread>),
         wanted: Option<Wanted>,
     ) -> PyResult<Found<'py>> {
-        let ((k, effort), (condition, radius)) = (how, which);
+        let ((k, effort), (condition, radius, spread)) = (how, which);
         let effort = effort.effort(self.settings.recall_target)?;
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let filter = filter.as_ref();
         let query = Query { vector: slice1(&query)?, k, effort, filter, radius };
-        if wanted.is_none() && self.ids.kind == IdKind::U64 {
+        if wanted.is_none() && spread.is_none() && self.ids.kind == IdKind::U64 {
             let answers = detached(py, || {
                 let mut answers = Answers::default();
                 answers.push(&self.reader, &query)?;
                 Ok(answers)
             })?;
             let (ids, distances) = answers.into_pair(py);
-            return Ok((ids.into_any(), distances, Vec::new(), None));
+            return Ok((ids.into_any(), distances, Vec::new(), None, None, None));
         }
         let schema = self.reader.schema();
         let selection =
             Selection::new(&schema, &wanted.unwrap_or_else(|| (Some(Vec::new()), false)), false)?;
-        let answer = detached(py, || answers::whole(&self.reader, &query, &selection.with))?;
-        let distances = answer.neighbors.iter().map(|row| row.distance).collect();
+        let spread = spread.map(|given| Ok::<_, Failure>((given.column(&schema)?, given)));
+        let (neighbors, rows, values) = match spread.transpose()? {
+            None => {
+                let answer =
+                    detached(py, || answers::whole(&self.reader, &query, &selection.with))?;
+                (answer.neighbors, answer.rows, None)
+            }
+            Some((column, GivenSpread { per_value, by_value, .. })) => {
+                let of = if by_value { SpreadOf::Values } else { SpreadOf::Rows };
+                let spread = Spread { column, per_value, of };
+                let with = &selection.with;
+                let answer = detached(py, || answers::spread(&self.reader, &query, &spread, with))?;
+                let kind = schema.kind(column).filter(|_| by_value).map(|kind| kind.name());
+                let values = kind.map(|kind| Ok::<_, PyErr>((kind, values_of(py, answer.values)?)));
+                (answer.neighbors, answer.rows, values.transpose()?)
+            }
+        };
+        let distances = neighbors.iter().map(|row| row.distance).collect();
         Ok((
-            self.ids.of_rows(py, &answer.rows)?,
+            self.ids.of_rows(py, &rows)?,
             PyArray1::from_vec(py, distances),
-            selection.columns(py, &schema, &answer.rows)?,
-            selection.payloads(py, &answer.rows),
+            selection.columns(py, &schema, &rows)?,
+            selection.payloads(py, &rows),
+            None,
+            values,
         ))
     }
 
@@ -432,22 +453,7 @@ impl Collection {
     /// Counts, by the names of the fields of `vstream.Stats`. Waits for the writer.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = detached(py, || Ok(self.writer()?.stats()))?;
-        let recall = stats
-            .recall
-            .map(|found| (found.recall, found.margin, found.audits, found.evidence.name()));
-        let counts = PyDict::new(py);
-        counts.set_item("live_rows", stats.index.live)?;
-        counts.set_item("deleted_rows", stats.index.dead)?;
-        counts.set_item("leaves", stats.index.leaves)?;
-        counts.set_item("probes", stats.probes)?;
-        counts.set_item("refine", stats.refine)?;
-        counts.set_item("memory_bytes", stats.index.memory_bytes)?;
-        counts.set_item("splits", stats.index.splits)?;
-        counts.set_item("merges", stats.index.merges)?;
-        counts.set_item("rewrites", stats.index.rewrites)?;
-        counts.set_item("moved_rows", stats.index.moved)?;
-        counts.set_item("recall", recall)?;
-        Ok(counts)
+        counts::of(py, &stats)
     }
 
     /// Kinds by the names of attributes, by column.
@@ -464,6 +470,16 @@ impl Collection {
     #[getter]
     fn open_attributes(&self) -> bool {
         self.reader.schema().open
+    }
+
+    /// How rows are grouped.
+    #[getter]
+    fn groups(&self) -> Option<&'static str> {
+        match self.settings.schema.grouping {
+            Grouping::None => None,
+            Grouping::Shared => Some("shared"),
+            Grouping::Isolated => Some("isolated"),
+        }
     }
 
     /// Rows that live. Waits for nobody.
@@ -576,7 +592,7 @@ fn new_schema(json: &str) -> Result<Schema, Failure> {
     Ok(schema)
 }
 
-fn kind_of(name: &str) -> Result<AttributeKind, Failure> {
+pub(crate) fn kind_of(name: &str) -> Result<AttributeKind, Failure> {
     AttributeKind::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = AttributeKind::ALL.iter().map(|kind| kind.name()).collect();
         Failure::invalid(format!("'{name}' is no type: choose from {}", known.join(", ")))

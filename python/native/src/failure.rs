@@ -51,6 +51,21 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<vstream_group::Error> for Failure {
+    fn from(error: vstream_group::Error) -> Failure {
+        match error {
+            vstream_group::Error::Store(error) => Failure::from(Error::from(error)),
+            error => Failure::invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<vstream_group::QueryError> for Failure {
+    fn from(error: vstream_group::QueryError) -> Failure {
+        Failure::invalid(error.to_string())
+    }
+}
+
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Failure {
         Failure::invalid(refused.message)

@@ -199,6 +199,21 @@ pub(crate) struct EncodedFields {
 }
 
 impl EncodedFields {
+    /// Errors: `Invalid` if a row has no group where groups are shared.
+    pub(crate) fn check_groups(&self, schema: &Schema) -> Result<(), Failure> {
+        let Some(column) = schema.group_column() else { return Ok(()) };
+        let has_group = |row: usize| {
+            let group = self.row(row).get(column);
+            matches!(group, Some(ValueRef::Keyword(group)) if !group.is_empty())
+        };
+        match (0..self.ends.len()).find(|&row| !has_group(row)) {
+            None => Ok(()),
+            Some(row) => Err(Failure::invalid(format!(
+                "row {row} has no group and the collection has shared groups: pass group"
+            ))),
+        }
+    }
+
     /// The attributes of a row.
     pub(crate) fn row(&self, row: usize) -> Attributes<'_> {
         let from = row.checked_sub(1).map_or(0, |before| self.ends[before]);

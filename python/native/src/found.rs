@@ -4,7 +4,7 @@ use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use vstream_engine::{Schema, StoredRow, ValueRef, With, WithAttributes};
+use vstream_engine::{Schema, StoredRow, Value, ValueRef, With, WithAttributes};
 
 use crate::failure::Failure;
 use crate::ids::IdForm;
@@ -21,9 +21,53 @@ pub(crate) type PyRows<'py> =
 
 /// Ids and distances of an answer.
 pub(crate) type IdsAndDistances<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f32>>);
-/// Ids, distances, attributes and payloads of an answer.
-pub(crate) type Found<'py> =
-    (Bound<'py, PyAny>, Bound<'py, PyArray1<f32>>, Vec<Column<'py>>, Payloads<'py>);
+/// Ids, distances, attributes, payloads, scores, and the values that the rows are grouped by.
+pub(crate) type Found<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyArray1<f32>>,
+    Vec<Column<'py>>,
+    Payloads<'py>,
+    Option<Bound<'py, PyArray1<f64>>>,
+    Option<(&'static str, Vec<ValueCount<'py>>)>,
+);
+/// A value and its number of rows.
+pub(crate) type ValueCount<'py> = (Bound<'py, PyAny>, usize);
+
+/// How rows are spread over the values of an attribute, as it came: a tuple in Python.
+#[derive(FromPyObject)]
+pub(crate) struct GivenSpread {
+    #[pyo3(item(0))]
+    attribute: String,
+    #[pyo3(item(1))]
+    pub(crate) per_value: usize,
+    /// Whether `k` counts values.
+    #[pyo3(item(2))]
+    pub(crate) by_value: bool,
+}
+
+impl GivenSpread {
+    /// The column. Errors: `Invalid` for a name that the schema lacks.
+    pub(crate) fn column(&self, schema: &Schema) -> Result<u16, Failure> {
+        column_of(schema, &self.attribute)
+    }
+}
+
+fn column_of(schema: &Schema, name: &str) -> Result<u16, Failure> {
+    let column = schema.column(name);
+    column.ok_or_else(|| Failure::invalid(format!("the collection has no attribute '{name}'")))
+}
+
+/// Values with their numbers of rows, for Python.
+pub(crate) fn values_of(
+    py: Python<'_>,
+    values: Vec<(Option<Value>, usize)>,
+) -> PyResult<Vec<ValueCount<'_>>> {
+    let value = |(value, rows): (Option<Value>, usize)| match value {
+        None => Ok((py.None().into_bound(py), rows)),
+        Some(value) => Ok((value_of(py, &value.as_ref())?, rows)),
+    };
+    values.into_iter().map(value).collect()
+}
 
 /// Columns that are read, and what the engine is asked for.
 pub(crate) struct Selection {
@@ -41,11 +85,7 @@ impl Selection {
         let columns = match names {
             None => (0..schema.attributes.len() as u16).collect(),
             Some(names) => {
-                let column = |name: &String| {
-                    schema.column(name).ok_or_else(|| {
-                        Failure::invalid(format!("the collection has no attribute '{name}'"))
-                    })
-                };
+                let column = |name: &String| column_of(schema, name);
                 names.iter().map(column).collect::<Result<Vec<_>, _>>()?
             }
         };

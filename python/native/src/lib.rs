@@ -7,10 +7,12 @@
 
 mod answers;
 mod collection;
+mod counts;
 mod failure;
 mod fields;
 mod filters;
 mod found;
+mod groups;
 mod ids;
 mod rows;
 mod stretches;
@@ -23,6 +25,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::collection::Collection;
+    #[pymodule_export]
+    use super::groups::{Group, Groups};
 
     /// Version of the package.
     #[pymodule_export]

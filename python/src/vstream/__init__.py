@@ -10,7 +10,7 @@
 """
 
 from vstream import _native
-from vstream.aio import AsyncCollection
+from vstream.aio import AsyncCollection, AsyncGroup, AsyncGroupCollection
 from vstream.collection import Collection
 from vstream.errors import (
     Closed,
@@ -22,17 +22,24 @@ from vstream.errors import (
     Unsupported,
     VStreamError,
 )
-from vstream.rows import Answer, Rows
-from vstream.stats import RecallEstimate, Stats
+from vstream.groups import Group, GroupCollection
+from vstream.rows import Answer, AnswerGroup, Rows
+from vstream.stats import GroupStats, RecallEstimate, Stats
 
 __version__ = _native.VERSION
 
 __all__ = [
     "Answer",
+    "AnswerGroup",
     "AsyncCollection",
+    "AsyncGroup",
+    "AsyncGroupCollection",
     "Closed",
     "Collection",
     "CorruptData",
+    "Group",
+    "GroupCollection",
+    "GroupStats",
     "InternalError",
     "InvalidInput",
     "RecallEstimate",

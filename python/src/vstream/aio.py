@@ -17,6 +17,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Self
 
 from vstream.collection import Collection
+from vstream.groups import Group, GroupCollection
 
 if TYPE_CHECKING:
     import os
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def _awaited(name: str) -> Callable[..., Awaitable[Any]]:
-    """Return the method of that name, on a thread of the loop's pool."""
-    method = getattr(Collection, name)
+def _awaited(of: type, name: str, held: str = "collection") -> Callable[..., Awaitable[Any]]:
+    """Return the method of that name of what is held, on a thread of the loop's pool."""
+    method = getattr(of, name)
 
     @functools.wraps(method)
-    async def call(self: AsyncCollection, *args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(getattr(self.collection, name), *args, **kwargs)
+    async def call(self: object, *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(getattr(getattr(self, held), name), *args, **kwargs)
 
     return call
 
@@ -61,23 +62,111 @@ class AsyncCollection:
         """Open the directory of a collection: see `Collection.open`."""
         return cls(Collection.open(path, durability))
 
-    upsert = _awaited("upsert")
-    update = _awaited("update")
-    delete = _awaited("delete")
-    get = _awaited("get")
-    scroll = _awaited("scroll")
-    count = _awaited("count")
-    search = _awaited("search")
-    search_batch = _awaited("search_batch")
-    search_radius = _awaited("search_radius")
-    stats = _awaited("stats")
-    snapshot = _awaited("snapshot")
-    flush = _awaited("flush")
-    close = _awaited("close")
+    upsert = _awaited(Collection, "upsert")
+    update = _awaited(Collection, "update")
+    delete = _awaited(Collection, "delete")
+    get = _awaited(Collection, "get")
+    scroll = _awaited(Collection, "scroll")
+    count = _awaited(Collection, "count")
+    search = _awaited(Collection, "search")
+    search_batch = _awaited(Collection, "search_batch")
+    search_radius = _awaited(Collection, "search_radius")
+    stats = _awaited(Collection, "stats")
+    snapshot = _awaited(Collection, "snapshot")
+    flush = _awaited(Collection, "flush")
+    close = _awaited(Collection, "close")
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.collection)
+
+    async def __aenter__(self) -> Self:
+        """Return the collection, to be closed at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await asyncio.to_thread(self.collection.close)
+
+
+class AsyncGroup:
+    """A `Group` whose calls are awaited: arguments and answers are the same.
+
+    Attributes
+    ----------
+    group
+        The group itself.
+    """
+
+    def __init__(self, group: Group) -> None:
+        """Wrap a group; several may share one."""
+        self.group = group
+
+    upsert = _awaited(Group, "upsert", "group")
+    update = _awaited(Group, "update", "group")
+    delete = _awaited(Group, "delete", "group")
+    get = _awaited(Group, "get", "group")
+    scroll = _awaited(Group, "scroll", "group")
+    count = _awaited(Group, "count", "group")
+    search = _awaited(Group, "search", "group")
+    drop = _awaited(Group, "drop", "group")
+
+    @property
+    def name(self) -> str:
+        """Name of the group."""
+        return self.group.name
+
+
+class AsyncGroupCollection:
+    """A `GroupCollection` whose calls are awaited; `create` and `open` are not.
+
+    Attributes
+    ----------
+    collection
+        The collection itself, for what does not wait.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def demo():
+    ...     async with vstream.AsyncGroupCollection.create(dimension=1) as mail:
+    ...         await mail.group("ann").upsert([1, 2], [[1], [2]])
+    ...         return (await mail.group("ann").search([2.2], k=1)).ids.tolist()
+    >>> asyncio.run(demo())
+    [2]
+    """
+
+    def __init__(self, collection: GroupCollection) -> None:
+        """Wrap a collection; several may share one."""
+        self.collection = collection
+
+    @classmethod
+    def create(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make an empty collection: see `GroupCollection.create`."""
+        return cls(GroupCollection.create(*args, **kwargs))
+
+    @classmethod
+    def open(cls, *args: Any, **kwargs: Any) -> Self:
+        """Open the directory of a collection: see `GroupCollection.open`."""
+        return cls(GroupCollection.open(*args, **kwargs))
+
+    def group(self, name: str) -> AsyncGroup:
+        """Return one group. It is not awaited, as it costs nothing."""
+        return AsyncGroup(self.collection.group(name))
+
+    async def groups(self) -> list[tuple[str, int]]:
+        """Return the name of each group that has rows, and their number."""
+        return await asyncio.to_thread(lambda: list(self.collection.groups()))
+
+    commit = _awaited(GroupCollection, "commit")
+    flush = _awaited(GroupCollection, "flush")
+    stats = _awaited(GroupCollection, "stats")
+    close = _awaited(GroupCollection, "close")
 
     async def __aenter__(self) -> Self:
         """Return the collection, to be closed at the end of the block."""

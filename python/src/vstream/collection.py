@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, cast, overload
 
 from vstream import _arguments, _native
+from vstream._schema import mode, schema
 from vstream.errors import Closed, InvalidInput
+from vstream.groups import GroupCollection
 from vstream.reads import Reads
 from vstream.stats import RecallEstimate, Stats
 from vstream.writes import Writes
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from vstream._native import Collection as NativeCollection
+    from vstream._schema import Groups
 
 
 class Collection(Writes, Reads):
@@ -56,6 +58,58 @@ class Collection(Writes, Reads):
         """Refuse: a collection is created, opened or restored."""
         raise TypeError("use Collection.create, Collection.open or Collection.restore")
 
+    @overload
+    @classmethod
+    def create(
+        cls,
+        dimension: int,
+        metric: str = ...,
+        element: str = ...,
+        path: str | os.PathLike[str] | None = ...,
+        *,
+        durability: str = ...,
+        memory: int | None = ...,
+        id: str = ...,
+        attributes: Mapping[str, str] | None = ...,
+        groups: Literal["isolated"],
+    ) -> GroupCollection: ...
+
+    @overload
+    @classmethod
+    def create(
+        cls,
+        dimension: int,
+        metric: str = ...,
+        element: str = ...,
+        path: str | os.PathLike[str] | None = ...,
+        recall_target: float = ...,
+        durability: str = ...,
+        memory: int | None = ...,
+        code_memory: int | None = ...,
+        deletes: str = ...,
+        id: str = ...,
+        attributes: Mapping[str, str] | None = ...,
+        open_attributes: bool = ...,  # noqa: FBT001 - as below.
+        *,
+        groups: Literal["shared"] | None = ...,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def create(
+        cls,
+        dimension: int,
+        metric: str = ...,
+        element: str = ...,
+        path: str | os.PathLike[str] | None = ...,
+        *,
+        durability: str = ...,
+        memory: int | None = ...,
+        id: str = ...,
+        attributes: Mapping[str, str] | None = ...,
+        groups: Mapping[str, str],
+    ) -> Self | GroupCollection: ...
+
     @classmethod
     def create(
         cls,
@@ -71,7 +125,9 @@ class Collection(Writes, Reads):
         id: str = "u64",
         attributes: Mapping[str, str] | None = None,
         open_attributes: bool = False,  # noqa: FBT001, FBT002 - as in search.
-    ) -> Self:
+        *,
+        groups: Groups = None,
+    ) -> Self | GroupCollection:
         """Make an empty collection.
 
         Parameters
@@ -119,6 +175,11 @@ class Collection(Writes, Reads):
             `f64`, `bool` or `timestamp`. Each may be missing in a row.
         open_attributes
             Whether a name that is not among `attributes` is added with the type of its first value.
+        groups
+            `shared`: every row has a group, its attribute `group`, and a search sees one group or
+            all rows. `isolated`: this is a `GroupCollection`, whose searches see one group,
+            exactly; it takes none of `recall_target`, `code_memory`, `deletes` and
+            `open_attributes`.
 
         Raises
         ------
@@ -140,7 +201,32 @@ class Collection(Writes, Reads):
         2
         >>> shop.search([0, 0], where={"price": {"$gte": 6}}).ids
         ['b']
+        >>> notes = vstream.Collection.create(dimension=1, groups="shared")
+        >>> notes.upsert([1, 2, 3], [[1], [2], [3]], group=["ann", "bob", "ann"])
+        3
+        >>> notes.search([3], group="ann").ids.tolist(), notes.search([3]).ids.tolist()
+        ([3, 1], [3, 2, 1])
         """
+        grouping = mode(groups)
+        if grouping == "isolated":
+            for name, given, usual in [
+                ("recall_target", recall_target, 0.95),
+                ("code_memory", code_memory, None),
+                ("deletes", deletes, "any"),
+                ("open_attributes", open_attributes, False),
+            ]:
+                if given != usual:
+                    raise InvalidInput(f"groups are isolated: leave {name} out")
+            return GroupCollection.create(
+                dimension,
+                metric,
+                element,
+                path,
+                durability,
+                memory,
+                id=id,
+                attributes=attributes,
+            )
         chosen = _arguments.name("durability", durability)
         place = None if path is None else _arguments.path(path)
         native = _native.Collection.create(
@@ -148,7 +234,7 @@ class Collection(Writes, Reads):
             (
                 _arguments.name("metric", metric),
                 _arguments.name("element", element),
-                _schema(id, attributes, is_open=open_attributes),
+                schema(id, attributes, is_open=open_attributes, groups=grouping),
             ),
             _arguments.real("recall_target", recall_target),
             None if place is None else (place, chosen),
@@ -231,6 +317,11 @@ class Collection(Writes, Reads):
     def attributes(self) -> dict[str, str]:
         """Types by the names of the attributes."""
         return self._native.attributes
+
+    @property
+    def groups(self) -> str | None:
+        """How rows are grouped: `shared`, or None."""
+        return self._native.groups
 
     def add_attribute(self, name: str, kind: str) -> None:
         """Add an attribute, which no row has yet. One that is there with this type is no error.
@@ -375,16 +466,3 @@ class _ClosedCollection:
 
     def __len__(self) -> NoReturn:
         raise Closed("the collection is closed: open it again")
-
-
-def _schema(id_kind: object, attributes: object, *, is_open: bool) -> str:
-    """Return the schema as JSON, for the native half, which checks it."""
-    if attributes is not None and not hasattr(attributes, "items"):
-        raise InvalidInput("attributes: pass a dictionary from names to types")
-    kinds = {} if attributes is None else dict(cast("Mapping[str, str]", attributes))
-    for name, kind in kinds.items():
-        _arguments.name("the name of an attribute", name)
-        _arguments.name(f"the type of '{name}'", kind)
-    listed = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    schema = {"id": _arguments.name("id", id_kind), "attributes": listed, "open": is_open}
-    return json.dumps(schema)

@@ -15,22 +15,26 @@ if TYPE_CHECKING:
 
 # A dictionary such as {"price": {"$gte": 3}} or {"must": [...]}, or an SQL condition.
 Where: TypeAlias = "Mapping[str, object] | str"
-# Form, text, and parameters as JSON.
-NativeFilter: TypeAlias = tuple[str, str, str]
+# Form, text, parameters as JSON, and a shared group.
+NativeFilter: TypeAlias = tuple[str, str, str, str | None]
 
 _CLAUSES = {"must", "should", "must_not", "min_should"}
 
 
 def native_filter(
-    where: Where | None, parameters: Sequence[object] | None = None
+    where: Where | None,
+    parameters: Sequence[object] | None = None,
+    group: str | None = None,
 ) -> NativeFilter | None:
-    """Return the form in which the native half reads a filter."""
+    """Return the form in which the native half reads a filter, within a shared group."""
+    if group is not None and (not isinstance(group, str) or not group):
+        raise InvalidInput(f"group is {group!r}: pass its name as a str")
     if where is None:
         if parameters:
             raise InvalidInput("there are parameters and no condition: pass where")
-        return None
+        return None if group is None else ("all", "", "[]", group)
     if isinstance(where, str):
-        return "sql", where, _json("the parameters", list(parameters or ()))
+        return "sql", where, _json("the parameters", list(parameters or ())), group
     if parameters:
         raise InvalidInput("parameters go with an SQL condition: pass where as a str")
     if not hasattr(where, "items"):
@@ -39,7 +43,7 @@ def native_filter(
     given = dict(where)
     # An attribute may have such a name, but its condition is no list.
     is_clauses = given and set(given) <= _CLAUSES and not _are_conditions(given)
-    return "json" if is_clauses else "dict", _json("where", given), "[]"
+    return "json" if is_clauses else "dict", _json("where", given), "[]", group
 
 
 def _are_conditions(given: Mapping[str, object]) -> bool:

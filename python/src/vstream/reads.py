@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vstream import _arguments, _tables
 from vstream.errors import InvalidInput
 from vstream.filters import native_filter
-from vstream.rows import Answer, Rows
+from vstream.rows import Answer, AnswerGroup, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from vstream._native import Collection as NativeCollection
+    from vstream._native import Group as NativeGroup
+    from vstream._native import _Found as Found
     from vstream.filters import Where
     from vstream.rows import Ids
 
@@ -27,7 +29,113 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Reads:
+class RowReads:
+    """The methods that read rows, of a collection and of a group."""
+
+    _native: NativeCollection | NativeGroup
+
+    def get(
+        self,
+        ids: Id | IdSequence,
+        with_: Sequence[str] | None = None,
+        *,
+        vectors: bool = False,
+    ) -> Rows:
+        """Return the rows of some ids, in the order of the ids; unknown ids are left out.
+
+        Parameters
+        ----------
+        ids
+            One id, or several.
+        with_
+            Names of attributes, and `payload`; everything if it is left out.
+        vectors
+            Whether to return the vectors. Under `cosine` they are the stored directions.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1, attributes={"color": "keyword"})
+        >>> c.upsert(1, [1], attributes={"color": "red"}, payload={"title": "a ball"})
+        1
+        >>> next(iter(c.get(1)))
+        {'id': 1, 'color': 'red', 'payload': b'{"title":"a ball"}'}
+        """
+        one = _arguments.one_id(ids)
+        many = _arguments.many_ids(ids if one is None else [one])
+        found = self._native.get(many, wanted(with_), vectors)
+        return _rows(found)
+
+    def scroll(
+        self,
+        where: Where | None = None,
+        limit: int = 1000,
+        after: Id | None = None,
+        with_: Sequence[str] | None = None,
+        *,
+        parameters: Sequence[object] | None = None,
+        vectors: bool = False,
+        group: str | None = None,
+    ) -> tuple[Rows, Id | None]:
+        """Return rows for which a condition holds, in the order of their ids, page by page.
+
+        Parameters
+        ----------
+        where, parameters
+            The condition; every row if it is left out.
+        limit
+            Most rows of the page, 1 to 10,000.
+        after
+            Where the page before ended, as it was returned; None for the first page.
+        with_, vectors
+            As in `get`.
+        group
+            Rows of this group alone, in a collection of shared groups.
+
+        Returns
+        -------
+        rows, after
+            The page, and where it ended: pass it to get the next one. None if this is the last.
+            Texts as ids come in the order of their hashes.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1)
+        >>> c.upsert([3, 1, 2], [[1], [2], [3]])
+        3
+        >>> rows, after = c.scroll(limit=2)
+        >>> rows.ids.tolist(), c.scroll(after=after)[0].ids.tolist()
+        ([1, 2], [3])
+        """
+        found, end = self._native.scroll(
+            native_filter(where, parameters, group),
+            (_arguments.integer("limit", limit), after),
+            wanted(with_),
+            vectors,
+        )
+        return _rows(found), end
+
+    def count(
+        self,
+        where: Where | None = None,
+        *,
+        parameters: Sequence[object] | None = None,
+        group: str | None = None,
+    ) -> int:
+        """Count the rows for which a condition holds, or those of a shared group; or all rows.
+
+        Examples
+        --------
+        >>> c = vstream.Collection.create(dimension=1, attributes={"price": "f64"})
+        >>> c.upsert([1, 2], [[1], [2]], attributes={"price": [1.0, 5.0]})
+        2
+        >>> c.count("price < ?", parameters=[3])
+        1
+        """
+        condition = native_filter(where, parameters, group)
+        return len(self._native) if condition is None else self._native.count(condition)
+
+
+class Reads(RowReads):
     """The searching and reading methods of a collection."""
 
     _native: NativeCollection
@@ -45,6 +153,9 @@ class Reads:
         parameters: Sequence[object] | None = None,
         with_: Sequence[str] | None = None,
         radius: float | None = None,
+        group: str | None = None,
+        diversify: tuple[str, int] | None = None,
+        group_by: tuple[str, int] | None = None,
     ) -> Answer:
         """Find the nearest rows.
 
@@ -75,6 +186,15 @@ class Reads:
             What the answer carries beside ids and distances: names of attributes, and `payload`.
         radius
             Only rows up to this distance.
+        group
+            Only rows of this group, in a collection of shared groups.
+        diversify
+            Name of an attribute and a number: at most so many rows of the answer have the same
+            value of it. Rows without a value share the missing one. The search goes on until the
+            answer is full or there are no more rows.
+        group_by
+            As `diversify`, but the answer is grouped: it has the `k` values whose nearest rows
+            are nearest, each with its nearest rows. `k` times the number is at most 1000.
 
         Returns
         -------
@@ -93,18 +213,23 @@ class Reads:
         [20, 30]
         >>> c.search([2.1], where={"color": "red"}).ids.tolist()
         [30, 10]
+        >>> c.search([2.9], diversify=("color", 1)).ids.tolist()
+        [30, 20]
+        >>> found = c.search([2.9], group_by=("color", 2))
+        >>> [(group.value, group.ids) for group in found.groups]
+        [('red', [30, 10]), ('blue', [20])]
         """
         found = self._native.search(
             _arguments.vector("the query", query, many="search_batch"),
             (_arguments.integer("k", k), _effort(recall_target, probes, refine, exact)),
             (
-                native_filter(where, parameters),
+                native_filter(where, parameters, group),
                 None if radius is None else _arguments.real("radius", radius),
+                spread(diversify, group_by),
             ),
-            None if with_ is None else _wanted(with_),
+            None if with_ is None else wanted(with_),
         )
-        ids, distances, columns, payload = found
-        return Answer(ids, distances, _readable(columns), payload)
+        return answer(found)
 
     def search_batch(
         self,
@@ -117,6 +242,7 @@ class Reads:
         *,
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
+        group: str | None = None,
     ) -> tuple[NDArray[np.int64] | list[list[str | None]], NDArray[np.float32]]:
         """Find the nearest rows of several queries, one after the other on this thread.
 
@@ -144,7 +270,7 @@ class Reads:
             _arguments.f32_matrix("the queries", queries),
             _arguments.integer("k", k),
             _effort(recall_target, probes, refine, exact),
-            native_filter(where, parameters),
+            native_filter(where, parameters, group),
         )
 
     def search_radius(
@@ -154,6 +280,7 @@ class Reads:
         *,
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
+        group: str | None = None,
     ) -> tuple[Ids, NDArray[np.float32]]:
         """Find every row within a distance, exactly.
 
@@ -182,101 +309,8 @@ class Reads:
         return self._native.search_radius(
             _arguments.vector("the query", query, many="search_batch"),
             float(radius),
-            native_filter(where, parameters),
+            native_filter(where, parameters, group),
         )
-
-    def get(
-        self,
-        ids: Id | IdSequence,
-        with_: Sequence[str] | None = None,
-        *,
-        vectors: bool = False,
-    ) -> Rows:
-        """Return the rows of some ids, in the order of the ids; unknown ids are left out.
-
-        Parameters
-        ----------
-        ids
-            One id, or several.
-        with_
-            Names of attributes, and `payload`; everything if it is left out.
-        vectors
-            Whether to return the vectors. Under `cosine` they are the stored directions.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1, attributes={"color": "keyword"})
-        >>> c.upsert(1, [1], attributes={"color": "red"}, payload={"title": "a ball"})
-        1
-        >>> next(iter(c.get(1)))
-        {'id': 1, 'color': 'red', 'payload': b'{"title":"a ball"}'}
-        """
-        one = _arguments.one_id(ids)
-        many = _arguments.many_ids(ids if one is None else [one])
-        found = self._native.get(many, _wanted(with_), vectors)
-        return _rows(found)
-
-    def scroll(
-        self,
-        where: Where | None = None,
-        limit: int = 1000,
-        after: Id | None = None,
-        with_: Sequence[str] | None = None,
-        *,
-        parameters: Sequence[object] | None = None,
-        vectors: bool = False,
-    ) -> tuple[Rows, Id | None]:
-        """Return rows for which a condition holds, in the order of their ids, page by page.
-
-        Parameters
-        ----------
-        where, parameters
-            The condition; every row if it is left out.
-        limit
-            Most rows of the page, 1 to 10,000.
-        after
-            Where the page before ended, as it was returned; None for the first page.
-        with_, vectors
-            As in `get`.
-
-        Returns
-        -------
-        rows, after
-            The page, and where it ended: pass it to get the next one. None if this is the last.
-            Texts as ids come in the order of their hashes.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1)
-        >>> c.upsert([3, 1, 2], [[1], [2], [3]])
-        3
-        >>> rows, after = c.scroll(limit=2)
-        >>> rows.ids.tolist(), c.scroll(after=after)[0].ids.tolist()
-        ([1, 2], [3])
-        """
-        found, end = self._native.scroll(
-            native_filter(where, parameters),
-            (_arguments.integer("limit", limit), after),
-            _wanted(with_),
-            vectors,
-        )
-        return _rows(found), end
-
-    def count(
-        self, where: Where | None = None, *, parameters: Sequence[object] | None = None
-    ) -> int:
-        """Count the rows for which a condition holds; all rows without one.
-
-        Examples
-        --------
-        >>> c = vstream.Collection.create(dimension=1, attributes={"price": "f64"})
-        >>> c.upsert([1, 2], [[1], [2]], attributes={"price": [1.0, 5.0]})
-        2
-        >>> c.count("price < ?", parameters=[3])
-        1
-        """
-        condition = native_filter(where, parameters)
-        return len(self._native) if condition is None else self._native.count(condition)
 
 
 def _effort(
@@ -293,7 +327,7 @@ def _effort(
     )
 
 
-def _wanted(with_: Sequence[str] | None) -> tuple[list[str] | None, bool]:
+def wanted(with_: Sequence[str] | None) -> tuple[list[str] | None, bool]:
     """Return names of attributes, None for all of them, and whether the payload is wanted."""
     if with_ is None:
         return None, True
@@ -301,6 +335,38 @@ def _wanted(with_: Sequence[str] | None) -> tuple[list[str] | None, bool]:
         raise InvalidInput(f"with_ is {with_!r}: pass a list of names")
     names = [_arguments.name("a name in with_", name) for name in with_]
     return [name for name in names if name != _tables.PAYLOAD], _tables.PAYLOAD in names
+
+
+def spread(
+    diversify: tuple[str, int] | None, group_by: tuple[str, int] | None
+) -> tuple[str, int, bool] | None:
+    """Return how an answer is spread: attribute, rows per value, and what `k` counts."""
+    if diversify is not None and group_by is not None:
+        raise InvalidInput("diversify and group_by exclude each other: pass one of them")
+    what, given = ("diversify", diversify) if group_by is None else ("group_by", group_by)
+    if given is None:
+        return None
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        message = "pass the name of an attribute and a number of rows"
+        raise InvalidInput(f"{what} is {given!r}: {message}")
+    name, rows = given
+    attribute = _arguments.name(f"the attribute of {what}", name)
+    return attribute, _arguments.integer(f"the number of {what}", rows), group_by is not None
+
+
+def answer(found: Found) -> Answer:
+    """Return what the native half found."""
+    ids, distances, columns, payload, scores, values = found
+    made = Answer(ids, distances, _readable(columns), payload)
+    made.scores = scores
+    if values is not None:
+        kind, counts = values
+        made.groups, at = [], 0
+        for value, rows in counts:
+            shown = _moment(value) if kind == "timestamp" else value
+            made.groups.append(AnswerGroup(shown, made, range(at, at + rows)))
+            at += rows
+    return made
 
 
 def _readable(columns: list[tuple[str, str, list[Any]]]) -> dict[str, list[Any]]:

@@ -23,7 +23,8 @@ class Answer(tuple[Any, Any]):
     """The answer of a search: unpacks to ids and distances, nearest first.
 
     Beside them it has what `with_` asked for: `attributes`, a list of values per name, and
-    `payload`, the bytes of each row.
+    `payload`, the bytes of each row. A ranked answer, of a group, has `scores`, and stands in their
+    order; its distances are NaN if the query had no vector. With `group_by` it has `groups`.
 
     Examples
     --------
@@ -38,6 +39,8 @@ class Answer(tuple[Any, Any]):
 
     attributes: Mapping[str, list[Any]]
     payload: list[bytes | None] | None
+    scores: NDArray[np.float64] | None
+    groups: list[AnswerGroup] | None
 
     def __new__(
         cls,
@@ -50,6 +53,8 @@ class Answer(tuple[Any, Any]):
         made = super().__new__(cls, (ids, distances))
         made.attributes = attributes or {}
         made.payload = payload
+        made.scores = None
+        made.groups = None
         return made
 
     @property
@@ -69,12 +74,15 @@ class Answer(tuple[Any, Any]):
         return _read_json(self.payload)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a dictionary per row: `id`, `distance`, attributes by name, `payload`."""
+        """Yield a dictionary per row: `id`, `distance`, `score`, attributes by name, `payload`."""
         yield from _rows(self.columns())
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns by name: `id`, `distance`, attributes, and `payload` if asked for."""
-        return _columns(self.ids, {"distance": self.distances}, self.attributes, self.payload)
+        """Return the columns by name: `id`, `distance`, `score`, attributes, `payload`."""
+        more: dict[str, Any] = {"distance": self.distances}
+        if self.scores is not None:
+            more["score"] = self.scores
+        return _columns(self.ids, more, self.attributes, self.payload)
 
     def to_arrow(self) -> pa.Table:
         """Return the columns as an Arrow table; needs pyarrow."""
@@ -87,6 +95,51 @@ class Answer(tuple[Any, Any]):
     def to_polars(self) -> pl.DataFrame:
         """Return the columns as a polars frame; needs polars."""
         return _to_polars(self.columns())
+
+
+class AnswerGroup:
+    """The rows of an answer that have one value of an attribute.
+
+    Attributes
+    ----------
+    value
+        The value; None for rows without one.
+    places
+        Where the rows stand in the answer.
+    """
+
+    __slots__ = ("_answer", "places", "value")
+
+    def __init__(self, value: object, answer: Answer, places: range) -> None:
+        """Make a group."""
+        self.value: Any = value
+        self.places = places
+        self._answer = answer
+
+    @property
+    def ids(self) -> list[int] | list[str]:
+        """Ids of its rows, best first."""
+        part = self._answer.ids[self.places.start : self.places.stop]
+        return part if isinstance(part, list) else part.tolist()
+
+    @property
+    def distances(self) -> NDArray[np.float32]:
+        """Distances of its rows."""
+        return self._answer.distances[self.places.start : self.places.stop]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a dictionary per row, as `Answer.rows` does."""
+        for place, row in enumerate(self._answer.rows()):
+            if place in self.places:
+                yield row
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.places)
+
+    def __repr__(self) -> str:
+        """Return value and number of rows, for display."""
+        return f"AnswerGroup({self.value!r}, {len(self)} rows)"
 
 
 class Rows:

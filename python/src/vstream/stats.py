@@ -65,3 +65,42 @@ class Stats:
     rewrites: int
     moved_rows: int
     recall: RecallEstimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStats:
+    """Counts of a collection of isolated groups at one moment.
+
+    Attributes
+    ----------
+    run_rows
+        Rows in files, those that newer rows hide included.
+    new_rows
+        Rows in memory that are in no file yet; they may hide rows of files.
+    tombstones
+        Deleted rows that files still remember.
+    runs
+        Files of rows.
+    run_bytes
+        Bytes of these files.
+    run_memory_bytes
+        Bytes of memory for the files, beside the cache.
+    new_bytes
+        Bytes of memory of the new rows.
+    cache_bytes
+        Bytes in the cache of blocks.
+    flushed_bytes, merged_bytes
+        Bytes of files that were written from memory, and by merges, since the collection was
+        opened.
+    """
+
+    run_rows: int
+    new_rows: int
+    tombstones: int
+    runs: int
+    run_bytes: int
+    run_memory_bytes: int
+    new_bytes: int
+    cache_bytes: int
+    flushed_bytes: int
+    merged_bytes: int

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from vstream._native import Collection as NativeCollection
+    from vstream._native import Group as NativeGroup
     from vstream.filters import Where
 
     Id = int | str
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Writes:
     """The writing methods of a collection."""
 
-    _native: NativeCollection
+    _native: NativeCollection | NativeGroup
 
     def upsert(
         self,
@@ -37,6 +38,7 @@ class Writes:
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        group: str | Sequence[str] | None = None,
     ) -> int:
         """Add rows, or replace those with the same ids; later searches see them.
 
@@ -66,6 +68,9 @@ class Writes:
             Values of the parameters of `where`, if that is an SQL condition.
         progress
             Called with the number of rows written and of all rows, every some thousand rows.
+        group
+            In a collection of shared groups, the group of all these rows or one per row, unless
+            it is among the attributes.
 
         Returns
         -------
@@ -97,12 +102,14 @@ class Writes:
                 where=where,
                 parameters=parameters,
                 progress=progress,
+                group=group,
             )
         condition = native_filter(where, parameters)
         one = _arguments.one_id(ids)
         if one is not None:
             vector = _arguments.vector("the vector", vectors, many="upsert with a list of ids")
-            fields = self._fields(_columns.one_row(attributes), _one(payload), 1)
+            given = self._grouped(_columns.one_row(attributes), group, 1)
+            fields = self._fields(given, _one(payload), 1)
             if fields is None and condition is None and isinstance(one, int):
                 self._native.upsert_one(one, vector)
                 return 1
@@ -111,7 +118,8 @@ class Writes:
             )
         matrix = _arguments.matrix("the vectors", vectors)
         many = _arguments.many_ids(ids)
-        fields = self._fields(attributes, payload, len(many))
+        given = self._grouped(attributes, group, len(many))
+        fields = self._fields(given, payload, len(many))
         return self._native.upsert_many(many, matrix, fields, (condition, progress))
 
     def update(
@@ -165,10 +173,12 @@ class Writes:
         *,
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
+        group: str | None = None,
     ) -> int:
         """Remove the rows of some ids, or all rows for which a condition holds.
 
-        An id that does not exist is no error.
+        An id that does not exist is no error. In a collection of shared groups `group` stands for
+        the rows of a group, those for which `where` holds if it is there too.
 
         Returns
         -------
@@ -183,13 +193,27 @@ class Writes:
         >>> c.delete([1, 2, 99])
         2
         """
-        condition = native_filter(where, parameters)
+        condition = native_filter(where, parameters, group)
         if (ids is None) == (condition is None):
-            raise InvalidInput("pass either ids or where")
+            raise InvalidInput("pass either ids or where, or a group")
         if condition is not None:
             return self._native.delete_where(condition)
         one = _arguments.one_id(ids)
         return self._native.delete(_arguments.many_ids(ids if one is None else [one]))
+
+    def _grouped(
+        self, attributes: Mapping[str, Any] | None, group: str | Sequence[str] | None, rows: int
+    ) -> Mapping[str, Any] | None:
+        """Return attributes with the group of rows that share an index with others."""
+        if group is None:
+            return attributes
+        if self._native.groups != "shared":
+            message = "leave group out, or create the collection with groups='shared'"
+            raise InvalidInput(f"the rows have no shared groups: {message}")
+        if attributes is not None and "group" in attributes:
+            raise InvalidInput("the group is given twice: pass group or the attribute")
+        named = [group] * rows if isinstance(group, str) else group
+        return {**(attributes or {}), "group": named}
 
     def _fields(
         self, attributes: object, payload: object, rows: int

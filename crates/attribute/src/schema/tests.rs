@@ -21,8 +21,9 @@ fn an_object_keeps_the_order_of_its_columns() {
 
 #[test]
 fn json_and_bytes_give_the_schema_back() {
-    let mut wide = Schema { grouping: Grouping::Shared, ..Schema::default() };
-    for column in 0..ATTRIBUTES_MAX {
+    let mut wide = Schema::default();
+    wide.set_grouping(Grouping::Shared).unwrap();
+    for column in 1..ATTRIBUTES_MAX {
         let kind = AttributeKind::ALL[column % AttributeKind::ALL.len()];
         wide.add(&format!("Größe {column} \"{}\"", "x".repeat(column % 100)), kind).unwrap();
     }
@@ -86,4 +87,18 @@ fn a_schema_extends_one_with_fewer_attributes_alone() {
     cannot(&other, "Column 0 is 'zone', not 'price'");
     cannot(&Schema { id: IdKind::U64, ..newer.clone() }, "kind of ids");
     cannot(&Schema { grouping: Grouping::None, ..newer.clone() }, "groups");
+}
+
+#[test]
+fn shared_groups_are_an_attribute() {
+    let text = r#"{"attributes": {"price": "f64"}, "groups": {"mode": "shared"}}"#;
+    let schema = Schema::from_json(text).unwrap();
+    assert_eq!(schema.group_column(), Some(1));
+    assert_eq!(schema.attributes[1].name, GROUP_ATTRIBUTE);
+    let again =
+        r#"{"attributes": {"group": "keyword", "price": "f64"}, "groups": {"mode": "shared"}}"#;
+    assert_eq!(Schema::from_json(again).unwrap().group_column(), Some(0));
+    let other = r#"{"attributes": {"group": "i64"}, "groups": {"mode": "shared"}}"#;
+    assert_eq!(Schema::from_json(other).unwrap_err().kind, RefusedKind::BadSchema);
+    assert_eq!(shop().group_column(), None);
 }

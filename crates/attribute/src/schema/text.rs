@@ -53,7 +53,6 @@ impl Schema {
         let parts: Parts = serde_json::from_str(text)
             .map_err(|error| bad(format!("The schema cannot be read: {error}.")))?;
         let mut schema = Schema { id: parts.id, open: parts.open, ..Schema::default() };
-        schema.grouping = parts.grouping;
         schema.id_key = parts.id_key;
         for (column, (name, kind)) in parts.attributes.iter().enumerate() {
             let Some(kind) = AttributeKind::from_name(kind) else {
@@ -65,6 +64,7 @@ impl Schema {
                 return Err(bad(format!("The attribute '{name}' is there twice.")));
             }
         }
+        schema.set_grouping(parts.grouping)?;
         Ok(schema)
     }
 }

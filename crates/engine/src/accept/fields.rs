@@ -1,8 +1,8 @@
 //! Checks what rows carry beside their vectors against the schema of a collection.
 
 use vstream_attribute::{
-    Fields, IdKind, Refused, RefusedKind, Schema, ATTRIBUTES_BYTES_MAX, PAYLOAD_BYTES_MAX,
-    STRING_ID_BYTES_MAX,
+    Fields, Grouping, IdKind, Refused, RefusedKind, Schema, ValueRef, ATTRIBUTES_BYTES_MAX,
+    GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
 };
 
 use crate::row::{PayloadChange, Update};
@@ -11,11 +11,15 @@ use crate::row::{PayloadChange, Update};
 /// attributes; nothing for a row without any in a collection without a schema.
 ///
 /// Every interface of the engine that checks a batch before it writes any of it calls this function,
-/// so that all refuse the same rows. Errors: `BadId`, `UnknownAttribute`, `WrongType`, `TooLarge`.
+/// so that all refuse the same rows. Errors: `BadId`, `UnknownAttribute`, `WrongType`, `TooLarge`, and
+/// `BadGroup` for a row without a group where groups are shared.
 pub fn check_fields(fields: &Fields<'_>, schema: &Schema) -> Result<(), Refused> {
     check_name(fields, schema)?;
     if !fields.attributes.is_empty() {
         check_attributes(fields.attributes, schema)?;
+    }
+    if schema.grouping == Grouping::Shared {
+        check_group(fields.attributes, schema)?;
     }
     fields.payload.map_or(Ok(()), check_payload)
 }
@@ -59,6 +63,23 @@ fn check_attributes(
     Ok(())
 }
 
+/// Every row of a collection of shared groups has a group.
+fn check_group(
+    attributes: vstream_attribute::Attributes<'_>,
+    schema: &Schema,
+) -> Result<(), Refused> {
+    match schema.group_column().and_then(|column| attributes.get(column)) {
+        Some(ValueRef::Keyword(group)) if !group.is_empty() => Ok(()),
+        _ => {
+            let what = format!(
+                "The row has no group: the collection has shared groups, so give the attribute \
+                 '{GROUP_ATTRIBUTE}'."
+            );
+            Err(Refused::new(RefusedKind::BadGroup, what))
+        }
+    }
+}
+
 fn check_payload(payload: &[u8]) -> Result<(), Refused> {
     if payload.len() <= PAYLOAD_BYTES_MAX {
         return Ok(());
@@ -80,6 +101,12 @@ pub(crate) fn check_update(update: &Update<'_>, schema: &Schema) -> Result<(), R
     check_attributes(update.set, schema)?;
     if let Some(column) = update.unset.iter().find(|&&column| schema.kind(column).is_none()) {
         return Err(unknown(*column));
+    }
+    if let Some(group) = schema.group_column() {
+        if update.unset.contains(&group) || update.set.get(group) == Some(ValueRef::Keyword("")) {
+            let what = "A row of a collection of shared groups keeps a group: name another one.";
+            return Err(Refused::new(RefusedKind::BadGroup, what));
+        }
     }
     match update.payload {
         PayloadChange::Set(payload) => check_payload(payload),

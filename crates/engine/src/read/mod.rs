@@ -1,7 +1,9 @@
 //! Reads rows: by id, in the order of ids, and those of an answer.
 
 mod rows;
+mod spread;
 
+pub use spread::{Spread, SpreadAnswer, SpreadOf};
 use vstream_attribute::{FieldsBuffer, Filter, Refused, RefusedKind, Schema};
 use vstream_index::SearchStats;
 use vstream_vector::Neighbor;

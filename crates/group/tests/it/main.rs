@@ -4,6 +4,7 @@ mod checkpoint;
 mod contract;
 mod crash;
 mod damage;
+mod inspect;
 mod model;
 mod ranked;
 mod recovery;

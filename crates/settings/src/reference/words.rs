@@ -216,7 +216,8 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "collection.groups",
         "mode",
-        "`isolated`: a query sees the rows of one group alone. `shared`: of one group or of all.",
+        "`isolated`: a query sees the rows of one group alone. `shared`: of one group or of all; the \
+         group is the attribute `group`, which every row has.",
     ),
     (
         "collection",

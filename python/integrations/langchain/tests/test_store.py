@@ -147,3 +147,21 @@ def test_searches_and_writes_at_once(store):
 
     _, found = asyncio.run(all_at_once())
     assert [one[0].id for one in found] == [f"fresh-{at}" for at in range(20)]
+
+
+def test_a_store_over_one_group_sees_no_other():
+    kinds = {"thing": "keyword", "at": "i64", "tags": "keywords"}
+    users = vstream.GroupCollection.create(64, "cosine", id="string", attributes=kinds)
+    ann, bob = (VStream(Hashed(), collection=users.group(name)) for name in ("ann", "bob"))
+    ann.add_texts(TEXTS[:300], METADATAS[:300], ids=IDS[:300])
+    bob.add_texts(TEXTS[300:], METADATAS[300:], ids=IDS[300:])
+    found = bob.similarity_search("apple number 3", k=20, filter={"thing": "apple"})
+    assert {one.id for one in found} <= set(IDS[300:])
+    assert len(found) == 20
+    assert bob.get_by_ids(IDS[:2]) == []
+    assert ann.similarity_search("apple number 3", k=1)[0].id == "apple-number-3"
+    ann.delete(IDS[:300])
+    assert ann.similarity_search("apple number 3", k=5) == []
+    assert len(bob.similarity_search("apple", k=300)) == 300
+    with pytest.raises(vstream.InvalidInput, match="no attribute"):
+        ann.add_texts(["new"], [{"unknown": 1}], ids=["new"])

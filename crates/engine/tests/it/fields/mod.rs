@@ -5,6 +5,7 @@ mod kept;
 mod model;
 mod remembered;
 mod schema;
+mod spread;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -31,7 +31,9 @@ class VStream(VectorStore):
     embedding
         Turns texts into vectors.
     collection
-        A collection with `id="string"` to use. Without one it is opened at `path`, or created.
+        A collection with `id="string"` to use, or a group of a `vstream.GroupCollection` of such
+        ids: then no search sees another group, and the metadata that it may hold are the group's
+        attributes. Without one a collection is opened at `path`, or created.
     path
         A directory; the collection lives in memory without one.
     metric
@@ -48,7 +50,7 @@ class VStream(VectorStore):
     def __init__(
         self,
         embedding: Embeddings,
-        collection: vstream.Collection | None = None,
+        collection: vstream.Collection | vstream.Group | None = None,
         path: str | os.PathLike[str] | None = None,
         metric: str = "cosine",
         attributes: Mapping[str, str] | None = None,

@@ -39,7 +39,9 @@ class VStreamVectorStore(BasePydanticVectorStore):
     Parameters
     ----------
     collection
-        A collection with `id="string"` to use. Without one it is opened at `path`, or created.
+        A collection with `id="string"` to use, or a group of a `vstream.GroupCollection` of such
+        ids, whose attributes are the metadata that nodes may have, and `ref_doc_id`. Without one a
+        collection is opened at `path`, or created.
     dimension
         Numbers per embedding, for a new collection.
     path
@@ -54,11 +56,11 @@ class VStreamVectorStore(BasePydanticVectorStore):
     stores_text: bool = True
     flat_metadata: bool = False
 
-    _collection: vstream.Collection = PrivateAttr()
+    _collection: vstream.Collection | vstream.Group = PrivateAttr()
 
     def __init__(
         self,
-        collection: vstream.Collection | None = None,
+        collection: vstream.Collection | vstream.Group | None = None,
         dimension: int | None = None,
         path: str | os.PathLike[str] | None = None,
         metric: str = "cosine",
@@ -87,8 +89,8 @@ class VStreamVectorStore(BasePydanticVectorStore):
         return "VStreamVectorStore"
 
     @property
-    def client(self) -> vstream.Collection:
-        """The collection."""
+    def client(self) -> vstream.Collection | vstream.Group:
+        """The collection, or the group."""
         return self._collection
 
     def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
