@@ -1,4 +1,5 @@
-//! `vstream demo`: a stream of real word vectors that a person can watch and judge.
+//! `vstream demo`: a stream of real word vectors that a person can watch and judge, and then a filter
+//! at work on the same words (`words.rs`).
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -9,10 +10,11 @@ use vstream_settings::{read_matrix_header, Document, JobSettings};
 use crate::arguments::DemoArguments;
 use crate::failure::Failure;
 use crate::jvm::Answer;
-use crate::matrix::Names;
+use crate::matrix::{Matrix, Names};
 use crate::run;
 use crate::text;
 use crate::view::{self, Scene, View};
+use crate::words::Indexed;
 
 const JOB: &str = include_str!("demo.yaml");
 
@@ -50,7 +52,11 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         samples.push(answer);
     })?;
     let report = view::report(&result, job.parallelism);
-    text::print(&format!("\nThe whole stream\n{report}\n{}", answers(&samples, &words)))
+    text::print(&format!("\nThe whole stream\n{report}\n{}\n", answers(&samples, &words)))?;
+    let matrix = |name: &str| Matrix::open(&arguments.data.join(name));
+    let rows = PRELOAD + arguments.rows;
+    let indexed = Indexed::new(&mut matrix("base.fbin")?, &words.base, rows)?;
+    text::print(&indexed.report(&mut matrix("query.fbin")?, &words.base)?)
 }
 
 fn check_data(arguments: &DemoArguments) -> Result<(), Failure> {

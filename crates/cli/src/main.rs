@@ -10,6 +10,7 @@ mod check;
 mod collection;
 mod demo;
 mod failure;
+mod fields;
 mod inspect;
 mod jvm;
 mod matrix;
@@ -22,6 +23,7 @@ mod snapshot;
 mod text;
 mod verify;
 mod view;
+mod words;
 
 use std::process::ExitCode;
 
