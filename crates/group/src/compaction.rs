@@ -41,13 +41,16 @@ struct Rows {
 /// Merges runs into one.
 ///
 /// * `inputs`: newest first.
-/// * `is_bottom`: true if there is no older run, so that tombstones have nothing to hide.
+/// * `is_bottom`: true if there is no older run, so that dropped groups have nothing to hide.
+/// * `forget_before`: tombstones that were made before this second are forgotten. The caller gives
+///   0 unless `is_bottom`, because tombstones hide rows of older runs.
 /// * `given_up`: looked at before each group; if true, the merge fails with `Unavailable`.
 ///
 /// Cost: one pass over the inputs, past the cache; memory of a part per input.
 pub(crate) fn merge(
     inputs: &[Arc<Run>],
     is_bottom: bool,
+    forget_before: u32,
     mut writer: RunWriter,
     given_up: &AtomicBool,
 ) -> Result<RunSummary, Error> {
@@ -64,14 +67,14 @@ pub(crate) fn merge(
             let what = "the merge was given up";
             return Err(StoreError::new(ErrorKind::Unavailable, "", what).into());
         }
-        merge_group(&mut walks, group, is_bottom, &mut writer)?;
+        merge_group(&mut walks, group, (is_bottom, forget_before), &mut writer)?;
     }
 }
 
 fn merge_group(
     walks: &mut [GroupWalk],
     group: GroupHash,
-    is_bottom: bool,
+    (is_bottom, forget_before): (bool, u32),
     writer: &mut RunWriter,
 ) -> Result<(), Error> {
     let mut name: Option<String> = None;
@@ -109,7 +112,7 @@ fn merge_group(
         }
         let newest = &rows[newest.expect("a run has the least id")];
         let row = newest.part.as_ref().expect("a part with an entry").row(newest.at);
-        if row.content.is_some() || !is_bottom {
+        if row.content.is_some() || row.deleted_at >= forget_before {
             writer.push(row)?;
         }
         for (rows, walk) in rows.iter_mut().zip(walks.iter_mut()) {

@@ -29,6 +29,7 @@ mod run;
 mod settings;
 mod shard;
 mod store;
+mod update;
 mod view;
 
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
@@ -40,10 +41,8 @@ pub use query::{
 };
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
 pub use shard::{shard_of, ShardRange, SHARDS};
-pub use store::{
-    Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion, PayloadChange,
-    Update,
-};
+pub use store::{Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion};
+pub use update::{PayloadChange, Update};
 /// What texts and rank expressions are made of.
 pub use vstream_rank::{
     grouping_column, AnswerGroup, Bm25Constants, Bm25Settings, Expression, Language, PlainTerms,

@@ -4,8 +4,11 @@
 //! ```text
 //! header   magic 8 | u32 version | u64 identity | u64 checksum
 //! frame    u32 magic | u32 bytes of records | u64 synced | records | u64 checksum
-//! record   u8 kind: 1 upsert, 2 delete, 3 drop | u16 bytes | group
+//! record   u8 kind: 1 upsert, 2 delete, 3 drop, 4 update | u16 bytes | group
 //!          but for a drop: u64 id | u64 version
+//!          delete: u32 seconds since 1970 UTC
+//!          update: u32 bytes | attributes to set | u16 count | u16 column to unset, each |
+//!                  u8 payload: 0 keep, 1 remove, 2 set, then u32 bytes | payload
 //!          upsert: vector | u64 check | u16 bytes | name | u32 bytes | attributes |
 //!                  u32 bytes, u32::MAX for none | payload
 //! ```
@@ -20,10 +23,11 @@ use vstream_vector::cursor::ByteReader;
 
 use crate::error::{Error, Malformed};
 use crate::run::{attributes, Content, StoredRow};
+use crate::update::{PayloadChange, Update};
 
 const MAGIC: &[u8; 8] = b"VSTRGLOG";
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"VSGF");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 20 + CHECKSUM_BYTES;
 /// Bytes of a log without records.
 pub(crate) const LOG_HEADER_BYTES: u64 = HEADER as u64;
@@ -39,6 +43,8 @@ const NO_PAYLOAD: u32 = u32::MAX;
 pub(crate) enum Record<'a> {
     /// An upsert, or a delete if there is no content.
     Row(&'a str, StoredRow<'a>),
+    /// A change of what the row of an id carries beside its vector, and its new version.
+    Update(&'a str, u64, u64, Update<'a>),
     /// A group is gone.
     Drop(&'a str),
 }
@@ -130,25 +136,54 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
-    let (group, row) = match record {
-        Record::Drop(group) => (group, None),
-        Record::Row(group, row) => (group, Some(row)),
+    let (kind, group, key) = match record {
+        Record::Row(group, row) => {
+            (2 - u8::from(row.content.is_some()), group, Some((row.id, row.version)))
+        }
+        Record::Drop(group) => (3, group, None),
+        Record::Update(group, id, version, _) => (4, group, Some((*id, *version))),
     };
-    out.push(match row {
-        None => 3,
-        Some(row) => 2 - u8::from(row.content.is_some()),
-    });
+    out.push(kind);
     put_text(out, group);
-    let Some(StoredRow { id, version, content }) = row else { return };
-    out.extend_from_slice(&id.to_le_bytes());
-    out.extend_from_slice(&version.to_le_bytes());
-    let Some(Content { vector, fields }) = content else { return };
+    if let Some((id, version)) = key {
+        out.extend_from_slice(&id.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
+    }
+    match record {
+        Record::Drop(_) => {}
+        Record::Update(_, _, _, update) => put_update(out, update),
+        Record::Row(_, StoredRow { content: Some(content), .. }) => put_content(out, content),
+        Record::Row(_, StoredRow { deleted_at, .. }) => {
+            out.extend_from_slice(&deleted_at.to_le_bytes());
+        }
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn put_update(out: &mut Vec<u8>, update: &Update<'_>) {
+    put_bytes(out, update.set.bytes());
+    out.extend_from_slice(&(update.unset.len() as u16).to_le_bytes());
+    update.unset.iter().for_each(|column| out.extend_from_slice(&column.to_le_bytes()));
+    match update.payload {
+        PayloadChange::Keep => out.push(0),
+        PayloadChange::Remove => out.push(1),
+        PayloadChange::Set(payload) => {
+            out.push(2);
+            put_bytes(out, payload);
+        }
+    }
+}
+
+fn put_content(out: &mut Vec<u8>, content: &Content<'_>) {
+    let Content { vector, fields } = content;
     out.extend_from_slice(vector);
     out.extend_from_slice(&fields.check.to_le_bytes());
     put_text(out, fields.name);
-    let attributes = fields.attributes.bytes();
-    out.extend_from_slice(&(attributes.len() as u32).to_le_bytes());
-    out.extend_from_slice(attributes);
+    put_bytes(out, fields.attributes.bytes());
     let length = fields.payload.map_or(NO_PAYLOAD, |payload| payload.len() as u32);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(fields.payload.unwrap_or_default());
@@ -159,35 +194,68 @@ fn take_text<'a>(input: &mut ByteReader<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(input.bytes(bytes)?).map_err(|_| Malformed("a name is no UTF-8"))
 }
 
-fn take_record<'a>(
-    input: &mut ByteReader<'a>,
+/// Reads a record and calls `apply` with it, which may fail for reasons of its own.
+fn take_record(
+    input: &mut ByteReader<'_>,
     vector_bytes: usize,
-) -> Result<Record<'a>, Malformed> {
+    apply: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
+) -> Result<Result<(), Error>, Malformed> {
     let kind = input.u8()?;
     let group = take_text(input)?;
     if kind == 3 {
-        return Ok(Record::Drop(group));
-    }
-    if kind != 1 && kind != 2 {
-        return Err(Malformed("an unknown kind of record"));
+        return Ok(apply(&Record::Drop(group)));
     }
     let (id, version) = (input.u64()?, input.u64()?);
-    let mut content = None;
-    if kind == 1 {
-        let vector = input.bytes(vector_bytes)?;
-        let (check, name) = (input.u64()?, take_text(input)?);
-        let bytes = input.u32()? as usize;
-        let attributes = attributes(input.bytes(bytes)?)?;
-        let payload = match input.u32()? {
-            NO_PAYLOAD => None,
-            bytes if bytes as usize > PAYLOAD_BYTES_MAX => {
-                return Err(Malformed("a payload is too large"))
+    match kind {
+        1 => {
+            let content = Some(take_content(input, vector_bytes)?);
+            let row = StoredRow { id, version, content, deleted_at: 0 };
+            Ok(apply(&Record::Row(group, row)))
+        }
+        2 => {
+            let row = StoredRow { id, version, content: None, deleted_at: input.u32()? };
+            Ok(apply(&Record::Row(group, row)))
+        }
+        4 => {
+            let bytes = input.u32()? as usize;
+            let set = attributes(input.bytes(bytes)?)?;
+            let count = usize::from(input.u16()?);
+            input.require_items(count, 2)?;
+            let mut unset = Vec::with_capacity(count);
+            for _ in 0..count {
+                unset.push(input.u16()?);
             }
-            bytes => Some(input.bytes(bytes as usize)?),
-        };
-        content = Some(Content { vector, fields: Fields { name, check, attributes, payload } });
+            let payload = match input.u8()? {
+                0 => PayloadChange::Keep,
+                1 => PayloadChange::Remove,
+                2 => PayloadChange::Set(take_payload(input)?.ok_or(Malformed("no payload"))?),
+                _ => return Err(Malformed("an unknown change of a payload")),
+            };
+            let update = Update { set, unset: &unset, payload };
+            Ok(apply(&Record::Update(group, id, version, update)))
+        }
+        _ => Err(Malformed("an unknown kind of record")),
     }
-    Ok(Record::Row(group, StoredRow { id, version, content }))
+}
+
+fn take_content<'a>(
+    input: &mut ByteReader<'a>,
+    vector_bytes: usize,
+) -> Result<Content<'a>, Malformed> {
+    let vector = input.bytes(vector_bytes)?;
+    let (check, name) = (input.u64()?, take_text(input)?);
+    let bytes = input.u32()? as usize;
+    let attributes = attributes(input.bytes(bytes)?)?;
+    let payload = take_payload(input)?;
+    Ok(Content { vector, fields: Fields { name, check, attributes, payload } })
+}
+
+fn take_payload<'a>(input: &mut ByteReader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+    match input.u32()? {
+        NO_PAYLOAD => Ok(None),
+        bytes if bytes as usize > PAYLOAD_BYTES_MAX => Err(Malformed("a payload is too large")),
+        bytes => Ok(Some(input.bytes(bytes as usize)?)),
+    }
 }
 
 /// Reads a log and calls `apply` with every record; returns the length of its whole part.
@@ -218,8 +286,8 @@ pub(crate) fn replay(
         };
         let mut input = ByteReader::new(&frame.records);
         while !input.is_empty() {
-            let record = take_record(&mut input, vector_bytes);
-            apply(&record.map_err(|what| corrupt(offset, what.0))?)?;
+            let taken = take_record(&mut input, vector_bytes, apply);
+            taken.map_err(|what| corrupt(offset, what.0))??;
         }
         offset += frame.bytes;
     }

@@ -4,9 +4,12 @@
 //! ```text
 //! magic 8 | u32 version | u64 identity | u64 seed | u64 next number | u64 log
 //! u32 dimension | u8 metric | u8 element | u8 bound | f32 deviations | u64 coded | u64 clustered
+//! u64 milliseconds for which deletes are remembered, 0 for not
 //! u8 ids | u8 open | u8 grouping | u16 attributes, each: u8 kind | u16 bytes | name
 //! u32 runs, newest first, each: u64 number | u64 bytes | u64 identity | u16 first shard | u16 last
 //! ```
+
+use std::time::Duration;
 
 use vstream_attribute::{
     Attribute, AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_MAX, NAME_BYTES_MAX,
@@ -22,7 +25,7 @@ use crate::shard::ShardRange;
 
 pub(crate) const NAME: &str = "GROUPS";
 const MAGIC: &[u8; 8] = b"VSTRGMAN";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Most runs that a manifest names.
 const RUNS_MAX: u32 = 65_536;
 /// Largest manifest that is read.
@@ -131,6 +134,8 @@ impl Manifest {
         for rows in [settings.coded_rows, settings.clustered_rows] {
             out.extend_from_slice(&(rows as u64).to_le_bytes());
         }
+        let remembered = settings.deletes_remembered.map_or(0, |time| time.as_millis() as u64);
+        out.extend_from_slice(&remembered.to_le_bytes());
         put_schema(&mut out, &settings.schema);
         out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
         for run in &self.runs {
@@ -167,6 +172,8 @@ impl Manifest {
         };
         settings.coded_rows = input.u64()? as usize;
         settings.clustered_rows = input.u64()? as usize;
+        let remembered = Some(input.u64()?).filter(|&ms| ms > 0);
+        settings.deletes_remembered = remembered.map(Duration::from_millis);
         settings.schema = take_schema(&mut input)?;
         settings.seed = Some(seed);
         let count = input.u32()?;

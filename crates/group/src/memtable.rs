@@ -32,6 +32,8 @@ pub(crate) struct MemoryGroup {
 
 struct MemoryRow {
     version: u64,
+    /// When it was deleted, in seconds since 1970 UTC; 0 for a row.
+    deleted_at: u32,
     /// `None` for a tombstone. Queries share it, so that they hold no lock while they read.
     content: Option<Arc<MemoryContent>>,
 }
@@ -52,6 +54,11 @@ impl MemoryContent {
         let payload = self.payload.as_deref();
         let fields = Fields { name: &self.name, check: self.check, attributes, payload };
         Content { vector: &self.vector, fields }
+    }
+
+    /// A row with this content.
+    pub(crate) fn row(&self, id: u64, version: u64) -> StoredRow<'_> {
+        StoredRow { id, version, content: Some(self.content()), deleted_at: 0 }
     }
 
     pub(crate) fn copy(content: &Content<'_>) -> MemoryContent {
@@ -78,7 +85,7 @@ impl MemoryRow {
 
     fn stored(&self, id: u64) -> StoredRow<'_> {
         let content = self.content.as_ref().map(|content| content.content());
-        StoredRow { id, version: self.version, content }
+        StoredRow { id, version: self.version, content, deleted_at: self.deleted_at }
     }
 }
 
@@ -149,7 +156,7 @@ impl Memtable {
             return Ok(false);
         }
         let content = row.content.as_ref().map(|content| Arc::new(MemoryContent::copy(content)));
-        let new = MemoryRow { version: row.version, content };
+        let new = MemoryRow { version: row.version, deleted_at: row.deleted_at, content };
         self.bytes.fetch_add(new.bytes(), Ordering::Relaxed);
         if let Some(old) = group.rows.insert(row.id, new) {
             self.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! What a store of groups is asked to hold, and how.
 
+use std::time::Duration;
+
 use vstream_attribute::Schema;
 use vstream_vector::{Element, Metric};
 
@@ -7,6 +9,9 @@ use crate::error::Error;
 
 /// Largest number of dimensions of a row.
 pub const DIMENSION_MAX: usize = 4096;
+
+/// Longest time for which deletes are remembered.
+const DELETES_REMEMBERED_FOR_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// What the search relies on when it rules rows out by their codes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +45,10 @@ pub struct GroupSettings {
     pub coded_rows: usize,
     /// Rows of a part from which a merge orders it by clusters.
     pub clustered_rows: usize,
+    /// How long versions of deleted rows are kept, at least: meanwhile an upsert older than the
+    /// delete of its id changes nothing. 1 s to 366 days; `None`: until a merge of all runs. A
+    /// dropped group is not remembered.
+    pub deletes_remembered: Option<Duration>,
     /// Bytes of new rows in memory before they are written as a run.
     pub memory: usize,
     /// Bytes of the block cache.
@@ -62,6 +71,7 @@ impl GroupSettings {
             bound: Bound::Proven,
             coded_rows: 128,
             clustered_rows: 2048,
+            deletes_remembered: None,
             memory: 64 << 20,
             cache: 64 << 20,
             fanout: 4,
@@ -84,6 +94,10 @@ impl GroupSettings {
                 let what = format!("A bound of {deviations} standard deviations: use 5 to 9.");
                 return Err(Error::invalid(what));
             }
+        }
+        let allowed = Duration::from_secs(1)..=DELETES_REMEMBERED_FOR_MAX;
+        if self.deletes_remembered.is_some_and(|time| !allowed.contains(&time)) {
+            return Err(Error::invalid("Deletes are remembered for 1 s to 366 days, or not."));
         }
         if !(2..=16).contains(&self.fanout) || self.memory == 0 {
             return Err(Error::invalid("The fan-out is 2 to 16, and rows need some memory."));

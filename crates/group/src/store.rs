@@ -12,6 +12,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use vstream_store::blocks::Block;
@@ -29,7 +30,7 @@ use crate::run::{Header, Run, RunSummary, RunWriter, Shape, Thresholds};
 use crate::settings::{Bound, GroupSettings};
 use crate::view::View;
 
-pub use write::{Applied, Condition, IfVersion, PayloadChange, Update};
+pub use write::{Applied, Condition, IfVersion};
 
 /// The log may be longer than the memory for new rows by this factor, when ids repeat.
 const LOG_FACTOR: u64 = 4;
@@ -109,22 +110,22 @@ impl GroupStore {
         let settings = GroupSettings { seed: Some(manifest.seed), ..settings };
         manifest.settings = settings.clone();
         let cache = Arc::new(Cache::new(settings.cache));
-        let memtable = Memtable::new();
-        let log = if is_new {
-            Log::create(&store, &log_name(manifest.log), manifest.file_identity(manifest.log))?
-        } else {
-            recover(&store, &manifest, &memtable)?
-        };
-        if is_new || grown {
-            manifest.publish(&store)?;
-        }
         let shape = shape(&settings, manifest.seed);
         let mut runs = Vec::with_capacity(manifest.runs.len());
         for entry in &manifest.runs {
             runs.push(open_run(&store, *entry, &shape, &cache)?);
         }
+        let memtable = Arc::new(Memtable::new());
+        let view = View { memtable, element: settings.element, runs };
+        let log = if is_new {
+            Log::create(&store, &log_name(manifest.log), manifest.file_identity(manifest.log))?
+        } else {
+            recover(&store, &manifest, &view)?
+        };
+        if is_new || grown {
+            manifest.publish(&store)?;
+        }
         sweep(&store, &manifest)?;
-        let view = View { memtable: Arc::new(memtable), element: settings.element, runs };
         Ok(GroupStore {
             store: Arc::new(store),
             seed: manifest.seed,
@@ -260,6 +261,7 @@ impl GroupStore {
         Compaction {
             store: self.store.clone(),
             is_bottom: range.end == self.manifest.runs.len(),
+            forget_before: self.forget_before(range.end == self.manifest.runs.len()),
             inputs: self.view.load().runs[range].to_vec(),
             number,
             header: self.header(number),
@@ -268,6 +270,16 @@ impl GroupStore {
                 clustered: self.settings.clustered_rows,
             },
             given_up: token,
+        }
+    }
+
+    fn forget_before(&self, is_bottom: bool) -> u32 {
+        match self.settings.deletes_remembered {
+            _ if !is_bottom => 0,
+            // Also those of this second.
+            None => u32::MAX,
+            // Parts of a second count as one, so that no delete is forgotten early.
+            Some(kept) => now_s().saturating_sub(kept.as_secs() as u32 + 1),
         }
     }
 
@@ -329,6 +341,8 @@ pub struct Compaction {
     store: Arc<FileStore>,
     inputs: Vec<Arc<Run>>,
     is_bottom: bool,
+    /// Tombstones that were made before this second have done their work.
+    forget_before: u32,
     number: u64,
     header: Header,
     thresholds: Thresholds,
@@ -342,7 +356,8 @@ impl Compaction {
         let groups = self.inputs.iter().map(|run| run.groups()).sum();
         let (name, header) = (run_name(self.number), self.header);
         let writer = RunWriter::create(&*self.store, &name, header, groups, self.thresholds)?;
-        let summary = merge(&self.inputs, self.is_bottom, writer, &self.given_up)?;
+        let summary =
+            merge(&self.inputs, self.is_bottom, self.forget_before, writer, &self.given_up)?;
         Ok(Compacted { compaction: self, summary })
     }
 }
@@ -360,6 +375,12 @@ pub(crate) fn shape(settings: &GroupSettings, seed: u64) -> Shape {
     };
     let GroupSettings { dimension, metric, element, .. } = *settings;
     Shape { dimension, metric, element, codes, seed }
+}
+
+/// Seconds since 1970-01-01 UTC, until 2106.
+fn now_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// A random number.
@@ -398,7 +419,7 @@ fn created(settings: &GroupSettings) -> Manifest {
     }
 }
 
-/// Checks settings against those of the creation. True if the schema has more attributes.
+/// Checks settings against those of the creation. True if the manifest must note a change.
 pub(crate) fn check_settings(
     stored: &GroupSettings,
     settings: &GroupSettings,
@@ -416,7 +437,8 @@ pub(crate) fn check_settings(
     if settings.seed.is_some_and(|seed| stored.seed.is_some_and(|stored| stored != seed)) {
         return Err(Error::invalid("The store was created with another seed."));
     }
-    Ok(new.len() > old.len() || stored.bound != settings.bound)
+    let changes = |s: &GroupSettings| (s.bound, s.deletes_remembered);
+    Ok(new.len() > old.len() || changes(stored) != changes(settings))
 }
 
 pub(crate) fn open_run(
@@ -436,13 +458,26 @@ pub(crate) fn open_run(
 }
 
 /// Applies the log to the memtable and continues it.
-fn recover(store: &FileStore, manifest: &Manifest, memtable: &Memtable) -> Result<Log, Error> {
+///
+/// * `view`: the runs, which updates look their rows up in, and an empty memtable.
+fn recover(store: &FileStore, manifest: &Manifest, view: &View) -> Result<Log, Error> {
     let (name, identity) = (log_name(manifest.log), manifest.file_identity(manifest.log));
-    let vector_bytes = manifest.settings.vector_bytes();
+    let (settings, memtable) = (&manifest.settings, &view.memtable);
+    let vector_bytes = settings.vector_bytes();
     let whole = replay(store, &name, identity, vector_bytes, &mut |record| {
         match record {
             Record::Row(group, row) => {
                 memtable.put(group_hash(group, manifest.seed)?, group, row)?;
+            }
+            Record::Update(group, id, version, update) => {
+                let hash = group_hash(group, manifest.seed)?;
+                let schema = &settings.schema;
+                // A logged update found its row, so it does again: the runs of a manifest and its
+                // log belong together.
+                let merged = write::merge(view, schema, (hash, group), (*id, *version), update)?;
+                if let Ok(content) = merged {
+                    memtable.put(hash, group, &content.row(*id, *version))?;
+                }
             }
             Record::Drop(group) => {
                 memtable.drop_group(group_hash(group, manifest.seed)?, group)?;

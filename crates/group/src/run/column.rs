@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! column of ids | column of versions | column of row numbers, those of tombstones u32::MAX
+//! column of the times of the tombstones, in seconds since 1970 UTC, if there are any
 //! column   u64 least | u8 width, 0..=8 | entries x width bytes
 //! ```
 
@@ -19,6 +20,8 @@ pub(crate) struct IdEntry {
     pub(crate) version: u64,
     /// Number of the row in its part; `None` for a tombstone.
     pub(crate) row: Option<u32>,
+    /// When the id was deleted, in seconds since 1970 UTC; 0 for a row.
+    pub(crate) deleted_at: u32,
 }
 
 /// Encodes an id block.
@@ -27,6 +30,10 @@ pub(crate) fn encode_ids(entries: &[IdEntry]) -> Vec<u8> {
     put(&mut out, entries.iter().map(|entry| entry.id));
     put(&mut out, entries.iter().map(|entry| entry.version));
     put(&mut out, entries.iter().map(|entry| u64::from(entry.row.unwrap_or(NO_ROW))));
+    let tombstones = entries.iter().filter(|entry| entry.row.is_none());
+    if tombstones.clone().next().is_some() {
+        put(&mut out, tombstones.map(|entry| u64::from(entry.deleted_at)));
+    }
     out
 }
 
@@ -53,6 +60,10 @@ pub(crate) fn decode_ids(
     let mut input = ByteReader::new(bytes);
     let (ids, versions) = (Column::take(&mut input, count)?, Column::take(&mut input, count)?);
     let places = Column::take(&mut input, count)?;
+    let is_tombstone = |at: &usize| places.get(*at) == u64::from(NO_ROW);
+    let tombstones = (0..count).filter(is_tombstone).count();
+    let times = if tombstones > 0 { Some(Column::take(&mut input, tombstones)?) } else { None };
+    let mut times_read = 0;
     if !input.is_empty() {
         return Err(Malformed("an id block is longer than its columns"));
     }
@@ -65,7 +76,13 @@ pub(crate) fn decode_ids(
             return Err(Malformed("the ids of a block are out of order or have no row"));
         }
         last = Some(id);
-        out.push(IdEntry { id, version: versions.get(at), row });
+        let mut deleted_at = 0;
+        if let (None, Some(times)) = (row, &times) {
+            let time = u32::try_from(times.get(times_read));
+            deleted_at = time.map_err(|_| Malformed("a tombstone of a time that is none"))?;
+            times_read += 1;
+        }
+        out.push(IdEntry { id, version: versions.get(at), row, deleted_at });
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! The bytes of a run, version 1. Little-endian; a checksum follows every block. The number of a
+//! The bytes of a run, version 2. Little-endian; a checksum follows every block. The number of a
 //! block is its offset.
 //!
 //! ```text
 //! header      what the rows are, identity of the file
 //! parts, in the order of (hash of the group, first id), each:
 //!   head      name of the group, lengths of everything below (head.rs)
-//!   ids       blocks of 1,024 entries by id: ids, versions, row numbers; tombstones have none
+//!   ids       blocks of 1,024 entries by id: ids, versions, row numbers; tombstones have a time instead
 //!   codes     a block per leaf
 //!   values    a block per leaf with any: attributes; then a block per leaf with names
 //!   seconds   a block per row with its code for a second look, if the kind of codes has any
@@ -28,7 +28,7 @@ use crate::code::CodeKind;
 use crate::error::Malformed;
 use crate::settings::DIMENSION_MAX;
 
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"VSTRGRUN";
 const FOOTER_MAGIC: &[u8; 8] = b"VSTRGEND";
 pub(crate) const HEADER: usize = 48;

@@ -382,7 +382,7 @@ pub(crate) struct LoadedPart {
 impl LoadedPart {
     /// Entry `at`, in the order of ids, as a row.
     pub(crate) fn row(&self, at: usize) -> StoredRow<'_> {
-        let IdEntry { id, version, row } = self.entries[at];
+        let IdEntry { id, version, row, deleted_at } = self.entries[at];
         let content = row.map(|row| {
             let row = row as usize;
             let fields = &self.fields[row];
@@ -396,6 +396,6 @@ impl LoadedPart {
                 },
             }
         });
-        StoredRow { id, version, content }
+        StoredRow { id, version, content, deleted_at }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct StoredRow<'a> {
     pub(crate) version: u64,
     /// `None` for a tombstone.
     pub(crate) content: Option<Content<'a>>,
+    /// When a tombstone was made, in seconds since 1970 UTC; 0 for a row.
+    pub(crate) deleted_at: u32,
 }
 
 /// What a living row holds.
@@ -56,9 +58,10 @@ impl Pending {
     }
 
     pub(super) fn push(&mut self, row: StoredRow<'_>) {
-        let StoredRow { id, version, content } = row;
+        let StoredRow { id, version, content, deleted_at } = row;
         let number = self.keys.len() as u32;
-        self.entries.push(IdEntry { id, version, row: content.is_some().then_some(number) });
+        let row = content.is_some().then_some(number);
+        self.entries.push(IdEntry { id, version, row, deleted_at });
         let Some(Content { vector, fields }) = content else { return };
         let mut key = [0; ROW_KEY];
         key[..8].copy_from_slice(&id.to_le_bytes());

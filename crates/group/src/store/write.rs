@@ -2,17 +2,21 @@
 //! is checked before it changes anything.
 
 use vstream_attribute::{
-    Attributes, AttributesBuilder, Fields, Filter, Refused, RefusedKind, ATTRIBUTES_BYTES_MAX,
+    AttributesBuilder, Fields, Filter, Refused, RefusedKind, Schema, ATTRIBUTES_BYTES_MAX,
 };
 
-use super::GroupStore;
+use super::{now_s, GroupStore};
 use crate::accept::{
-    check_attributes, check_column, check_fields, check_payload, group_hash, row_vector, RowRef,
+    check_attributes, check_column, check_fields, check_payload, group_hash, row_vector, GroupHash,
+    RowRef,
 };
 use crate::error::Error;
 use crate::log::Record;
+use crate::memtable::MemoryContent;
 use crate::query::{find, Existing};
 use crate::run::{Content, StoredRow};
+use crate::update::{PayloadChange, Update};
+use crate::view::View;
 
 /// The result of a write that looks at the row that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,29 +38,6 @@ impl Applied {
     pub fn is_applied(self) -> bool {
         matches!(self, Applied::Inserted | Applied::Replaced)
     }
-}
-
-/// A change of what a row carries beside its vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Update<'a> {
-    /// Values of attributes to set; the other attributes keep theirs.
-    pub set: Attributes<'a>,
-    /// Columns whose values go. One that is also in `set` gets that value.
-    pub unset: &'a [u16],
-    /// What becomes of the payload.
-    pub payload: PayloadChange<'a>,
-}
-
-/// What an update does to the payload of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PayloadChange<'a> {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// The row gets this one.
-    Set(&'a [u8]),
-    /// The row has none any more.
-    Remove,
 }
 
 /// When an upsert is applied, beyond that no newer row may be there. Both parts must hold.
@@ -107,7 +88,7 @@ impl GroupStore {
         let vector = row_vector(row.vector, &self.settings)?;
         check_fields(&row.fields, &self.settings.schema)?;
         let content = Some(Content { vector: &vector, fields: row.fields });
-        self.put(group, StoredRow { id: row.id, version: row.version, content })
+        self.put(group, StoredRow { id: row.id, version: row.version, content, deleted_at: 0 })
     }
 
     /// Works like [`GroupStore::upsert`] if the condition holds for the row that is there now;
@@ -134,7 +115,7 @@ impl GroupStore {
             return Ok(Applied::ConditionFailed);
         }
         let content = Some(Content { vector: &vector, fields: row.fields });
-        self.put(group, StoredRow { id: row.id, version: row.version, content })?;
+        self.put(group, StoredRow { id: row.id, version: row.version, content, deleted_at: 0 })?;
         Ok(if living.is_some() { Applied::Replaced } else { Applied::Inserted })
     }
 
@@ -153,41 +134,26 @@ impl GroupStore {
         update: &Update<'_>,
     ) -> Result<Applied, Error> {
         self.check_update(update)?;
-        let found = self.find(group, id)?;
-        if found.as_ref().is_some_and(|found| found.version > version) {
-            return Ok(Applied::Stale);
-        }
-        let Some(before) = found.and_then(|found| found.content) else {
-            return Ok(Applied::Missing);
+        let hash = group_hash(group, self.seed)?;
+        self.make_room()?;
+        let schema = &self.settings.schema;
+        let merged = merge(&self.view.load(), schema, (hash, group), (id, version), update)?;
+        let content = match merged {
+            Ok(content) => content,
+            Err(applied) => return Ok(applied),
         };
-        let Content { vector, fields } = before.content();
-        let mut builder = AttributesBuilder::default();
-        builder.set_all(fields.attributes);
-        update.unset.iter().for_each(|&column| builder.unset(column));
-        for (column, value) in update.set.iter() {
-            builder.set(&self.settings.schema, column, &value)?;
-        }
-        let attributes = builder.build();
-        if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
-            let what = format!(
-                "The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes."
-            );
-            return Err(Refused::new(RefusedKind::TooLarge, what).into());
-        }
-        let payload = match update.payload {
-            PayloadChange::Keep => fields.payload,
-            PayloadChange::Set(payload) => Some(payload),
-            PayloadChange::Remove => None,
-        };
-        let fields = Fields { attributes, payload, ..fields };
-        let content = Some(Content { vector, fields });
-        self.put(group, StoredRow { id, version, content })?;
+        self.view.load().memtable.put(hash, group, &content.row(id, version))?;
+        self.log.push(&Record::Update(group, id, version, *update))?;
         Ok(Applied::Replaced)
     }
 
     fn check_update(&self, update: &Update<'_>) -> Result<(), Error> {
         let schema = &self.settings.schema;
         check_attributes(update.set, schema)?;
+        if update.unset.len() > schema.attributes.len() {
+            let what = "An update unsets more columns than there are.";
+            return Err(Refused::new(RefusedKind::UnknownAttribute, what).into());
+        }
         update.unset.iter().try_for_each(|column| check_column(*column, schema).map(|_| ()))?;
         match update.payload {
             PayloadChange::Set(payload) => check_payload(Some(payload)),
@@ -201,9 +167,11 @@ impl GroupStore {
     }
 
     /// Deletes a row. Versions up to `version` are gone, also those that come later, until a merge
-    /// of all runs forgets the deletion. Cost and errors: as [`GroupStore::upsert`].
+    /// of all runs forgets the deletion: after the time of
+    /// [`GroupSettings::deletes_remembered`](crate::GroupSettings::deletes_remembered). Cost and
+    /// errors: as [`GroupStore::upsert`].
     pub fn delete(&mut self, group: &str, id: u64, version: u64) -> Result<bool, Error> {
-        self.put(group, StoredRow { id, version, content: None })
+        self.put(group, StoredRow { id, version, content: None, deleted_at: now_s() })
     }
 
     /// Deletes every row of a group that matches and is not newer than `version`; returns their
@@ -249,4 +217,42 @@ impl GroupStore {
     pub fn commit(&mut self) -> Result<(), Error> {
         self.log.commit()
     }
+}
+
+/// The row of an id after an update, or why there is none: `Missing` or `Stale`. Errors: `TooLarge`
+/// if its attributes become too large, those of reads.
+pub(super) fn merge(
+    view: &View,
+    schema: &Schema,
+    (hash, group): (GroupHash, &str),
+    (id, version): (u64, u64),
+    update: &Update<'_>,
+) -> Result<Result<MemoryContent, Applied>, Error> {
+    let found = find(view, hash, group, id)?;
+    if found.as_ref().is_some_and(|found| found.version > version) {
+        return Ok(Err(Applied::Stale));
+    }
+    let Some(before) = found.and_then(|found| found.content) else {
+        return Ok(Err(Applied::Missing));
+    };
+    let Content { vector, fields } = before.content();
+    let mut builder = AttributesBuilder::default();
+    builder.set_all(fields.attributes);
+    update.unset.iter().for_each(|&column| builder.unset(column));
+    for (column, value) in update.set.iter() {
+        builder.set(schema, column, &value)?;
+    }
+    let attributes = builder.build();
+    if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
+        let what =
+            format!("The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes.");
+        return Err(Refused::new(RefusedKind::TooLarge, what).into());
+    }
+    let payload = match update.payload {
+        PayloadChange::Keep => fields.payload,
+        PayloadChange::Set(payload) => Some(payload),
+        PayloadChange::Remove => None,
+    };
+    let fields = Fields { attributes, payload, ..fields };
+    Ok(Ok(MemoryContent::copy(&Content { vector, fields })))
 }

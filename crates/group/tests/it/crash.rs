@@ -5,11 +5,11 @@ use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
 
-use vstream_group::{Error, GroupSettings, GroupStore, RowRef, With};
+use vstream_group::{Error, GroupSettings, GroupStore, OwnedRow, RowRef, With};
 use vstream_store::{Access, FileStore, Files, InFile, Memory, OutFile, Syncing};
 use vstream_vector::{Element, Metric};
 
-use crate::model::{open, schema, Draw, Model};
+use crate::model::{open, schema, Draw, Model, ModelRow};
 
 /// A directory whose changes fail from some call on; that call is done by half.
 struct Dying {
@@ -124,21 +124,26 @@ fn write(store: FileStore, moments: &mut Vec<Model>) -> Result<usize, (usize, Er
         for number in 0..160u64 {
             let mut model = moments.last().expect("a moment").clone();
             let (group, id) = (GROUPS[number as usize % 3], number * 7 % 31);
-            let (vector, row) = draw.row();
+            let ((vector, row), change) = (draw.row(), draw.change());
             // The write may reach the log although its call fails, so the moment comes first.
             match number % 40 {
                 13 => model.drop_group(group),
                 n if n % 5 == 4 => model.put(group, id, number, None),
+                n if n % 5 == 2 => drop(model.update(group, id, number, &change)),
                 _ => model.put(group, id, number, Some(row.clone())),
             }
             moments.push(model);
             match number % 40 {
                 13 => store.drop_group(group)?,
                 n if n % 5 == 4 => drop(store.delete(group, id, number)?),
+                n if n % 5 == 2 => {
+                    change.with(|update| store.update(group, id, number, update)).map(drop)?;
+                }
                 _ => {
                     let fields = vstream_attribute::Fields {
                         attributes: vstream_attribute::Attributes::decode(&row.attributes)
                             .expect("attributes"),
+                        payload: row.payload.as_deref(),
                         ..vstream_attribute::Fields::NONE
                     };
                     store
@@ -161,20 +166,25 @@ fn write(store: FileStore, moments: &mut Vec<Model>) -> Result<usize, (usize, Er
     }
 }
 
-/// Ids, versions and vectors of every group.
-type Found = Vec<Vec<(u64, u64, Vec<f32>)>>;
+/// Ids, versions, vectors, attributes and payloads of every group.
+type Found = Vec<Vec<(u64, u64, Vec<f32>, Vec<u8>, Option<Vec<u8>>)>>;
 
 fn found(store: &GroupStore) -> Found {
-    let with = With { payload: false, ..With::ALL };
-    let rows = |group| store.reader().scroll(group, None, None, 1000, with).expect("rows");
-    let keys = |group| rows(group).into_iter().map(|r| (r.id, r.version, r.vector)).collect();
+    let rows = |group| store.reader().scroll(group, None, None, 1000, With::ALL).expect("rows");
+    let key = |row: OwnedRow| {
+        let attributes = row.attributes().bytes().to_vec();
+        (row.id, row.version, row.vector, attributes, row.payload)
+    };
+    let keys = |group| rows(group).into_iter().map(key).collect();
     GROUPS.into_iter().map(keys).collect()
 }
 
 fn wanted(model: &Model) -> Found {
-    let keys = |group| {
-        model.rows(group).map(|(id, version, row)| (id, version, row.vector.clone())).collect()
+    let key = |(id, version, row): (u64, u64, &ModelRow)| {
+        let ModelRow { vector, attributes, payload } = row.clone();
+        (id, version, vector, attributes, payload)
     };
+    let keys = |group| model.rows(group).map(key).collect();
     GROUPS.into_iter().map(keys).collect()
 }
 

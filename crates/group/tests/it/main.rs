@@ -8,3 +8,4 @@ mod model;
 mod ranked;
 mod recovery;
 mod rows;
+mod writes;

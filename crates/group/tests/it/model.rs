@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use vstream_attribute::{AttributeKind, Attributes, AttributesBuilder, Filter, Schema, ValueRef};
-use vstream_group::{GroupAnswer, GroupSettings, GroupStore, RowRef};
+use vstream_group::{
+    Applied, Condition, GroupAnswer, GroupSettings, GroupStore, IfVersion, PayloadChange, RowRef,
+    Update,
+};
 use vstream_store::{FileStore, Memory, Syncing};
 use vstream_vector::{kernels, with_number, Element, Metric, Neighbor, Number, SplitMix, Widen};
 
@@ -14,6 +17,30 @@ pub struct ModelRow {
     pub vector: Vec<f32>,
     pub attributes: Vec<u8>,
     pub payload: Option<Vec<u8>>,
+}
+
+/// A change of a row without its vector.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub price: i64,
+    /// A column whose value goes.
+    pub unset: u16,
+    /// An empty one is removed.
+    pub payload: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// Calls `apply` with the change as the store takes it.
+    pub fn with<T>(&self, apply: impl FnOnce(&Update<'_>) -> T) -> T {
+        let mut builder = AttributesBuilder::default();
+        builder.set(&schema(), 0, &ValueRef::I64(self.price)).unwrap();
+        let payload = match self.payload.as_deref() {
+            None => PayloadChange::Keep,
+            Some([]) => PayloadChange::Remove,
+            Some(payload) => PayloadChange::Set(payload),
+        };
+        apply(&Update { set: builder.build(), unset: &[self.unset], payload })
+    }
 }
 
 type Rows = BTreeMap<u64, (u64, Option<ModelRow>)>;
@@ -34,6 +61,26 @@ impl Model {
 
     pub fn drop_group(&mut self, group: &str) {
         self.groups.remove(group);
+    }
+
+    /// Changes what a row carries. False if there is none, or a newer one.
+    pub fn update(&mut self, group: &str, id: u64, version: u64, change: &Change) -> bool {
+        let rows = self.groups.get_mut(group).and_then(|rows| rows.get_mut(&id));
+        let Some((known, Some(row))) = rows.filter(|(known, _)| *known <= version) else {
+            return false;
+        };
+        *known = version;
+        let mut builder = AttributesBuilder::default();
+        builder.set_all(Attributes::decode(&row.attributes).unwrap());
+        builder.unset(change.unset);
+        builder.set(&schema(), 0, &ValueRef::I64(change.price)).unwrap();
+        row.attributes = builder.build().bytes().to_vec();
+        match &change.payload {
+            Some(payload) if payload.is_empty() => row.payload = None,
+            Some(payload) => row.payload = Some(payload.clone()),
+            None => {}
+        }
+        true
     }
 
     /// Living rows by id.
@@ -172,6 +219,16 @@ impl Draw {
         }
     }
 
+    pub fn change(&mut self) -> Change {
+        let payload = match self.random.below(4) {
+            0 => Some(Vec::new()),
+            1 => Some(vec![7; 1 + self.random.below(300)]),
+            _ => None,
+        };
+        let price = self.random.below(100) as i64;
+        Change { price, unset: 1 + self.random.below(2) as u16, payload }
+    }
+
     pub fn row(&mut self) -> (Vec<f32>, ModelRow) {
         let vector = self.vector();
         let schema = self.settings.schema.clone();
@@ -243,6 +300,71 @@ impl Pair {
         self.model.put(group, id, self.version, None);
     }
 
+    /// Changes a row without its vector, if there is one.
+    pub fn update(&mut self, group: &str, id: u64) {
+        self.version += 1;
+        let change = self.draw.change();
+        let store = &mut self.store;
+        let applied = change.with(|update| store.update(group, id, self.version, update)).unwrap();
+        let is_there = self.model.update(group, id, self.version, &change);
+        let wanted = if is_there { Applied::Replaced } else { Applied::Missing };
+        assert_eq!(applied, wanted, "update of {id} in {group}");
+    }
+
+    /// Writes a row if the one that is there is cheap, or has some version.
+    pub fn upsert_if(&mut self, group: &str, id: u64) {
+        self.version += 1;
+        let (vector, row) = self.draw.row();
+        let there = self.model.groups.get(group).and_then(|rows| rows.get(&id)).cloned();
+        let living = there.and_then(|(version, row)| Some((version, row?)));
+        let cheap = cheap();
+        let condition = match self.draw.random.below(5) {
+            0 => Condition { version: IfVersion::Absent, ..Condition::default() },
+            1 => Condition { version: IfVersion::Present, ..Condition::default() },
+            2 => Condition { version: IfVersion::Is(self.version / 2), ..Condition::default() },
+            3 => {
+                let version = living.as_ref().map_or(0, |(version, _)| *version);
+                Condition { version: IfVersion::Is(version), filter: Some(&cheap) }
+            }
+            _ => Condition { filter: Some(&cheap), ..Condition::default() },
+        };
+        let is_version = match condition.version {
+            IfVersion::Any => true,
+            IfVersion::Absent => living.is_none(),
+            IfVersion::Present => living.is_some(),
+            IfVersion::Is(wanted) => living.as_ref().is_some_and(|(found, _)| *found == wanted),
+        };
+        let passes = living.as_ref().is_none_or(|(_, row)| {
+            let attributes = Attributes::decode(&row.attributes).unwrap();
+            condition.filter.is_none_or(|filter| filter.holds(id, attributes))
+        });
+        let wanted = match (is_version && passes, &living) {
+            (false, _) => Applied::ConditionFailed,
+            (true, None) => Applied::Inserted,
+            (true, Some(_)) => Applied::Replaced,
+        };
+        let fields = vstream_attribute::Fields {
+            attributes: Attributes::decode(&row.attributes).unwrap(),
+            payload: row.payload.as_deref(),
+            ..vstream_attribute::Fields::NONE
+        };
+        let new = RowRef { id, version: self.version, vector: &vector, fields };
+        assert_eq!(self.store.upsert_if(group, &new, &condition).unwrap(), wanted, "{condition:?}");
+        if wanted.is_applied() {
+            self.model.put(group, id, self.version, Some(row));
+        }
+    }
+
+    /// Deletes the cheap rows of a group.
+    pub fn delete_where(&mut self, group: &str) {
+        self.version += 1;
+        let cheap = cheap();
+        let ids: Vec<u64> = self.model.passing(group, Some(&cheap)).map(|(id, _, _)| id).collect();
+        let deleted = self.store.delete_where(group, &cheap, self.version).unwrap();
+        assert_eq!(deleted, ids.len() as u64, "cheap rows of {group}");
+        ids.iter().for_each(|id| self.model.put(group, *id, self.version, None));
+    }
+
     pub fn drop_group(&mut self, group: &str) {
         self.store.drop_group(group).unwrap();
         self.model.drop_group(group);
@@ -253,6 +375,13 @@ impl Pair {
         let settings = self.store.settings().clone();
         self.store = open(&self.files, &settings);
     }
+}
+
+/// Rows of a low price.
+fn cheap() -> Filter {
+    let to = std::ops::Bound::Excluded(20);
+    let range = vstream_attribute::Range { from: std::ops::Bound::Unbounded, to };
+    Filter::Attribute(0, vstream_attribute::Test::I64Range(range))
 }
 
 pub fn open(files: &Memory, settings: &GroupSettings) -> GroupStore {

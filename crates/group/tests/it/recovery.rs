@@ -7,7 +7,7 @@ use vstream_group::{Bound, GroupQuery, GroupSettings, GroupStore, With};
 use vstream_store::{Access, FileStore, Files, Memory, Range, Store, Syncing};
 use vstream_vector::{Element, Metric};
 
-use crate::model::{neighbors, open, Model, Pair};
+use crate::model::{neighbors, open, Model, ModelRow, Pair};
 
 fn settings() -> GroupSettings {
     let settings = GroupSettings::new(64, Metric::L2, Element::F32);
@@ -21,9 +21,17 @@ fn check(store: &GroupStore, model: &Model, groups: &[String], context: &str) {
     let reader = store.reader();
     for group in groups {
         let rows = reader.scroll(group, None, None, usize::MAX, ALL).unwrap();
-        let found: Vec<_> = rows.into_iter().map(|r| (r.id, r.version, r.vector)).collect();
-        let wanted: Vec<_> =
-            model.rows(group).map(|(id, version, row)| (id, version, row.vector.clone())).collect();
+        let found: Vec<_> = rows
+            .into_iter()
+            .map(|r| (r.id, r.version, r.attributes().bytes().to_vec(), r.payload, r.vector))
+            .collect();
+        let wanted: Vec<_> = model
+            .rows(group)
+            .map(|(id, version, row)| {
+                let ModelRow { vector, attributes, payload } = row.clone();
+                (id, version, attributes, payload, vector)
+            })
+            .collect();
         assert_eq!(found, wanted, "{context}: {group}");
         let count = reader.count(group, None).unwrap();
         assert_eq!(count, wanted.len() as u64, "{context}: {group}");
@@ -44,6 +52,9 @@ fn copy(files: &Memory) -> Memory {
 enum Step {
     Upsert(u8, u16),
     Delete(u8, u16),
+    Update(u8, u16),
+    UpsertIf(u8, u16),
+    DeleteWhere(u8),
     Drop(u8),
     Commit,
     Flush,
@@ -56,6 +67,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         60 => (0..4u8, 0..60u16).prop_map(|(group, id)| Step::Upsert(group, id)),
         15 => (0..4u8, 0..60u16).prop_map(|(group, id)| Step::Delete(group, id)),
+        20 => (0..4u8, 0..60u16).prop_map(|(group, id)| Step::Update(group, id)),
+        10 => (0..4u8, 0..60u16).prop_map(|(group, id)| Step::UpsertIf(group, id)),
+        1 => (0..4u8).prop_map(Step::DeleteWhere),
         1 => (0..4u8).prop_map(Step::Drop),
         5 => Just(Step::Commit),
         3 => Just(Step::Flush),
@@ -83,6 +97,11 @@ proptest! {
             match step {
                 Step::Upsert(group, id) => pair.upsert(&groups[usize::from(group)], u64::from(id)),
                 Step::Delete(group, id) => pair.delete(&groups[usize::from(group)], u64::from(id)),
+                Step::Update(group, id) => pair.update(&groups[usize::from(group)], u64::from(id)),
+                Step::UpsertIf(group, id) => {
+                    pair.upsert_if(&groups[usize::from(group)], u64::from(id));
+                }
+                Step::DeleteWhere(group) => pair.delete_where(&groups[usize::from(group)]),
                 Step::Drop(group) => pair.drop_group(&groups[usize::from(group)]),
                 Step::Commit => pair.store.commit().unwrap(),
                 Step::Flush => pair.store.flush().unwrap(),
@@ -95,6 +114,12 @@ proptest! {
             }
         }
         check(&pair.store, &pair.model, &groups, "at the end");
+        let mut listed = pair.store.reader().groups(None, 100).unwrap();
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
+        let count = |group: &String| (group.clone(), pair.model.rows(group).count() as u64);
+        let wanted: Vec<_> = groups.iter().map(count).filter(|(_, rows)| *rows > 0).collect();
+        let listed: Vec<_> = listed.into_iter().map(|group| (group.name, group.rows)).collect();
+        prop_assert_eq!(listed, wanted);
         let settings = pair.store.settings().clone();
         for group in &groups {
             let vector = pair.draw.vector();
