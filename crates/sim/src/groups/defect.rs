@@ -17,19 +17,22 @@ pub enum GroupDefect {
     WrongGroup,
     /// Now and then a payload is lost.
     PayloadLost,
+    /// Updates do not reach the store.
+    UpdatesSkipped,
     /// Deletes and dropped groups do not reach the store.
     DeletesSkipped,
 }
 
 impl GroupDefect {
     /// All of them.
-    pub const ALL: [GroupDefect; 7] = [
+    pub const ALL: [GroupDefect; 8] = [
         GroupDefect::SyncsLost,
         GroupDefect::NamesLost,
         GroupDefect::FieldsOfAnotherRow,
         GroupDefect::VectorOfAnotherRow,
         GroupDefect::WrongGroup,
         GroupDefect::PayloadLost,
+        GroupDefect::UpdatesSkipped,
         GroupDefect::DeletesSkipped,
     ];
 

@@ -6,14 +6,17 @@
 //! number, which is its version.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use vstream_engine::{Fields, FieldsBuffer};
-use vstream_group::{Error, GroupSettings, GroupStore, RowRef};
+use vstream_group::{
+    Applied, Condition, Error, GroupSettings, GroupStore, PayloadChange, RowRef, Update,
+};
 use vstream_vector::{with_number, Element, Metric, Number, SplitMix, Widen};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::defect::{active, GroupDefect};
-use crate::fields;
+use crate::fields::{self, Change};
 
 /// Dimensions of the vectors.
 pub const DIMENSION: usize = 64;
@@ -25,14 +28,23 @@ const IDS: usize = 120;
 /// Rows from which a part of a group has codes, and bytes of new rows before a flush.
 const CODED_ROWS: usize = 24;
 const MEMORY: usize = 48 << 10;
+/// How long stores of even seeds remember deletes: longer than any run.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 /// A write. Its number is the version of what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Adds or replaces a row of a group.
     Upsert(usize, u64),
+    /// Replaces the row that is there, of this write, if it is still that one; before it, tries the
+    /// same under a condition that does not hold.
+    UpsertIf(usize, u64, u64),
+    /// Changes attributes or payload of a row that is there.
+    Update(usize, u64),
     /// Removes a row of a group, there or not.
     Delete(usize, u64),
+    /// Removes the row of this write, which is there, by a filter.
+    DeleteWhere(usize, u64, u64),
     /// Removes a whole group.
     Drop(usize),
 }
@@ -67,6 +79,7 @@ pub fn settings(seed: u64) -> GroupSettings {
         memory: MEMORY,
         cache: 64 << 10,
         fanout: 2 + (seed % 2) as usize,
+        deletes_remembered: seed.is_multiple_of(2).then_some(REMEMBERED),
         seed: Some(seed),
         ..GroupSettings::new(DIMENSION, metric, element)
     }
@@ -101,18 +114,29 @@ impl History {
             group += 1;
         }
         let id = random.below(IDS >> group.min(5)) as u64;
-        let write = match random.below(64) {
-            0 => Write::Drop(group),
-            1..=12 => Write::Delete(group, id),
+        let before = self.rows.get(&(group, id)).copied();
+        let write = match (random.below(64), before) {
+            (0, _) => Write::Drop(group),
+            (1..=5, Some(before)) => Write::DeleteWhere(group, id, before),
+            (1..=10, _) => Write::Delete(group, id),
+            (11..=25, Some(_)) => Write::Update(group, id),
+            (26..=34, Some(before)) => Write::UpsertIf(group, id, before),
             _ => Write::Upsert(group, id),
         };
-        let vector = self.vector();
-        self.given.push(vector);
-        let schema = &self.settings.schema;
-        self.fields.push(match write {
-            Write::Upsert(_, id) => fields::of_upsert(schema, id, number),
+        let (mut vector, schema) = (self.vector(), &self.settings.schema);
+        self.fields.push(match (write, before) {
+            (Write::Upsert(_, id) | Write::UpsertIf(_, id, _), _) => {
+                fields::of_upsert(schema, id, number)
+            }
+            (Write::Update(..), Some(before)) => {
+                // The row keeps its vector.
+                vector.clone_from(&self.given[before as usize]);
+                let before = &self.fields[before as usize];
+                Change::of(schema, number).over(schema, before)
+            }
             _ => FieldsBuffer::default(),
         });
+        self.given.push(vector);
         play(&mut self.rows, write, number);
         self.digests.push(digest(self.rows.iter().map(|(key, version)| (*key, *version))));
         self.writes.push(write);
@@ -141,6 +165,37 @@ impl History {
         rows
     }
 
+    /// Rows whose last write of the first `number` was their delete: which write that was.
+    pub fn deletes_after(&self, number: u64) -> Rows {
+        let mut deletes = Rows::new();
+        for (write, at) in self.writes[..number as usize].iter().zip(1..) {
+            match *write {
+                Write::Delete(group, id) | Write::DeleteWhere(group, id, _) => {
+                    deletes.insert((group, id), at);
+                }
+                Write::Upsert(group, id)
+                | Write::UpsertIf(group, id, _)
+                | Write::Update(group, id) => drop(deletes.remove(&(group, id))),
+                Write::Drop(group) => deletes.retain(|(of, _), _| *of != group),
+            }
+        }
+        deletes
+    }
+
+    /// Gives a store a row that is older than its delete, the write `deleted`. Errors: those of the
+    /// store.
+    pub fn upsert_late(
+        &self,
+        store: &mut GroupStore,
+        (group, id): (usize, u64),
+        deleted: u64,
+    ) -> Result<(), Error> {
+        let fields = fields::of_upsert(&self.settings.schema, id, deleted - 1);
+        let (vector, fields) = (&self.given[deleted as usize], fields.fields());
+        let row = RowRef { id, version: deleted - 1, vector, fields };
+        store.upsert(GROUPS[group], &row).map(drop)
+    }
+
     /// The digest of what is there after the first `number` writes.
     pub fn digest_after(&self, number: u64) -> u64 {
         self.digests[number as usize]
@@ -160,43 +215,81 @@ impl History {
 
     /// Gives a write to a store. Errors: those of the store.
     pub fn apply(&self, store: &mut GroupStore, number: u64) -> Result<(), Error> {
+        let defect = active().filter(|_| number.is_multiple_of(11));
         match self.writes[number as usize - 1] {
             Write::Upsert(group, id) => {
-                let mut fields = self.fields(number);
-                let before = number.saturating_sub(1);
-                let mut vector = &self.given[number as usize];
                 let mut name = GROUPS[group];
-                match active() {
-                    Some(GroupDefect::FieldsOfAnotherRow) if number.is_multiple_of(11) => {
-                        let other = self.fields(before);
-                        (fields.attributes, fields.payload) = (other.attributes, other.payload);
-                    }
-                    Some(GroupDefect::VectorOfAnotherRow) if number.is_multiple_of(11) => {
-                        vector = &self.given[before as usize];
-                    }
-                    Some(GroupDefect::WrongGroup) if number.is_multiple_of(11) => {
-                        name = GROUPS[(group + 1) % GROUPS.len()];
-                    }
-                    Some(GroupDefect::PayloadLost) if number.is_multiple_of(11) => {
-                        fields.payload = None
-                    }
-                    _ => {}
+                if defect == Some(GroupDefect::WrongGroup) {
+                    name = GROUPS[(group + 1) % GROUPS.len()];
                 }
-                store.upsert(name, &RowRef { id, version: number, vector, fields }).map(drop)
+                store.upsert(name, &self.row(id, number)).map(drop)
             }
-            Write::Delete(..) | Write::Drop(_) if active() == Some(GroupDefect::DeletesSkipped) => {
+            Write::UpsertIf(group, id, before) => {
+                let (fails, holds) = (fields::added_by(number), fields::added_by(before));
+                let on = |filter| Condition { filter: Some(filter), ..Condition::default() };
+                let row = self.row(id, number);
+                let applied = store.upsert_if(GROUPS[group], &row, &on(&fails))?;
+                assert_eq!(applied, Applied::ConditionFailed, "write {number}");
+                let applied = store.upsert_if(GROUPS[group], &row, &on(&holds))?;
+                assert_eq!(applied, Applied::Replaced, "write {number}");
                 Ok(())
             }
+            Write::Update(group, id) if active() != Some(GroupDefect::UpdatesSkipped) => {
+                let mut change = Change::of(&self.settings.schema, number);
+                let applied = change.give(|update| {
+                    let payload = match update.payload {
+                        vstream_engine::PayloadChange::Keep => PayloadChange::Keep,
+                        vstream_engine::PayloadChange::Remove => PayloadChange::Remove,
+                        vstream_engine::PayloadChange::Set(bytes) => PayloadChange::Set(bytes),
+                    };
+                    let update = Update { set: update.set, unset: update.unset, payload };
+                    store.update(GROUPS[group], id, number, &update)
+                })?;
+                assert_eq!(applied, Applied::Replaced, "write {number}");
+                Ok(())
+            }
+            Write::Delete(..) | Write::Drop(_) | Write::DeleteWhere(..)
+                if active() == Some(GroupDefect::DeletesSkipped) =>
+            {
+                Ok(())
+            }
+            Write::Update(..) => Ok(()),
             Write::Delete(group, id) => store.delete(GROUPS[group], id, number).map(drop),
+            Write::DeleteWhere(group, _, before) => {
+                let filter = fields::added_by(before);
+                let removed = store.delete_where(GROUPS[group], &filter, number)?;
+                assert_eq!(removed, 1, "write {number}");
+                Ok(())
+            }
             Write::Drop(group) => store.drop_group(GROUPS[group]),
         }
+    }
+
+    /// The row of an upsert, or what a defect makes of it.
+    fn row(&self, id: u64, number: u64) -> RowRef<'_> {
+        let (mut vector, mut fields) = (&self.given[number as usize], self.fields(number));
+        let before = number.saturating_sub(1);
+        match active().filter(|_| number.is_multiple_of(11)) {
+            Some(GroupDefect::FieldsOfAnotherRow) => {
+                let other = self.fields(before);
+                (fields.attributes, fields.payload) = (other.attributes, other.payload);
+            }
+            Some(GroupDefect::VectorOfAnotherRow) => vector = &self.given[before as usize],
+            Some(GroupDefect::PayloadLost) => fields.payload = None,
+            _ => {}
+        }
+        RowRef { id, version: number, vector, fields }
     }
 }
 
 fn play(rows: &mut Rows, write: Write, number: u64) {
     match write {
-        Write::Upsert(group, id) => drop(rows.insert((group, id), number)),
-        Write::Delete(group, id) => drop(rows.remove(&(group, id))),
+        Write::Upsert(group, id) | Write::UpsertIf(group, id, _) | Write::Update(group, id) => {
+            rows.insert((group, id), number);
+        }
+        Write::Delete(group, id) | Write::DeleteWhere(group, id, _) => {
+            rows.remove(&(group, id));
+        }
         Write::Drop(group) => rows.retain(|(of, _), _| *of != group),
     }
 }
