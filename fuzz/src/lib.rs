@@ -9,9 +9,15 @@
 mod blocks;
 pub mod collection;
 mod container;
+mod filters;
+mod groups;
+mod meaning;
 pub mod mutate;
+mod ranking;
+mod records;
 mod routing;
 mod segment;
+mod shop;
 mod text;
 
 /// A decoder and what is known of its input.
@@ -59,6 +65,13 @@ pub const TARGETS: &[Target] = &[
         share: 40_000,
     },
     Target {
+        name: "store of groups: manifest, runs and log",
+        run: groups::open,
+        reseal: groups::reseal,
+        corpus: groups::corpus,
+        share: 8_000,
+    },
+    Target {
         name: "list of a pushed snapshot",
         run: container::contents,
         reseal: |bytes| container::reseal_contents(bytes),
@@ -71,6 +84,27 @@ pub const TARGETS: &[Target] = &[
         reseal: |bytes| routing::reseal(bytes),
         corpus: routing::corpus,
         share: 200_000,
+    },
+    Target {
+        name: "filters: JSON, dictionaries, SQL and bytes",
+        run: filters::read,
+        reseal: nothing,
+        corpus: filters::corpus,
+        share: 60_000,
+    },
+    Target {
+        name: "attributes of rows, and schemas",
+        run: records::read,
+        reseal: nothing,
+        corpus: records::corpus,
+        share: 100_000,
+    },
+    Target {
+        name: "text queries and rank expressions",
+        run: ranking::read,
+        reseal: nothing,
+        corpus: ranking::corpus,
+        share: 20_000,
     },
     Target {
         name: "settings",

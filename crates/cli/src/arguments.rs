@@ -110,6 +110,10 @@ pub(crate) struct DemoArguments {
     /// Folder with the word vectors, as `make data` leaves it.
     #[arg(long, default_value = "data/glove100", value_name = "DIR")]
     pub(crate) data: PathBuf,
+    /// Only the second part: filters over the words in this process, without the job and without
+    /// Java.
+    #[arg(long)]
+    pub(crate) only_filters: bool,
 }
 
 #[derive(Args)]

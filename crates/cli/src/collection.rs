@@ -1,5 +1,5 @@
-//! `vstream inspect` of a collection that is kept in a directory: its files, and how the vectors of
-//! its segments are stored.
+//! `vstream inspect` of a collection that is kept in a directory: its files, how the vectors of its
+//! segments are stored, and what their rows carry.
 
 use std::path::Path;
 
@@ -9,28 +9,31 @@ use vstream_segment::Segment;
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::segment::{self, ByCodec, Won};
 use crate::text;
 
-/// Describes the collection in `folder`, open or not. Cost: the vectors of its segments are read.
+/// Describes the collection in `folder`, open or not. Cost: vectors and attributes of its segments
+/// are read.
 pub(crate) fn inspect(
     folder: &Path,
     summary: &CollectionSummary,
     arguments: &InspectArguments,
 ) -> Result<(), Failure> {
-    let codecs: Vec<ByCodec> = summary
-        .segments
-        .iter()
-        .map(|of| {
-            let opened = Segment::open_file(&folder.join(&of.name), segment::options())?;
-            segment::codecs(&opened)
-        })
-        .collect::<Result<_, Failure>>()?;
+    let (mut codecs, mut fields) = (Vec::new(), Fields::default());
+    for of in &summary.segments {
+        let opened = Segment::open_file(&folder.join(&of.name), segment::options())?;
+        codecs.push(segment::codecs(&opened)?);
+        fields.add(&opened)?;
+    }
+    let schema = Some(&*summary.schema);
     if arguments.json {
-        let description = serde_json::to_string_pretty(&as_json(summary, codecs));
+        let mut description = as_json(summary, codecs);
+        description["fields"] = fields.as_json(schema);
+        let description = serde_json::to_string_pretty(&description);
         return text::print_line(&description.expect("plain numbers"));
     }
-    text::print(&as_table(summary, &codecs))
+    text::print(&(as_table(summary, &codecs) + &fields.as_table(schema)))
 }
 
 fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
@@ -43,6 +46,8 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
             "codecs": segment::codecs_json(codecs),
         })
     });
+    let mut schema: Value =
+        serde_json::from_str(&summary.schema.to_json()).expect("a schema is JSON");
     let logs = summary.logs.iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes }));
     json!({
         "dimension": summary.dimension,
@@ -51,6 +56,12 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
         "memory": summary.memory,
         "code-memory": summary.code_memory,
         "deletes": summary.deletes.name(),
+        "deletes-remembered-s": summary.deletes_remembered.map(|kept| kept.as_secs()),
+        "schema": schema.as_object_mut().map(|schema| {
+            // The key of the hash is a secret of the collection.
+            schema.remove("id_key");
+            json!(schema)
+        }),
         "write": summary.lsn,
         "rows": summary.rows,
         "digest": format!("{:032x}", summary.digest),

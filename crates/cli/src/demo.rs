@@ -1,4 +1,5 @@
-//! `vstream demo`: a stream of real word vectors that a person can watch and judge.
+//! `vstream demo`: a stream of real word vectors that a person can watch and judge, and then a filter
+//! at work on the same words (`words.rs`).
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -9,10 +10,11 @@ use vstream_settings::{read_matrix_header, Document, JobSettings};
 use crate::arguments::DemoArguments;
 use crate::failure::Failure;
 use crate::jvm::Answer;
-use crate::matrix::Names;
+use crate::matrix::{Matrix, Names};
 use crate::run;
 use crate::text;
 use crate::view::{self, Scene, View};
+use crate::words::Indexed;
 
 const JOB: &str = include_str!("demo.yaml");
 
@@ -34,13 +36,24 @@ const SHOWN_QUERIES: usize = 8;
 /// Runs the demonstration and shows what it found.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     check_data(arguments)?;
+    let words = Words::read(&arguments.data)?;
+    if !arguments.only_filters {
+        stream(arguments, &words)?;
+    }
+    let matrix = |name: &str| Matrix::open(&arguments.data.join(name));
+    let rows = PRELOAD + arguments.rows;
+    let indexed = Indexed::new(&mut matrix("base.fbin")?, &words.base, rows)?;
+    text::print(&indexed.report(&mut matrix("query.fbin")?, &words.base)?)
+}
+
+/// Runs the job, and shows how it went and what it answered.
+fn stream(arguments: &DemoArguments, words: &Words) -> Result<(), Failure> {
     let job = job(arguments)?;
     let title = format!(
         "VStream demo: {} word vectors (GloVe, 100 dimensions) through Flink at parallelism {}",
         text::count(PRELOAD + arguments.rows),
         job.parallelism
     );
-    let words = Words::read(&arguments.data)?;
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, false);
     let mut samples = Vec::new();
     let result = run::drive(&job, None, view, None, &mut |view, answer| {
@@ -50,7 +63,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         samples.push(answer);
     })?;
     let report = view::report(&result, job.parallelism);
-    text::print(&format!("\nThe whole stream\n{report}\n{}", answers(&samples, &words)))
+    text::print(&format!("\nThe whole stream\n{report}\n{}\n", answers(&samples, words)))
 }
 
 fn check_data(arguments: &DemoArguments) -> Result<(), Failure> {
@@ -184,8 +197,13 @@ mod tests {
 
     #[test]
     fn the_built_in_job_is_valid() {
-        let arguments =
-            DemoArguments { rows: 10, parallelism: 3, rate: 7, data: "somewhere \"else\"".into() };
+        let arguments = DemoArguments {
+            rows: 10,
+            parallelism: 3,
+            rate: 7,
+            data: "somewhere \"else\"".into(),
+            only_filters: false,
+        };
         let error = job(&arguments).expect_err("no data there").to_string();
         assert!(error.contains("base.fbin does not exist"), "{error}");
         assert_eq!(error.lines().count(), 2, "only the two files are wrong: {error}");

@@ -10,6 +10,7 @@ mod check;
 mod collection;
 mod demo;
 mod failure;
+mod fields;
 mod groups;
 mod inspect;
 mod jvm;
@@ -23,6 +24,7 @@ mod snapshot;
 mod text;
 mod verify;
 mod view;
+mod words;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `vstream inspect` of a segment: what it holds and how each of its blocks is stored.
+//! `vstream inspect` of a segment: what it holds, how each of its blocks is stored, its columns.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use vstream_segment::{BlockReport, Codes, OpenOptions, Segment, SegmentKind};
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::text;
 
 /// Blocks that one codec won.
@@ -39,12 +40,15 @@ pub(crate) fn options() -> OpenOptions {
 pub(crate) fn inspect(segment: &Segment, arguments: &InspectArguments) -> Result<(), Failure> {
     let mut blocks = Vec::new();
     segment.report(&mut |block| blocks.push(block))?;
+    let mut fields = Fields::default();
+    fields.add(segment)?;
     if arguments.json {
-        let description =
-            serde_json::to_string_pretty(&as_json(&arguments.snapshot, segment, &blocks));
+        let mut description = as_json(&arguments.snapshot, segment, &blocks);
+        description["fields"] = fields.as_json(None);
+        let description = serde_json::to_string_pretty(&description);
         return text::print_line(&description.expect("plain numbers"));
     }
-    let mut table = as_table(segment, &blocks);
+    let mut table = as_table(segment, &blocks) + &fields.as_table(None);
     if arguments.blocks {
         table.push('\n');
         blocks.iter().for_each(|block| table.push_str(&format!("  {block}\n")));

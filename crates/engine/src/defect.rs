@@ -36,18 +36,36 @@ pub enum Defect {
     FrozenDeathsForgotten,
     /// A group is acknowledged when it is handed to the log, which keeps it until the next one.
     GroupKeptBack,
+    /// Updates do not reach the log.
+    UpdatesNotLogged,
+    /// Updates that are read from a log leave the payload as it was.
+    PayloadUpdatesSkipped,
+    /// Checkpoints do not write the deletes that are remembered.
+    RememberedNotPersisted,
     /// Codes in a segment stand one row beside their own.
     #[cfg(feature = "defects")]
     CodesMisplaced,
     /// Approximate search in a segment finds rows that are gone.
     #[cfg(feature = "defects")]
     DeadFound,
+    /// A segment gives rows the values of others.
+    #[cfg(feature = "defects")]
+    ValuesMisplaced,
+    /// A segment gives rows the payloads of others.
+    #[cfg(feature = "defects")]
+    PayloadsMisplaced,
+    /// A segment gives rows the ids of others.
+    #[cfg(feature = "defects")]
+    NamesMisplaced,
+    /// Summaries of leaves lack values that rows have.
+    #[cfg(feature = "defects")]
+    SummariesIncomplete,
 }
 
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 18] = [
+    pub const ALL: [Defect; 25] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
@@ -64,8 +82,26 @@ impl Defect {
         Defect::MergeForgetsMarks,
         Defect::FrozenDeathsForgotten,
         Defect::GroupKeptBack,
+        Defect::UpdatesNotLogged,
+        Defect::PayloadUpdatesSkipped,
+        Defect::RememberedNotPersisted,
         Defect::CodesMisplaced,
         Defect::DeadFound,
+        Defect::ValuesMisplaced,
+        Defect::PayloadsMisplaced,
+        Defect::NamesMisplaced,
+        Defect::SummariesIncomplete,
+    ];
+
+    /// Those that only rows with fields show.
+    pub const SHOWN_BY_FIELDS: [Defect; 7] = [
+        Defect::UpdatesNotLogged,
+        Defect::PayloadUpdatesSkipped,
+        Defect::RememberedNotPersisted,
+        Defect::ValuesMisplaced,
+        Defect::PayloadsMisplaced,
+        Defect::NamesMisplaced,
+        Defect::SummariesIncomplete,
     ];
 
     /// Those that a death of the process alone shows: what it had written, the operating system
@@ -84,6 +120,10 @@ impl Defect {
         match self {
             Defect::CodesMisplaced => Some(vstream_segment::Defect::CodesMisplaced),
             Defect::DeadFound => Some(vstream_segment::Defect::DeadFound),
+            Defect::ValuesMisplaced => Some(vstream_segment::Defect::ValuesMisplaced),
+            Defect::PayloadsMisplaced => Some(vstream_segment::Defect::PayloadsMisplaced),
+            Defect::NamesMisplaced => Some(vstream_segment::Defect::NamesMisplaced),
+            Defect::SummariesIncomplete => Some(vstream_segment::Defect::SummariesIncomplete),
             _ => None,
         }
     }

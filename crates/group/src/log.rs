@@ -29,6 +29,8 @@ const MAGIC: &[u8; 8] = b"VSTRGLOG";
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"VSGF");
 const VERSION: u32 = 2;
 const HEADER: usize = 20 + CHECKSUM_BYTES;
+/// Bytes of a log without records.
+pub(crate) const LOG_HEADER_BYTES: u64 = HEADER as u64;
 const FRAME_HEAD: usize = 16;
 /// Records that make a frame even without a commit.
 const FRAME_BYTES: usize = 1 << 20;

@@ -22,7 +22,7 @@ use crate::accept::group_hash;
 use crate::code::CodeKind;
 use crate::compaction::{merge, plan};
 use crate::error::Error;
-use crate::log::{replay, Log, Record};
+use crate::log::{replay, Log, Record, LOG_HEADER_BYTES};
 use crate::manifest::{log_name, run_name, Manifest, RunEntry};
 use crate::memtable::Memtable;
 use crate::query::GroupReader;
@@ -99,6 +99,12 @@ impl GroupStore {
             Some(manifest) => (manifest, false),
             None => (created(&settings), true),
         };
+        match is_new {
+            true => check_empty(&store)?,
+            // The process that renamed the manifest may have died before it synced the name. Until
+            // that is done, the files that only the manifest before it names must stay.
+            false => store.sync_names()?,
+        }
         let stored = &manifest.settings;
         let grown = check_settings(stored, &settings)?;
         let settings = GroupSettings { seed: Some(manifest.seed), ..settings };
@@ -382,6 +388,23 @@ pub(crate) fn drawn() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     // The keys of these hashers come from the operating system's random numbers.
     RandomState::new().build_hasher().finish()
+}
+
+/// Errors: `Corrupt` if there are files of a store whose manifest is gone. A crash while a store is
+/// created leaves an empty log at most.
+fn check_empty(store: &FileStore) -> Result<(), Error> {
+    let runs = store.list("run-")?;
+    let logs = store
+        .list("log-")?
+        .into_iter()
+        .filter(|log| log.name != log_name(0) || log.bytes > LOG_HEADER_BYTES);
+    match runs.into_iter().chain(logs).next() {
+        None => Ok(()),
+        Some(entry) => {
+            let what = "there is no manifest, and this file is of a store that had one";
+            Err(StoreError::corrupt(store.describe(&entry.name), 0, what).into())
+        }
+    }
 }
 
 /// The manifest of a new store.

@@ -8,6 +8,14 @@ pub enum Defect {
     CodesMisplaced,
     /// Approximate search in a segment finds deleted rows.
     DeadFound,
+    /// The values of a column are stored one row off, within their chunk.
+    ValuesMisplaced,
+    /// A payload is read from the row after its own.
+    PayloadsMisplaced,
+    /// A string id is read from the row after its own.
+    NamesMisplaced,
+    /// The summary of a leaf leaves out every second value.
+    SummariesIncomplete,
 }
 
 #[cfg(feature = "defects")]

@@ -9,6 +9,7 @@ use vstream_vector::{kernels, SplitMix};
 
 use crate::check::{Breach, Violation};
 use crate::fields;
+use crate::reads;
 use crate::script::{hold, Script, DIMENSION};
 
 /// Neighbours that a query asks for.
@@ -93,6 +94,7 @@ pub fn ask(
         asked.map_err(|e| Violation::new(Breach::Unread, format!("no filtered answer: {e}")))?;
         truth.check(&found, lsn)?;
         truth.check_exact(&found, lsn)?;
+        reads::look(engine, script, lsn)?;
     }
     if recall.share() < COLLAPSED {
         let what = format!("recall is {:.3} after write {lsn}", recall.share());

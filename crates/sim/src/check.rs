@@ -9,6 +9,7 @@ use vstream_store::{FileStore, Syncing};
 use crate::answers::{self, Recall};
 use crate::crash::{fingerprint, Promise, Seen, Walk};
 use crate::disk::{Content, Disk, Faults};
+use crate::reads;
 use crate::script::{adjust, placed, settings, Script};
 
 /// Exact and approximate queries of every state that is opened.
@@ -198,7 +199,7 @@ impl Oracle<'_> {
         // Other bits than those by which the depth is chosen.
         let short = (fingerprint(content) >> 32).is_multiple_of(SHORT_ONE_IN);
         disk.set_faults(Faults { short, ..Faults::default() });
-        let engine = match open(&disk) {
+        let mut engine = match open(&disk) {
             Ok(engine) => engine,
             Err(error) if !promise.made && error.is_not_made() => {
                 seen.note(fingerprint(content), None);
@@ -213,6 +214,7 @@ impl Oracle<'_> {
         seen.note(fingerprint(content), Some(lsn));
         let mut checked =
             Checked { states: 1, recall: answers::ask(&engine, script, lsn, QUERIES)? };
+        reads::late(&mut engine, script, lsn)?;
         let exactly = Promise { made: true, lsn: lsn..=lsn };
         if depth == Depth::Recovery {
             let mut walk = Walk::new(content, exactly.clone(), seed);

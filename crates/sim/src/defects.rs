@@ -10,6 +10,7 @@ use crate::crash::Seen;
 use crate::damage::AtRest;
 use crate::far::there_and_back;
 use crate::kill::Killer;
+use crate::script::Shape;
 use crate::simulation::crash_everywhere;
 
 /// Changes to bytes at rest, per seed.
@@ -41,7 +42,20 @@ impl Planted {
     /// The first seed from `first` on that shows it, of `seeds` seeds; and how. `program` is what
     /// [`Killer`] starts.
     pub fn caught(self, first: u64, seeds: u64, program: &Path) -> Option<(u64, Violation)> {
-        (first..first + seeds).find_map(|seed| Some((seed, self.shown(seed, program).err()?)))
+        let mut seeds = (first..first + seeds).filter(|seed| self.may_show(*seed));
+        seeds.find_map(|seed| Some((seed, self.shown(seed, program).err()?)))
+    }
+
+    /// Whether the rows of a seed have what the defect spoils.
+    fn may_show(self, seed: u64) -> bool {
+        let shape = Shape::of(seed);
+        match self {
+            Planted::Crashes(Defect::RememberedNotPersisted) => shape.remembers,
+            Planted::Crashes(defect) if Defect::SHOWN_BY_FIELDS.contains(&defect) => {
+                shape.has_fields && shape.has_segments
+            }
+            _ => true,
+        }
     }
 
     fn shown(self, seed: u64, program: &Path) -> Result<(), Violation> {

@@ -18,6 +18,7 @@ use vstream_vector::SplitMix;
 use crate::answers::{self, Recall};
 use crate::check::{compare, guarded, lsn_of, Breach, Violation};
 use crate::crash::Promise;
+use crate::reads;
 use crate::script::{adjust, settings, Script, Shape};
 
 /// Small, so that a base image or a segment is under way at most kills.
@@ -116,49 +117,63 @@ impl Killer<'_> {
     /// Starts a child and kills it at some moment; returns what it said: the writes that it
     /// recovered, and those that it acknowledged.
     fn kill(&self, dir: &Path, random: &mut SplitMix) -> Result<Vec<u64>, Violation> {
-        let mut command = Command::new(self.program);
-        command.args(["child", &dir.display().to_string(), &self.seed.to_string()]);
-        command.args(self.defect.map(|defect| format!("{defect:?}")));
-        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut process = spawned.map_err(|e| failed("cannot start the child", &e))?;
-        let lines = lines_of(process.stdout.take().expect("a pipe"));
-        let mut told = Vec::new();
-        let mut is_silent = false;
-        if random.below(4) > 0 {
-            for _ in 0..random.below(20) {
-                match lines.recv_timeout(PATIENCE) {
-                    Ok(line) => told.push(line),
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) => {
-                        is_silent = true;
-                        break;
-                    }
+        let (dir, seed) = (dir.display().to_string(), self.seed.to_string());
+        let defect = self.defect.map(|defect| format!("{defect:?}"));
+        let mut arguments = vec!["child", &dir, &seed];
+        arguments.extend(defect.as_deref());
+        kill_after(self.program, &arguments, random)
+    }
+}
+
+/// Starts a program with these arguments and kills it at some moment; returns the numbers that it
+/// said.
+///
+/// Errors: it ended by itself, or said nothing for long.
+pub(crate) fn kill_after(
+    program: &Path,
+    arguments: &[&str],
+    random: &mut SplitMix,
+) -> Result<Vec<u64>, Violation> {
+    let mut command = Command::new(program);
+    let spawned = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut process = spawned.map_err(|e| failed("cannot start the child", &e))?;
+    let lines = lines_of(process.stdout.take().expect("a pipe"));
+    let mut told = Vec::new();
+    let mut is_silent = false;
+    if random.below(4) > 0 {
+        for _ in 0..random.below(20) {
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) => told.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    is_silent = true;
+                    break;
                 }
             }
         }
-        std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
-        let ended = process.kill().and_then(|()| process.wait());
-        let ended = ended.map_err(|e| failed("cannot kill the child", &e))?;
-        if ended.signal() != Some(SIGKILL) {
-            let mut said = String::new();
-            // Best effort: how it ended is told in any case.
-            let _ = process.stderr.take().expect("a pipe").read_to_string(&mut said);
-            let what = format!("a child ended by itself with {ended}: {}", said.trim());
-            return Err(Violation::new(Breach::Refused, what));
-        }
-        if is_silent {
-            let what = format!("a child acknowledged nothing for {} s", PATIENCE.as_secs());
-            return Err(Violation::new(Breach::Refused, what));
-        }
-        told.extend(lines.iter());
-        Ok(told)
     }
+    std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
+    let ended = process.kill().and_then(|()| process.wait());
+    let ended = ended.map_err(|e| failed("cannot kill the child", &e))?;
+    if ended.signal() != Some(SIGKILL) {
+        let mut said = String::new();
+        // Best effort: how it ended is told in any case.
+        let _ = process.stderr.take().expect("a pipe").read_to_string(&mut said);
+        let what = format!("a child ended by itself with {ended}: {}", said.trim());
+        return Err(Violation::new(Breach::Refused, what));
+    }
+    if is_silent {
+        let what = format!("a child acknowledged nothing for {} s", PATIENCE.as_secs());
+        return Err(Violation::new(Breach::Refused, what));
+    }
+    told.extend(lines.iter());
+    Ok(told)
 }
 
 /// The writes that are promised after a child that had `acked` behind it and `told` these.
 ///
 /// Errors: it recovered fewer. It writes the same script again, so only what it says shows that.
-fn acknowledged(acked: u64, told: &[u64]) -> Result<u64, Violation> {
+pub(crate) fn acknowledged(acked: u64, told: &[u64]) -> Result<u64, Violation> {
     if let Some(recovered) = told.first().filter(|&&recovered| recovered < acked) {
         let what = format!("a child recovered {recovered} writes, {acked} were acknowledged");
         return Err(Violation::new(Breach::Lost, what));
@@ -184,13 +199,13 @@ fn lines_of(pipe: ChildStdout) -> Receiver<u64> {
     told
 }
 
-fn failed(what: &str, error: &io::Error) -> Violation {
+pub(crate) fn failed(what: &str, error: &io::Error) -> Violation {
     Violation::new(Breach::Refused, format!("{what}: {error}"))
 }
 
 /// Opens what a child left and compares it with the script.
 fn look(dir: &Path, script: &mut Script, acked: u64) -> Result<Recall, Violation> {
-    let engine = Engine::builder()
+    let mut engine = Engine::builder()
         .dir(dir)
         .adjust(&mut |settings, _| adjust(settings))
         .open()
@@ -198,6 +213,7 @@ fn look(dir: &Path, script: &mut Script, acked: u64) -> Result<Recall, Violation
     let lsn = lsn_of(&engine);
     script.extend_to(lsn);
     compare(&engine, &Promise { made: true, lsn: acked..=lsn }, script)?;
+    reads::late(&mut engine, script, lsn)?;
     answers::ask(&engine, script, lsn, QUERIES)
 }
 

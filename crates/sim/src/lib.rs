@@ -3,7 +3,8 @@
 //! [`simulation`] runs the real engine on a simulated disk ([`disk`]), crashes it after every step
 //! of input and output ([`crash`]), and compares what opens with a map ([`script`]). [`damage`]
 //! changes bytes at rest. [`far`] takes it to an object store and back, beyond a [`network`] that
-//! fails. [`kill`] kills a real process. Everything is a function of a seed.
+//! fails. [`kill`] kills a real process. [`groups`] does the same to group stores. Everything is a
+//! function of a seed.
 //!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
 //! partitions; it is explored, not run.
@@ -20,10 +21,13 @@ pub mod defects;
 pub mod disk;
 pub mod far;
 pub mod fields;
+pub mod groups;
 #[cfg(test)]
 mod handover;
 pub mod kill;
 pub mod ledger;
 pub mod network;
+pub mod reads;
 pub mod script;
+mod shape;
 pub mod simulation;

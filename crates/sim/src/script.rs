@@ -3,89 +3,19 @@
 //! The first writes add every id once; those after them replace and remove rows, and bring removed
 //! ids back. A write that failed is the next one again, so its LSN alone says what was written.
 //!
-//! The rows of half of the seeds have fields (`fields.rs`): these scripts also update them, replace
-//! rows under a condition, and delete by a filter.
+//! The rows of half of the seeds have fields (`fields.rs`): these scripts also update them, write
+//! rows under a condition, and delete by a filter. Where deletes are remembered, they delete rows
+//! that are not there, and try upserts that come too late (`late.rs`).
 
 use std::sync::Arc;
 
 use vstream_engine::{
-    Applied, Condition, DeleteOrder, Element, Engine, Error, Fields, FieldsBuffer, Metric, Row,
-    RowId, Schema, Settings,
+    Applied, Condition, Engine, Error, Fields, FieldsBuffer, IfVersion, Row, RowId, Schema,
 };
-use vstream_vector::{kernels, SplitMix};
+use vstream_vector::SplitMix;
 
 use crate::fields::{self, Change};
-
-/// Dimensions of the collections of the lab.
-pub const DIMENSION: usize = 32;
-/// Centres near which vectors lie.
-const CENTRES: u64 = 60;
-/// Small enough for a few hundred rows to have several leaves.
-const LEAF_ROWS_MAX: usize = 64;
-const LEAF_ROWS_MIN: usize = 16;
-/// The least that is accepted: a few hundred rows, then a segment is written.
-const MEMORY_BYTES: u64 = 64 << 10;
-
-/// What the collections of a seed hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
-    /// Formula of the distance.
-    pub metric: Metric,
-    /// Type of the stored numbers.
-    pub element: Element,
-    /// Rows leave memory for segments, which are merged; otherwise checkpoints are base images.
-    pub has_segments: bool,
-    /// Rows have text ids, attributes and payloads.
-    pub has_fields: bool,
-}
-
-impl Shape {
-    /// Of every four seeds three keep their rows in segments: f32 under cosine, u8 and f32 under
-    /// l2. The fourth keeps f32 under inner product in memory. Rows have fields in four of every
-    /// eight seeds.
-    pub fn of(seed: u64) -> Shape {
-        let (metric, element) = match seed % 4 {
-            0 => (Metric::Cosine, Element::F32),
-            1 => (Metric::L2, Element::U8),
-            2 => (Metric::L2, Element::F32),
-            _ => (Metric::InnerProduct, Element::F32),
-        };
-        Shape { metric, element, has_segments: seed % 4 != 3, has_fields: seed / 4 % 2 == 1 }
-    }
-
-    /// Ids of a collection of this shape: its rows are read anew for every state.
-    pub fn ids(&self) -> usize {
-        if self.has_segments {
-            3_000
-        } else {
-            400
-        }
-    }
-}
-
-/// Settings of the collection of a seed, with small leaves. Half of those with segments merge
-/// neighbours in age.
-pub fn settings(seed: u64) -> Settings {
-    let shape = Shape::of(seed);
-    let mut settings = Settings::new(DIMENSION, shape.metric, shape.element);
-    settings.memory = shape.has_segments.then_some(MEMORY_BYTES);
-    settings.deletes = match seed % 8 < 4 {
-        true => DeleteOrder::OldestFirst,
-        false => DeleteOrder::Any,
-    };
-    if shape.has_fields {
-        settings.schema = fields::schema();
-    }
-    settings.cluster.leaf_rows_max = LEAF_ROWS_MAX;
-    settings.cluster.leaf_rows_min = LEAF_ROWS_MIN;
-    adjust(&mut settings);
-    settings
-}
-
-/// Changes what is not kept with a collection: no thread audits queries.
-pub fn adjust(settings: &mut Settings) {
-    settings.recall_guard = false;
-}
+pub use crate::shape::{adjust, hold, settings, Shape, DIMENSION};
 
 /// A write. Its LSN is the version of the row that it adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +25,12 @@ pub enum Write {
     /// Removes a row that is there.
     Delete(u64),
     /// Replaces the row that is there, of this LSN, if it is still that one; before it, tries the
-    /// same under a condition that does not hold.
+    /// same under conditions that do not hold.
     UpsertIf(u64, u64),
+    /// Adds the row of an id that is not there; before it, tries to replace one.
+    Insert(u64),
+    /// Deletes an id that is not there, which is remembered.
+    DeleteMissing(u64),
     /// Changes attributes or payload of a row that is there.
     Update(u64),
     /// Removes the row of this id and LSN, which is there, by a filter.
@@ -113,6 +47,10 @@ pub struct Script {
     writes: Vec<Write>,
     /// By id, after the last of `writes`: LSN of the row that is there, 0 if none is.
     last: Vec<u64>,
+    /// By LSN, in a script whose deletes are remembered: an id that was deleted, and by which write.
+    late: Vec<Option<(u64, u64)>>,
+    /// By id, after the last of `writes`: LSN of the delete that is the last write of the id, or 0.
+    deleted: Vec<u64>,
     /// By LSN: what the user gives, and what the engine holds; zeros for deletes.
     given: Vec<f32>,
     stored: Vec<f32>,
@@ -130,6 +68,8 @@ impl Script {
             random: SplitMix(seed ^ 0x0005_c819),
             writes: Vec::new(),
             last: vec![0; ids],
+            late: vec![None],
+            deleted: vec![0; ids],
             given: vec![0.0; DIMENSION],
             stored: vec![0.0; DIMENSION],
             fields: vec![FieldsBuffer::default()],
@@ -146,6 +86,15 @@ impl Script {
 
     fn draw(&mut self) {
         let lsn = self.writes.len() as u64 + 1;
+        self.draw_write(lsn);
+        let id = (lsn.wrapping_mul(0x9e37_79b9) % self.ids as u64) as usize;
+        // The delete came before this write.
+        let deleted = self.deleted[id];
+        let is_late = self.shape.remembers && deleted > 0 && deleted < lsn;
+        self.late.push(is_late.then_some((id as u64, deleted)));
+    }
+
+    fn draw_write(&mut self, lsn: u64) {
         let is_load = lsn <= self.ids as u64;
         let id = if is_load { lsn - 1 } else { self.random.below(self.ids) as u64 };
         let before = self.last[id as usize];
@@ -153,9 +102,15 @@ impl Script {
         self.given.resize(at + DIMENSION, 0.0);
         self.stored.resize(at + DIMENSION, 0.0);
         if before > 0 && self.random.below(4) == 0 {
-            self.last[id as usize] = 0;
+            (self.last[id as usize], self.deleted[id as usize]) = (0, lsn);
             let write = self.delete_of(id, before, lsn);
             self.writes.push(write);
+            return;
+        }
+        if before == 0 && !is_load && self.shape.remembers && self.random.below(3) == 0 {
+            self.deleted[id as usize] = lsn;
+            self.fields.push(FieldsBuffer::default());
+            self.writes.push(Write::DeleteMissing(id));
             return;
         }
         if before > 0 && self.shape.has_fields && self.random.below(3) == 0 {
@@ -170,13 +125,15 @@ impl Script {
         };
         self.given[at..].copy_from_slice(&vector);
         hold(self.shape.metric, &vector, &mut self.stored[at..]);
-        self.last[id as usize] = lsn;
+        (self.last[id as usize], self.deleted[id as usize]) = (lsn, 0);
         let mut write = Write::Upsert(id);
         if self.shape.has_fields {
             self.fields.push(fields::of_upsert(&self.schema, id, lsn));
-            if before > 0 && lsn.is_multiple_of(3) {
-                write = Write::UpsertIf(id, before);
-            }
+            write = match lsn % 3 {
+                0 if before > 0 => Write::UpsertIf(id, before),
+                0 if !is_load => Write::Insert(id),
+                _ => write,
+            };
         }
         self.writes.push(write);
     }
@@ -224,13 +181,39 @@ impl Script {
         let mut rows = vec![0; self.ids];
         for (write, at) in self.writes[..lsn as usize].iter().zip(1..) {
             match *write {
-                Write::Upsert(id) | Write::UpsertIf(id, _) | Write::Update(id) => {
-                    rows[id as usize] = at;
+                Write::Upsert(id)
+                | Write::UpsertIf(id, _)
+                | Write::Insert(id)
+                | Write::Update(id) => rows[id as usize] = at,
+                Write::Delete(id) | Write::DeleteWhere(id, _) | Write::DeleteMissing(id) => {
+                    rows[id as usize] = 0;
                 }
-                Write::Delete(id) | Write::DeleteWhere(id, _) => rows[id as usize] = 0,
             }
         }
         rows
+    }
+
+    /// By id: LSN of the delete that was its last write after `lsn` writes, 0 if there is none.
+    pub fn deletes_after(&self, lsn: u64) -> Vec<u64> {
+        let mut deletes = vec![0; self.ids];
+        for (write, at) in self.writes[..lsn as usize].iter().zip(1..) {
+            match *write {
+                Write::Delete(id) | Write::DeleteWhere(id, _) | Write::DeleteMissing(id) => {
+                    deletes[id as usize] = at;
+                }
+                Write::Upsert(id)
+                | Write::UpsertIf(id, _)
+                | Write::Insert(id)
+                | Write::Update(id) => deletes[id as usize] = 0,
+            }
+        }
+        deletes
+    }
+
+    /// An upsert that write `lsn` is to be preceded by and that changes nothing: its id, and the
+    /// LSN of the delete for which it comes too late.
+    pub fn late(&self, lsn: u64) -> Option<(u64, u64)> {
+        self.late[lsn as usize]
     }
 
     /// The vector of an upsert, as the engine holds it.
@@ -246,24 +229,24 @@ impl Script {
         }
     }
 
-    /// Gives the write `lsn` to an engine. Errors: those of the engine, which then has not changed.
+    /// Gives the write `lsn` to an engine; before it, in some scripts, what changes nothing.
+    /// Errors: those of the engine, which then has not changed.
     pub fn apply(&self, engine: &mut Engine, lsn: u64) -> Result<(), Error> {
-        let row = |id| {
-            let ((code, shard), vector) = (placed(id), &self.given[range_of(lsn)]);
-            Row { id, version: lsn, code, shard, vector, fields: self.fields(lsn) }
-        };
+        if let Some((id, deleted)) = self.late(lsn) {
+            let applied = self.upsert_late(engine, id, deleted)?;
+            assert_eq!(applied, Applied::Stale, "row {id} of write {deleted} before {lsn}");
+        }
+        // A delete that is remembered must not reach the writes after it.
+        let version = if self.shape.remembers { lsn } else { u64::MAX };
         match self.write(lsn) {
-            Write::Upsert(id) => engine.upsert(&row(id)).map(|_| ()),
-            Write::Delete(id) => engine.delete(id, u64::MAX).map(|_| ()),
-            Write::UpsertIf(id, before) => {
-                let (holds, fails) = (fields::added_by(before), fields::added_by(lsn));
-                let condition = |filter| Condition { filter: Some(filter), ..Condition::default() };
-                let failed = engine.upsert_if(&row(id), &condition(&fails))?;
-                assert_eq!(failed, Applied::ConditionFailed, "write {lsn}");
-                let applied = engine.upsert_if(&row(id), &condition(&holds))?;
-                assert_eq!(applied, Applied::Replaced, "write {lsn}");
+            Write::Upsert(id) => engine.upsert(&self.row(id, lsn)).map(|_| ()),
+            Write::Delete(id) => engine.delete(id, version).map(|_| ()),
+            Write::DeleteMissing(id) => {
+                let is_there = engine.delete(id, version)?;
+                assert!(!is_there, "write {lsn}");
                 Ok(())
             }
+            Write::UpsertIf(..) | Write::Insert(_) => self.apply_if(engine, lsn),
             Write::Update(id) => {
                 let id = RowId { id, check: self.fields(lsn).check };
                 let mut change = Change::of(&self.schema, lsn);
@@ -272,12 +255,62 @@ impl Script {
                 Ok(())
             }
             Write::DeleteWhere(_, before) => {
-                let removed = engine.delete_where(&fields::added_by(before), u64::MAX)?;
+                let removed = engine.delete_where(&fields::added_by(before), version)?;
                 assert_eq!(removed, 1, "write {lsn}");
                 Ok(())
             }
         }
     }
+
+    /// A write under a condition: on the attributes or on the version, in turns.
+    fn apply_if(&self, engine: &mut Engine, lsn: u64) -> Result<(), Error> {
+        let (of_before, of_this);
+        let (id, fails, holds, right) = match self.write(lsn) {
+            Write::UpsertIf(id, before) if lsn.is_multiple_of(2) => {
+                (of_before, of_this) = (fields::added_by(before), fields::added_by(lsn));
+                let on = |filter| Condition { filter: Some(filter), ..Condition::default() };
+                (id, on(&of_this), on(&of_before), Applied::Replaced)
+            }
+            Write::UpsertIf(id, before) => {
+                let (fails, holds) = match lsn % 5 {
+                    0 => (IfVersion::Absent, IfVersion::Present),
+                    _ => (IfVersion::Is(lsn), IfVersion::Is(before)),
+                };
+                (id, on_version(fails), on_version(holds), Applied::Replaced)
+            }
+            Write::Insert(id) => {
+                let (fails, holds) = (IfVersion::Present, IfVersion::Absent);
+                (id, on_version(fails), on_version(holds), Applied::Inserted)
+            }
+            other => unreachable!("{other:?} has no condition"),
+        };
+        let row = self.row(id, lsn);
+        assert_eq!(engine.upsert_if(&row, &fails)?, Applied::ConditionFailed, "write {lsn}");
+        assert_eq!(engine.upsert_if(&row, &holds)?, right, "write {lsn}");
+        Ok(())
+    }
+
+    fn row(&self, id: u64, lsn: u64) -> Row<'_> {
+        let ((code, shard), vector) = (placed(id), &self.given[range_of(lsn)]);
+        Row { id, version: lsn, code, shard, vector, fields: self.fields(lsn) }
+    }
+
+    /// Tries a row of an id that is older than its delete, the write `deleted`.
+    pub fn upsert_late(
+        &self,
+        engine: &mut Engine,
+        id: u64,
+        deleted: u64,
+    ) -> Result<Applied, Error> {
+        let (code, shard) = placed(id);
+        // The first writes add every id once.
+        let (vector, fields) = (&self.given[range_of(id + 1)], self.fields(id + 1));
+        engine.upsert(&Row { id, version: deleted - 1, code, shard, vector, fields })
+    }
+}
+
+fn on_version(version: IfVersion) -> Condition<'static> {
+    Condition { version, ..Condition::default() }
 }
 
 /// Code and shard of the row of an id.
@@ -285,35 +318,7 @@ pub fn placed(id: u64) -> (u64, u16) {
     (id << 8, (id % 3) as u16)
 }
 
-impl Shape {
-    /// A vector near one of the centres.
-    pub fn vector(&self, random: &mut SplitMix) -> Vec<f32> {
-        let mut centre = SplitMix(random.next() % CENTRES + 1);
-        let scale = match self.metric {
-            Metric::InnerProduct => 0.5 + random.unit(),
-            _ => 1.0,
-        };
-        let place = |_| {
-            let value = 2.0 * centre.normal() + random.normal();
-            match self.element.is_integer() {
-                true => (128.0 + 24.0 * value).round().clamp(0.0, 255.0),
-                false => scale * value,
-            }
-        };
-        (0..DIMENSION).map(place).collect()
-    }
-}
-
 fn range_of(lsn: u64) -> std::ops::Range<usize> {
     let at = lsn as usize * DIMENSION;
     at..at + DIMENSION
-}
-
-/// Writes a vector as a collection of this metric holds it: under cosine, a direction.
-pub fn hold(metric: Metric, given: &[f32], out: &mut [f32]) {
-    let norm = match metric {
-        Metric::Cosine => kernels::norm_squared(given).sqrt(),
-        _ => 1.0,
-    };
-    out.iter_mut().zip(given).for_each(|(out, given)| *out = given / norm);
 }

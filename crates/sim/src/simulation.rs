@@ -7,6 +7,7 @@ use crate::answers::{self, Recall};
 use crate::check::{self, compare, guarded, Breach, Checked, Depth, Oracle, Violation};
 use crate::crash::{Promise, Seen, Walk};
 use crate::disk::{Content, Disk, Event, Failing, Faults};
+use crate::reads;
 use crate::script::{settings, Script, Shape};
 
 /// Steps of a workload, after every id was written once: a batch of writes and what follows it.
@@ -227,11 +228,12 @@ impl Player {
     fn reopen(&mut self) -> Result<(), Violation> {
         let engine = self.engine.take();
         self.disk.kill(|| drop(engine));
-        let engine = check::open(&self.disk)
+        let mut engine = check::open(&self.disk)
             .map_err(|e| refused(&format!("does not open after a kill: {e}")))?;
         let promise = Promise { made: true, lsn: self.acked..=self.lsn };
         self.lsn = compare(&engine, &promise, &self.script)?;
         self.recall.add(answers::ask(&engine, &self.script, self.lsn, QUERIES)?);
+        reads::late(&mut engine, &self.script, self.lsn)?;
         self.engine = Some(engine);
         self.failed_before = self.disk.failed();
         // What was recovered was synced while it was opened.

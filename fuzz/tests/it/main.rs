@@ -1,4 +1,5 @@
-//! A short run over every decoder; VSTREAM_FUZZ_SECONDS and VSTREAM_FUZZ_SEED make it another.
+//! A short run over every decoder; VSTREAM_FUZZ_SECONDS and VSTREAM_FUZZ_SEED make it another, and
+//! VSTREAM_FUZZ_TARGET, a part of a name, runs some decoders alone.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -55,12 +56,15 @@ fn no_bytes_make_a_decoder_panic() {
     let limit = Rlimit { current: Some(MEMORY_BYTES), maximum: Some(MEMORY_BYTES) };
     setrlimit(Resource::As, limit).expect("a limit");
     let seed = number("VSTREAM_FUZZ_SEED", 1);
+    let part = std::env::var("VSTREAM_FUZZ_TARGET").unwrap_or_default();
+    let targets: Vec<&Target> = TARGETS.iter().filter(|one| one.name.contains(&part)).collect();
+    assert!(!targets.is_empty(), "no target has {part} in its name");
     let seconds = match number("VSTREAM_FUZZ_SECONDS", 0) {
         0 => None,
-        seconds => Some(seconds / TARGETS.len() as u64 + 1),
+        seconds => Some(seconds / targets.len() as u64 + 1),
     };
     println!("again: VSTREAM_FUZZ_SEED={seed} cargo test -p vstream-fuzz");
-    for target in TARGETS {
+    for target in targets {
         let begun = Instant::now();
         let count = feed(target, seed, seconds);
         println!("{}: {count} inputs, {:.1} s", target.name, begun.elapsed().as_secs_f32());

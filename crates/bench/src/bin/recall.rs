@@ -10,6 +10,7 @@ use clap::Parser;
 use serde_json::json;
 use vstream_bench::recall::{
     markdown, moved, run, table, Case, DataName, DataSet, MovedRow, Place, Row, RunSettings,
+    Selected,
 };
 use vstream_bench::runbook::RunbookError;
 use vstream_vector::Metric;
@@ -30,6 +31,9 @@ struct Arguments {
     /// Where rows are when queries come.
     #[arg(long)]
     place: Vec<Place>,
+    /// Which rows may be in an answer, with --case.
+    #[arg(long)]
+    filter: Vec<Selected>,
     /// Rows, if not those of the table.
     #[arg(long)]
     rows: Option<usize>,
@@ -136,11 +140,18 @@ fn chosen(arguments: &Arguments) -> Vec<Case> {
     let ks = or(k, 10);
     let targets = if target.is_empty() { vec![0.95] } else { target.clone() };
     let places = if place.is_empty() { vec![Place::Memory] } else { place.clone() };
+    let filters: Vec<Option<Selected>> = match arguments.filter.is_empty() {
+        true => vec![None],
+        false => arguments.filter.iter().copied().map(Some).collect(),
+    };
     let mut cases = Vec::new();
     for &data in data_names {
         for &place in &places {
             for &k in &ks {
-                cases.extend(targets.iter().map(|&target| Case { data, place, k, target }));
+                for &filter in &filters {
+                    let case = |&target| Case { data, place, k, target, filter };
+                    cases.extend(targets.iter().map(case));
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::DataName;
+use super::{DataName, Selected};
 
 /// Where the rows are, and what happened to them, when queries come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -33,6 +33,9 @@ pub struct Case {
     pub k: usize,
     /// Recall that is asked for.
     pub target: f64,
+    /// Which rows may be in an answer; `None` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Selected>,
 }
 
 /// Every case of `make bench-recall`.
@@ -41,7 +44,13 @@ pub fn table() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |data: &[DataName], place: Place, pairs: &[(usize, f64)]| {
         for &data in data {
-            cases.extend(pairs.iter().map(|&(k, target)| Case { data, place, k, target }));
+            cases.extend(pairs.iter().map(|&(k, target)| Case {
+                data,
+                place,
+                k,
+                target,
+                filter: None,
+            }));
         }
     };
     let all = D::value_variants();
@@ -55,6 +64,13 @@ pub fn table() -> Vec<Case> {
     add(&[D::Glove], Place::Tombstones, &[(100, 0.95)]);
     add(&[D::Glove, D::Sift, D::Lognormal, D::Text256, D::Text384], Place::Drift, &[(10, 0.95)]);
     add(&[D::Glove], Place::Drift, &[(100, 0.95)]);
+    cases.extend(Selected::value_variants().iter().map(|&one| Case {
+        data: D::Glove,
+        place: Place::Memory,
+        k: 10,
+        target: 0.95,
+        filter: Some(one),
+    }));
     // Rows of one data set stand together, so that it is read once.
     cases.sort_by_key(|case| (case.data as usize, case.place as usize));
     cases

@@ -10,10 +10,13 @@
 
 use std::path::PathBuf;
 
-use vstream_engine::{Durability, Effort, Engine, Journaling, Query, Reader, Scratch, Settings};
-use vstream_engine::{Neighbor, Row as Record};
+use vstream_engine::{
+    AttributesBuilder, Durability, Effort, Engine, Fields, Filter, Journaling, Neighbor, Query,
+    Reader, RecallEstimate, Row as Record, Scratch, Settings,
+};
 use vstream_vector::{Element, SplitMix};
 
+use super::selected::{self, Values};
 use super::{Case, DataSet, GroundCache, Place, Row};
 use crate::runbook::{Ground, LiveSet, RunbookError, Step};
 use crate::times::thread_cpu_seconds;
@@ -70,21 +73,27 @@ pub fn run(case: &Case, data: &DataSet, settings: &RunSettings) -> Result<Row, R
     let stats = stage.engine.stats();
     let queries: Vec<&[f32]> = (0..asked).map(|row| data.queries.row(row)).collect();
     let depth = if case.k <= DEPTH { DEPTH } else { case.k };
-    let truth = cache.nearest(data, &stage.live, &queries, depth)?;
+    let candidates = stage.candidates();
+    let truth = cache.nearest(data, &candidates, &queries, depth)?;
     let recalls = |asked: &Asked, from: usize| -> Vec<f64> {
         let ground = Ground { metric: data.metric, base: &data.base };
         let answers = asked.answers.iter().enumerate();
         let recall = |(at, answer): (usize, &Vec<Neighbor>)| {
             let nearest = &truth[from + at];
             let nearest = &nearest[..case.k.min(nearest.len())];
-            ground.score(&stage.live, queries[from + at], nearest, answer).recall
+            ground.score(&candidates, queries[from + at], nearest, answer).recall
         };
         answers.map(recall).collect()
     };
     let (first_recalls, found) = (recalls(&first, 0), recalls(&held_out, FIRST));
-    let mut row = Row::new(case, data, stage.live.len(), &found, &first_recalls);
-    row.estimate = stats.recall.map(|estimate| (estimate.recall, estimate.margin));
-    row.audits = stats.recall.map_or(0, |estimate| estimate.audits);
+    let mut row = Row::new(case, data, candidates.len(), &found, &first_recalls);
+    let estimate = match case.filter {
+        None => stats.recall,
+        // Queries of one filter fall into one class of selectivity, or into two beside each other.
+        Some(_) => most_audited(&stats.recall_filtered),
+    };
+    row.estimate = estimate.map(|estimate| (estimate.recall, estimate.margin));
+    row.audits = estimate.map_or(0, |estimate| estimate.audits);
     row.queries_per_second = HELD_OUT as f64 / held_out.cpu_s;
     row.leaves = held_out.leaves as f64 / HELD_OUT as f64;
     row.rows_scanned = held_out.rows as f64 / HELD_OUT as f64;
@@ -92,6 +101,10 @@ pub fn run(case: &Case, data: &DataSet, settings: &RunSettings) -> Result<Row, R
     row.insert_us = ingest_us;
     row.segments = stats.tree.segments;
     Ok(row)
+}
+
+fn most_audited(classes: &[Option<RecallEstimate>]) -> Option<RecallEstimate> {
+    classes.iter().flatten().max_by_key(|estimate| estimate.audits).copied()
 }
 
 /// Answers and what they cost.
@@ -111,6 +124,9 @@ struct Stage<'a> {
     reader: Reader,
     scratch: Scratch,
     live: LiveSet,
+    /// The filter of the case, and what rows carry for it.
+    selected: Option<(Filter, Values)>,
+    attributes: AttributesBuilder,
     /// Next query of the stream, behind those that are held out.
     next: usize,
     /// Removed with the engine's files.
@@ -125,6 +141,10 @@ impl<'a> Stage<'a> {
     ) -> Result<Stage<'a>, RunbookError> {
         let mut chosen = Settings::new(data.base.dimension, data.metric, Element::F32);
         chosen.recall_target = case.target;
+        let selected = case.filter.map(|one| (one.filter(), Values::new(data)));
+        if selected.is_some() {
+            chosen.schema = selected::schema().into();
+        }
         let mut dir = None;
         let engine = if case.place == Place::Disk {
             chosen.memory = Some((data.base.values.len() * 4) as u64 / MEMORY_PART);
@@ -142,7 +162,32 @@ impl<'a> Stage<'a> {
         let engine = engine.map_err(RunbookError::engine(0))?;
         let reader = engine.reader();
         let (scratch, live) = (Scratch::new(), LiveSet::new(data.base.rows()));
-        Ok(Stage { case, data, engine, reader, scratch, live, next: FIRST + HELD_OUT, _dir: dir })
+        let (next, attributes) = (FIRST + HELD_OUT, AttributesBuilder::default());
+        Ok(Stage {
+            case,
+            data,
+            engine,
+            reader,
+            scratch,
+            live,
+            selected,
+            attributes,
+            next,
+            _dir: dir,
+        })
+    }
+
+    /// The live rows that match, by what they were given.
+    fn candidates(&mut self) -> LiveSet {
+        let mut candidates = self.live.clone();
+        let Some((filter, values)) = &self.selected else { return candidates };
+        for (tag, row) in self.live.iter() {
+            values.set(row, &mut self.attributes);
+            if !filter.holds(tag, self.attributes.build()) {
+                candidates.apply(&Step::Delete(tag as usize..tag as usize + 1));
+            }
+        }
+        candidates
     }
 
     /// Writes the rows, and changes them as the place says.
@@ -174,14 +219,13 @@ impl<'a> Stage<'a> {
 
     fn put(&mut self, row: usize) -> Result<(), RunbookError> {
         let (id, vector) = (row as u64, self.data.base.row(row));
-        let record = Record {
-            id,
-            version: 1,
-            code: 0,
-            shard: (id % SHARDS) as u16,
-            vector,
-            fields: Default::default(),
-        };
+        let shard = (id % SHARDS) as u16;
+        let mut fields = Fields::NONE;
+        if let Some((_, values)) = &self.selected {
+            values.set(row, &mut self.attributes);
+            fields.attributes = self.attributes.build();
+        }
+        let record = Record { id, version: 1, code: 0, shard, vector, fields };
         self.engine.upsert(&record).map_err(RunbookError::engine(0))?;
         self.live.apply(&Step::Insert(row..row + 1));
         Ok(())
@@ -214,7 +258,7 @@ impl<'a> Stage<'a> {
                 vector: self.data.queries.row(row),
                 k: self.case.k,
                 effort,
-                filter: None,
+                filter: self.selected.as_ref().map(|(filter, _)| filter),
                 radius: None,
             };
             let mut answer = Vec::with_capacity(self.case.k);

@@ -29,7 +29,7 @@ fn every_place_is_reached_and_its_recall_is_that_of_brute_force() {
         ground: Some(folder.path().join("truth")),
     };
     for place in [Place::Memory, Place::Fresh, Place::Disk, Place::Tombstones, Place::Drift] {
-        let case = Case { data: DataName::Sift, place, k: 10, target: 0.9 };
+        let case = Case { data: DataName::Sift, place, k: 10, target: 0.9, filter: None };
         let row = run(&case, &data, &settings).expect("runs");
         assert!((0.8..=1.0).contains(&row.truth), "{place:?}: {}", row.truth);
         assert!(row.queries_per_second > 0.0 && row.rows_scanned > 0.0);
@@ -43,6 +43,26 @@ fn every_place_is_reached_and_its_recall_is_that_of_brute_force() {
     // One truth for all places whose rows live, one after the deletes.
     let kept = std::fs::read_dir(folder.path().join("truth")).expect("a folder").count();
     assert_eq!(kept, 2);
+}
+
+#[test]
+fn a_filter_selects_its_share_and_recall_is_over_the_rows_that_match() {
+    let data = clustered(6_000, 1_700, 64);
+    let settings = RunSettings { dir: std::env::temp_dir(), ground: None };
+    for (filter, share) in [(Selected::Percent20, 0.2), (Selected::TwoKeywords, 0.008)] {
+        let case = Case {
+            data: DataName::Sift,
+            place: Place::Memory,
+            k: 10,
+            target: 0.9,
+            filter: Some(filter),
+        };
+        let row = run(&case, &data, &settings).expect("runs");
+        let found = row.live as f64 / 6_000.0;
+        assert!((0.6 * share..1.4 * share).contains(&found), "{filter:?}: {found}");
+        assert!((0.86..=1.0).contains(&row.truth), "{filter:?}: {}", row.truth);
+        assert!(markdown(&[row]).contains(filter.name()));
+    }
 }
 
 #[test]
@@ -65,7 +85,8 @@ fn a_kept_truth_is_used_again_and_another_collection_has_its_own() {
 #[test]
 fn a_row_says_what_does_not_hold() {
     let data = clustered(1_000, 10, 8);
-    let case = Case { data: DataName::Sift, place: Place::Memory, k: 10, target: 0.95 };
+    let case =
+        Case { data: DataName::Sift, place: Place::Memory, k: 10, target: 0.95, filter: None };
     let mut row = Row::new(&case, &data, 1_000, &[0.941; 9], &[0.921; 9]);
     assert_eq!(row.misses(), ["estimate"], "there is none");
     row.estimate = Some((0.95, 0.01));

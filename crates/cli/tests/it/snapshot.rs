@@ -1,6 +1,11 @@
 //! `inspect` and `search` on snapshots that the engine wrote.
 
-use vstream_engine::{Element, Engine, Journaling, Metric, Row, Settings};
+use std::sync::Arc;
+
+use vstream_engine::{
+    AttributeKind, AttributesBuilder, Element, Engine, Fields, IdKind, Journaling, Metric, Row,
+    Schema, Settings, ValueRef,
+};
 
 use crate::stage::Stage;
 
@@ -194,6 +199,74 @@ fn inspect_names_the_files_of_a_collection() {
     std::fs::write(place.join("segment-0000000001"), b"torn").expect("writes");
     let said = stage.run(&["inspect", "kept"]);
     assert!(said.code != Some(0) && said.err.contains("segment-0000000001"), "{}", said.err);
+}
+
+#[test]
+fn inspect_counts_what_rows_carry() {
+    let stage = Stage::new("exit 1");
+    let place = stage.path("shop");
+    let attributes = [("price", AttributeKind::F64), ("colour", AttributeKind::Keyword)];
+    let schema = Schema::new(attributes).expect("a schema");
+    let schema = Arc::new(Schema { id: IdKind::String, id_key: [0xab; 16], ..schema });
+    let (memory, schema_of) = (Some(1 << 16), schema.clone());
+    let plain = Settings::new(64, Metric::L2, Element::F32);
+    let settings = Settings { memory, schema: schema_of, ..plain };
+    let mut engine = Engine::builder()
+        .dir(&place)
+        .journaling(Journaling::default())
+        .create(settings)
+        .expect("creates");
+    let (hash, mut builder) = (schema.name_hash(), AttributesBuilder::default());
+    for number in 0..300usize {
+        let vector: Vec<f32> = (0..64).map(|at| ((number * 31 + at * 7) % 97) as f32).collect();
+        builder.clear();
+        builder.set(&schema, 0, &ValueRef::F64((number % 7) as f64)).expect("a value");
+        if number % 3 > 0 {
+            let colour = ["red", "green", "blue"][number % 2 + number % 3 - 1];
+            builder.set(&schema, 1, &ValueRef::Keyword(colour)).expect("a value");
+        }
+        let name = format!("thing {number}");
+        let hashed = hash.hash(&name).expect("a name");
+        let payload = (number % 2 == 0).then_some(&b"a payload that is not looked into"[..]);
+        let attributes = builder.build();
+        let fields = Fields { name: &name, check: hashed.check, attributes, payload };
+        let row = Row { id: hashed.id, version: 1, code: 0, shard: 0, vector: &vector, fields };
+        engine.upsert(&row).expect("accepted");
+        // Two segments, whose values are counted together.
+        if number == 150 {
+            engine.checkpoint().expect("a segment");
+        }
+    }
+    engine.checkpoint().expect("another");
+    engine.close().expect("closes");
+    let said = stage.run(&["inspect", "shop"]);
+    for part in ["price", "colour", "text ids", "payloads, texts", "different"] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    let said = stage.run(&["inspect", "shop", "--json"]);
+    assert!(!said.out.contains("abababab"), "the key of the ids is shown: {}", said.out);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["schema"]["id"], "string");
+    let segments = json["segments"].as_array().expect("a list");
+    let fields = &json["fields"];
+    let columns = fields["columns"].as_array().expect("a list");
+    let counts = |at: usize| {
+        let of = |key: &str| columns[at][key].clone();
+        (of("name"), of("type"), of("rows"), of("different"))
+    };
+    assert_eq!(counts(0), ("price".into(), "f64".into(), 300.into(), 7.into()));
+    assert_eq!(counts(1), ("colour".into(), "keyword".into(), 200.into(), 3.into()));
+    // Every text id is there as it is, and every block has a checksum.
+    assert!(fields["id-bytes"].as_u64().expect("bytes") > 300 * 7, "{fields}");
+    assert!(fields["payload-bytes"].as_u64().expect("bytes") > 0, "{fields}");
+    let of_file: u64 = segments.iter().map(|of| of["bytes"].as_u64().expect("bytes")).sum();
+    let of_fields = columns.iter().map(|of| of["bytes"].as_u64().expect("bytes")).sum::<u64>();
+    assert!(of_fields > 0 && of_fields < of_file);
+    // A segment alone does not know the names of its columns.
+    let name = format!("shop/{}", segments[0]["name"].as_str().expect("a name"));
+    let said = stage.run(&["inspect", &name, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["fields"]["columns"][1]["name"], "column 1");
 }
 
 /// One bit anywhere in a snapshot or a collection is found, and its file is named.

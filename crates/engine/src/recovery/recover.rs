@@ -16,7 +16,7 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, COLLECTION};
 use crate::remembered::RememberedDelete;
-use crate::row::{Row, Update};
+use crate::row::{PayloadChange, Row, Update};
 use crate::snapshot::{self, read_vector, stored_element};
 use crate::tree::SegmentEntry;
 use crate::version::{read_remembered, Manifest};
@@ -335,7 +335,10 @@ impl LogReplay<'_> {
                 let column = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
                 unset.clear();
                 unset.extend(columns.chunks_exact(2).map(column));
-                let update = Update { set, unset, payload };
+                let mut update = Update { set, unset, payload };
+                if defect::active(Defect::PayloadUpdatesSkipped) {
+                    update.payload = PayloadChange::Keep;
+                }
                 let change = Change::Update { id, version, update };
                 rows.apply(&change).map_err(|error| error.to_string())?;
                 state.upsert(id, Some(before), version);

@@ -16,6 +16,7 @@ use vstream_vector::cursor::ByteReader;
 
 use super::packed::{self, Packed};
 use super::texts::Texts;
+use crate::defect::{self, Defect};
 use crate::malformed::Malformed;
 
 /// Rows of a chunk.
@@ -106,7 +107,10 @@ impl Chunk {
             packed::put(&mut out, self.ends.iter().map(|&end| u64::from(end)));
         }
         if !self.values.is_empty() || !self.ends.is_empty() {
-            let codes: Vec<u64> = self.values.iter().map(|&value| code(value)).collect();
+            let mut codes: Vec<u64> = self.values.iter().map(|&value| code(value)).collect();
+            if defect::active(Defect::ValuesMisplaced) && self.ends.is_empty() {
+                codes.rotate_right(1);
+            }
             packed::put(&mut out, codes.iter().copied());
         }
         out

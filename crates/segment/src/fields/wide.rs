@@ -13,6 +13,7 @@ use vstream_vector::cursor::ByteReader;
 
 use super::packed::{self, Packed};
 use super::texts::{self, Texts};
+use crate::defect::{self, Defect};
 use crate::malformed::Malformed;
 
 /// A names block ends when it has this many bytes of names.
@@ -97,7 +98,8 @@ impl<'a> NamesBlock<'a> {
 
     /// Check and name of a row.
     pub(crate) fn get(&self, row: u32) -> Result<(u64, &'a str), Malformed> {
-        let name = self.names.get(u64::from(row))?;
+        let misplaced = u64::from(defect::active(Defect::NamesMisplaced));
+        let name = self.names.get((u64::from(row) + misplaced).min(self.names.len() as u64 - 1))?;
         if name.len() > STRING_ID_BYTES_MAX {
             return Err(Malformed("a string id is too long"));
         }
@@ -210,7 +212,8 @@ impl WideBlock {
     /// A row of the block.
     pub(crate) fn row(&self, row: u32) -> Result<WideRow<'_>, Malformed> {
         let (ends, rows) = self.parts()?;
-        let row = row as usize;
+        let misplaced = usize::from(defect::active(Defect::PayloadsMisplaced));
+        let row = (row as usize + misplaced).min(self.rows - 1);
         let from = if row == 0 { 0 } else { ends.get(row - 1) };
         let bytes = rows.get(from as usize..ends.get(row) as usize);
         let bytes = bytes.ok_or(Malformed("a row of a wide block lies outside of it"))?;

@@ -14,6 +14,7 @@ use vstream_sim::crash::Seen;
 use vstream_sim::damage::AtRest;
 use vstream_sim::defects::Planted;
 use vstream_sim::far::there_and_back;
+use vstream_sim::groups::{self, GroupDefect};
 use vstream_sim::kill::{self, Killer};
 use vstream_sim::ledger::Totals;
 use vstream_sim::script::settings;
@@ -57,6 +58,29 @@ enum Task {
         /// The seed.
         seed: u64,
     },
+    /// Group stores, for some minutes: crashes at every step, kills, damage; then every planted
+    /// defect. The last line is the result as JSON.
+    Groups {
+        /// How long, about.
+        #[arg(long, default_value_t = 1.0)]
+        minutes: f64,
+        /// First seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Folder for the directories of killed processes.
+        #[arg(long, default_value = "/tmp", value_name = "DIR")]
+        place: PathBuf,
+    },
+    /// What a killed process does to a group store.
+    #[command(hide = true)]
+    GroupChild {
+        /// Its directory.
+        dir: PathBuf,
+        /// The seed of its writes.
+        seed: u64,
+        /// The write that it begins behind.
+        behind: u64,
+    },
     /// What a killed process does.
     #[command(hide = true)]
     Child {
@@ -75,6 +99,16 @@ fn main() -> ExitCode {
             run(Duration::from_secs_f64(minutes * 60.0), seed, ledger, &place)
         }
         Task::Replay { seed } => replay(seed),
+        Task::Groups { minutes, seed, place } => {
+            run_groups(Duration::from_secs_f64(minutes * 60.0), seed, &place)
+        }
+        Task::GroupChild { dir, seed, behind } => match groups::child(&dir, seed, behind) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
         Task::Child { dir, seed, defect } => {
             if let Some(defect) = defect.as_deref().and_then(Defect::from_name) {
                 set_defect_everywhere(defect);
@@ -167,6 +201,48 @@ impl Lab<'_> {
             }
         }
         totals
+    }
+}
+
+/// Seeds of group stores until the end; then each planted defect.
+fn run_groups(length: Duration, first: u64, place: &Path) -> ExitCode {
+    let (start, mut seed) = (Instant::now(), first);
+    let program = std::env::current_exe().expect("the path of this program");
+    let (mut states, mut faults, mut kills, mut changes, mut violations) = (0, 0, 0, 0, 0);
+    let seen = Seen::default();
+    while start.elapsed() < length {
+        let mut one = || -> Result<(), Violation> {
+            let crashed = groups::crash_everywhere(seed, &seen)?;
+            (states, faults) = (states + crashed.states, faults + crashed.faults);
+            changes += groups::change_bytes(seed, FLIPS / 5)?.changes;
+            groups::Killer { program: &program, place, seed }.run(KILLS)?;
+            kills += KILLS;
+            Ok(())
+        };
+        if let Err(violation) = one() {
+            violations += 1;
+            eprintln!("seed {seed}, {:?}: {}", violation.breach, violation.what);
+        }
+        seed += 1;
+    }
+    let caught = |defect: &&GroupDefect| {
+        let shown = |seed| defect.planted(|| groups::crash_everywhere(seed, &Seen::default()));
+        let is_caught = (first..first + DEFECT_SEEDS).any(|seed| shown(seed).is_err());
+        if !is_caught {
+            eprintln!("NOT caught: {defect:?}");
+        }
+        is_caught
+    };
+    let (planted, found) = (GroupDefect::ALL.len(), GroupDefect::ALL.iter().filter(caught).count());
+    let line = serde_json::json!({
+        "crash_states": states, "faults": faults, "kills": kills, "corruptions": changes,
+        "seeds": seed - first, "violations": violations,
+        "defects_caught": format!("{found}/{planted}"), "seconds": start.elapsed().as_secs(),
+    });
+    println!("{line}");
+    match violations == 0 && found == planted {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A short run of the crash lab; `make crash-lab` runs it for as long as one likes.
 
+mod groups;
 mod s3;
 
 use std::path::Path;
@@ -180,8 +181,13 @@ fn a_process_that_ends_by_itself_is_no_kill() {
 
 #[test]
 fn every_planted_defect_is_caught() {
-    let missed: Vec<Planted> =
-        Planted::all().into_iter().filter(|it| it.caught(1, 30, program()).is_none()).collect();
+    let is_missed = |planted: &Planted| {
+        let begun = std::time::Instant::now();
+        let caught = planted.caught(1, 30, program());
+        println!("{planted:?}: {:.1} s", begun.elapsed().as_secs_f32());
+        caught.is_none()
+    };
+    let missed: Vec<Planted> = Planted::all().into_iter().filter(is_missed).collect();
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 
