@@ -6,8 +6,9 @@
 //! 2. [`memory`] turns direct buffers into slices: the only unsafe code here.
 //! 3. [`handles`] turns a number into a live object, or refuses it.
 //! 4. [`partition`] and [`router`] check the bytes ([`buffer`]) and call the engine. Both use
-//!    [`handover`] when rows change partition, and [`late`] for updates that come before their row;
-//!    [`state`] has the files of a checkpoint. [`filters`] reads the filters of queries.
+//!    [`handover`] when rows change partition, with [`late`] for updates that come before their row
+//!    and [`leaving`] for rows that are updated after they left; [`state`] has the files of a
+//!    checkpoint. [`filters`] reads the filters of queries.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
@@ -18,6 +19,7 @@ mod filters;
 mod handles;
 mod handover;
 mod late;
+mod leaving;
 mod memory;
 mod partition;
 mod pool;
