@@ -138,6 +138,7 @@ public final class LineParser {
             case "if":
                 return extras.condition(json, record);
             default:
+                fields.where |= name.equals("where") && !extras.isAttribute(name);
                 if (extras.carriesNothing()) {
                     json.skipChildren();
                     return null;
@@ -190,6 +191,9 @@ public final class LineParser {
     }
 
     private Reason finish(Incoming record, Fields fields, boolean query) {
+        if (fields.where && "delete".equals(fields.op)) {
+            return extras.deleteByFilter();
+        }
         if (!fields.id) {
             return Reason.MALFORMED_LINE;
         }
@@ -273,6 +277,7 @@ public final class LineParser {
         private boolean vector;
         private boolean k;
         private boolean effort;
+        private boolean where;
         private String op;
     }
 }
