@@ -93,9 +93,10 @@ impl Engine {
     /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
     /// Does not change `source`. Cost: reads and inserts the rows; meanwhile memory holds the rows
-    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric, element, ids or
-    /// groups differ from this collection's, or if it lacks an attribute and is not open, `Unavailable` if the state is open; otherwise the same as
-    /// [`Engine::open`].
+    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric, element, ids
+    /// or groups differ from this collection's, or if its schema is not open and does not extend
+    /// that of `source` ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if
+    /// the state is open; otherwise the same as [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
@@ -105,6 +106,10 @@ impl Engine {
                  collection",
                 source.display()
             )));
+        }
+        if !self.settings.schema.open {
+            // As where the same files are opened: columns keep their meaning for whoever has them.
+            self.settings.schema.extends(&manifest.settings.schema)?;
         }
         // Nobody searches this engine, so its rows need no index.
         let (index, memory) = (IndexKind::Flat, None);

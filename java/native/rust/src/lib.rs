@@ -7,8 +7,9 @@
 //! 3. [`handles`] turns a number into a live object, or refuses it.
 //! 4. [`partition`], or [`groups`] where rows are in isolated groups, and [`router`] check the bytes
 //!    ([`buffer`]) and call the engine; [`serve`] says what both kinds of partitions do. They use
-//!    [`handover`] when rows change partition, and [`late`] for updates that come before their row;
-//!    [`state`] has the files of a checkpoint. [`filters`] reads the filters of queries.
+//!    [`handover`] when rows change partition, with [`late`] for updates that come before their row
+//!    and [`leaving`] for rows that are updated after they left; [`state`] has the files of a
+//!    checkpoint. [`filters`] reads the filters of queries.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
@@ -20,6 +21,7 @@ mod groups;
 mod handles;
 mod handover;
 mod late;
+mod leaving;
 mod memory;
 mod partition;
 mod pool;

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::late::{update_of, LateUpdates};
+use crate::leaving::Leaving;
 use crate::pool::Pool;
 use crate::sample::{self, Draw};
 use crate::state::{SharedStateHandle, State};
@@ -132,7 +133,7 @@ struct Writing {
     /// Updates of rows that are awaited and not here yet.
     late: LateUpdates,
     /// Rows that went to another partition and are not dropped yet.
-    leaving: Option<Vec<(u64, u64)>>,
+    leaving: Option<Leaving>,
     /// Upserts so far by bucket of the code; the counts wrap.
     writes: Vec<u32>,
 }
@@ -395,29 +396,32 @@ impl Partition {
     /// Drops up to `rows_max` rows of moved ranges; returns the number left. The first call fixes
     /// the rows; the last one forgets the ranges.
     ///
-    /// Cost: the first call visits every row and holds the writer's lock only for a moment, since
-    /// nobody writes rows of these ranges here any more. The other calls cost O(rows_max).
+    /// Cost: the first call visits every row and holds the writer's lock only for a moment. Nobody
+    /// puts rows of these ranges here any more, and [`Leaving`] knows the updates that still come.
+    /// The other calls cost O(rows_max).
     pub(crate) fn release(&self, ranges: &[u8], rows_max: i32) -> Result<usize, Failure> {
         let rows_max = usize::try_from(rows_max).unwrap_or(0);
         self.poison.guard(|| {
             let ranges = read_ranges(ranges)?;
             let mut writer = self.writer()?;
             if writer.leaving.is_none() {
+                writer.leaving = Some(Leaving::default());
                 let pinned = writer.engine.pin();
                 drop(writer);
-                let found = pinned.leaving(&ranges)?;
+                let found = pinned.leaving(&ranges);
                 // Frees rows replaced meanwhile, outside the lock, so that no writer waits for it.
                 drop(pinned);
                 writer = self.writer()?;
-                writer.leaving = Some(found);
+                match found {
+                    Ok(rows) => writer.leaving.get_or_insert_default().list(rows),
+                    Err(error) => {
+                        writer.leaving = None;
+                        return Err(error.into());
+                    }
+                }
             }
             let Writing { engine, leaving: slot, .. } = &mut *writer;
-            let leaving = slot.get_or_insert_default();
-            for _ in 0..rows_max {
-                let Some((id, version)) = leaving.pop() else { break };
-                engine.delete(id, version)?;
-            }
-            let left = leaving.len();
+            let left = slot.get_or_insert_default().drop_some(engine, rows_max)?;
             if left == 0 {
                 *slot = None;
             }
@@ -451,6 +455,9 @@ impl Writing {
                 // `Partition::write` has checked every vector of the batch.
                 let row = Row { id, version, code, shard, vector, fields };
                 let found = is_taken(self.engine.upsert_checked(&row).map(|_| true))?;
+                if let Some(leaving) = &mut self.leaving {
+                    leaving.put(id);
+                }
                 let writes = &mut self.writes[bucket(code)];
                 *writes = writes.wrapping_add(1);
                 Ok(found)
@@ -461,6 +468,9 @@ impl Writing {
                     (block.unset().collect::<Vec<u16>>(), RowId { id, check: block.fields.check });
                 let update = update_of(&block.fields, &unset, block.removes_payload);
                 let applied = self.engine.update(id, version, &update);
+                if let (Some(leaving), Ok(applied)) = (&mut self.leaving, &applied) {
+                    leaving.updated(id.id, version, *applied);
+                }
                 let missing = matches!(applied, Ok(Applied::Missing));
                 if missing && self.awaiting.is_some() {
                     self.late.push(id, version, &update);
@@ -579,3 +589,6 @@ fn effort(effort: Effort) -> vstream_engine::Effort {
         Effort::Probes(probes) => vstream_engine::Effort::probes(probes),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,6 +201,12 @@ public final class FieldsParser {
         return null;
     }
 
+    /** Refuses a delete with a filter, which is not to be taken for a delete by id. */
+    Reason deleteByFilter() {
+        problem = "a job deletes by id, not by a filter";
+        return Reason.BAD_FILTER;
+    }
+
     /** Reads the filter of a query: an object. */
     Reason filter(JsonParser json, Incoming record) throws IOException {
         if (json.currentToken() == JsonToken.VALUE_NULL) {

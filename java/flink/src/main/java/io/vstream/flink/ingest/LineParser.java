@@ -141,6 +141,7 @@ public final class LineParser {
             case "group":
                 return extras.group(json, record);
             default:
+                fields.where |= name.equals("where") && !extras.isAttribute(name);
                 if (extras.carriesNothing()) {
                     json.skipChildren();
                     return null;
@@ -197,6 +198,9 @@ public final class LineParser {
     }
 
     private Reason finish(Incoming record, Fields fields, boolean query) {
+        if (fields.where && "delete".equals(fields.op)) {
+            return extras.deleteByFilter();
+        }
         boolean drop = !query && extras.grouped() && "drop-group".equals(fields.op);
         if (!fields.id && !drop) {
             return Reason.MALFORMED_LINE;
@@ -281,6 +285,7 @@ public final class LineParser {
         private boolean vector;
         private boolean k;
         private boolean effort;
+        private boolean where;
         private String op;
     }
 }

@@ -134,7 +134,7 @@ public record JobSettings(
                 input(need(job, "vectors"), false, rows),
                 queries,
                 workload(job.path("workload"), asked),
-                results(job.path("results"), rows),
+                results(job.path("results")),
                 present(job.path("checkpoint"))
                         ? new Checkpoint(
                                 need(job.path("checkpoint"), "interval").asLong(),
@@ -178,14 +178,9 @@ public record JobSettings(
                 kafka ? KafkaInput.fromJson(input, queries, rows) : null);
     }
 
-    private static Results results(JsonNode results, Schema rows) {
+    private static Results results(JsonNode results) {
         String kind = results.path("kind").asText("blackhole");
         boolean kafka = kind.equals("kafka");
-        if (kafka && rows.textIds() && results.path("format").asText().equals("avro")) {
-            throw new IllegalArgumentException(
-                    "results.format: answers in Avro have numbers as ids, and collection.id is"
-                            + " string. Write answers as json.");
-        }
         return new Results(
                 kind, text(results.path("path")), kafka ? KafkaOutput.fromJson(results) : null);
     }

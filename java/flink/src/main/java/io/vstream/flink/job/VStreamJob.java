@@ -38,7 +38,7 @@ final class VStreamJob {
                             .setParallelism(1)
                             .name("console")
                             .uid("console");
-            case "kafka" -> Topics.sink(answers, job.results().kafka());
+            case "kafka" -> Topics.sink(answers, job.results().kafka(), job.dataflow().schema());
             default ->
                     answers.sinkTo(new DiscardingSink<>())
                             .setParallelism(answers.getParallelism())

@@ -2,6 +2,7 @@ package io.vstream.flink.kafka;
 
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.merge.Answer;
+import io.vstream.flink.merge.AnswerRow;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -11,47 +12,23 @@ import org.apache.avro.SchemaBuilder;
 import org.apache.avro.io.BinaryEncoder;
 import org.apache.avro.io.EncoderFactory;
 
-/** Writes answers as Avro records of {@link #SCHEMA}. Not for several threads. */
+/** Writes answers as Avro records of {@link #schema}. Not for several threads. */
 final class AnswerAvro {
-
-    /** Schema of an answer; ids are the bits of the unsigned number. */
-    static final Schema SCHEMA =
-            SchemaBuilder.record("Answer")
-                    .namespace("io.vstream")
-                    .fields()
-                    .requiredLong("query_id")
-                    .name("results")
-                    .type()
-                    .array()
-                    .items(
-                            SchemaBuilder.record("Result")
-                                    .fields()
-                                    .requiredInt("rank")
-                                    .requiredLong("id")
-                                    .requiredFloat("distance")
-                                    .endRecord())
-                    .noDefault()
-                    .requiredBoolean("partial")
-                    .optionalLong("watermark")
-                    .name("offsets")
-                    .type()
-                    .map()
-                    .values()
-                    .longType()
-                    .noDefault()
-                    .endRecord();
 
     private static final int KNOWN = 1;
     private static final int NULL = 0;
 
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1_024);
     private final byte[] header;
+    private final RowAvro rows;
     private BinaryEncoder encoder;
 
     /**
      * @param registry HTTP address where the schema is registered for the topic's values, or null
+     * @param rows schema of the collection
      */
-    AnswerAvro(String registry, String topic) {
+    AnswerAvro(String registry, String topic, io.vstream.flink.row.Schema rows) {
+        this.rows = new RowAvro(rows);
         header =
                 registry == null
                         ? new byte[0]
@@ -59,8 +36,35 @@ final class AnswerAvro {
                                 .put((byte) 0)
                                 .putInt(
                                         new SchemaRegistry(registry)
-                                                .register(topic + "-value", SCHEMA))
+                                                .register(topic + "-value", schema(rows)))
                                 .array();
+    }
+
+    /**
+     * Schema of an answer; number ids are the bits of the unsigned number.
+     *
+     * @param rows schema of the collection
+     * @throws IllegalArgumentException if an attribute has a name that Avro does not take
+     */
+    static Schema schema(io.vstream.flink.row.Schema rows) {
+        return SchemaBuilder.record("Answer")
+                .namespace("io.vstream")
+                .fields()
+                .requiredLong("query_id")
+                .name("results")
+                .type()
+                .array()
+                .items(RowAvro.schema(rows))
+                .noDefault()
+                .requiredBoolean("partial")
+                .optionalLong("watermark")
+                .name("offsets")
+                .type()
+                .map()
+                .values()
+                .longType()
+                .noDefault()
+                .endRecord();
     }
 
     /** The value of an answer. */
@@ -82,10 +86,12 @@ final class AnswerAvro {
         encoder.writeArrayStart();
         encoder.setItemCount(answer.ids().length);
         for (int i = 0; i < answer.ids().length; i++) {
+            AnswerRow row = i < answer.rows().length ? answer.rows()[i] : null;
             encoder.startItem();
             encoder.writeInt(i + 1);
-            encoder.writeLong(answer.ids()[i]);
+            rows.id(answer.ids()[i], row, encoder);
             encoder.writeFloat(answer.distances()[i]);
+            rows.fields(row, encoder);
         }
         encoder.writeArrayEnd();
         encoder.writeBoolean(answer.partial());

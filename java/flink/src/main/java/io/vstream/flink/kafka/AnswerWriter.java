@@ -3,6 +3,7 @@ package io.vstream.flink.kafka;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.RowJson;
+import io.vstream.flink.row.Schema;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
@@ -28,7 +29,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * vectors) was applied before the search. Later ones may have been. Once, when the first template
  * moves the rows that came before it, a row may be missed while it moves.
  *
- * <p>In Avro the value says the same by {@link AnswerAvro#SCHEMA}; under a registry it begins with
+ * <p>In Avro the value says the same by {@link AnswerAvro#schema}; under a registry it begins with
  * Confluent's header.
  */
 public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer> {
@@ -38,13 +39,20 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
     private final String topic;
     private final boolean isAvro;
     private final String registry;
+    private final Schema rows;
 
     private transient AnswerAvro avro;
 
     /**
      * @param output where answers go, and how they are written
+     * @param rows schema of the collection
+     * @throws IllegalArgumentException if answers in Avro cannot carry what rows do
      */
-    public AnswerWriter(KafkaOutput output) {
+    public AnswerWriter(KafkaOutput output, Schema rows) {
+        if (output.avro()) {
+            AnswerAvro.schema(rows);
+        }
+        this.rows = rows;
         topic = output.topic();
         isAvro = output.avro();
         registry = output.schemaRegistry();
@@ -54,7 +62,7 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
     public void open(
             SerializationSchema.InitializationContext context, KafkaSinkContext sinkContext) {
         if (isAvro) {
-            avro = new AnswerAvro(registry, topic);
+            avro = new AnswerAvro(registry, topic, rows);
         }
     }
 

@@ -78,12 +78,16 @@ public final class Topics {
         return env.fromSource(source, time, name, Incoming.TYPE).uid(name);
     }
 
-    /** Adds the sink; its uid is {@code kafka}. */
-    public static void sink(DataStream<Answer> answers, KafkaOutput output) {
+    /**
+     * Adds the sink; its uid is {@code kafka}.
+     *
+     * @param rows schema of the collection
+     */
+    public static void sink(DataStream<Answer> answers, KafkaOutput output, Schema rows) {
         KafkaSinkBuilder<Answer> sink =
                 KafkaSink.<Answer>builder()
                         .setBootstrapServers(output.brokers())
-                        .setRecordSerializer(new AnswerWriter(output));
+                        .setRecordSerializer(new AnswerWriter(output, rows));
         for (Map.Entry<String, String> property : output.properties().entrySet()) {
             sink.setProperty(property.getKey(), property.getValue());
         }

@@ -173,7 +173,8 @@ public final class FieldsBuilder {
     }
 
     /**
-     * What a row carries after an update.
+     * What a row carries after an update. An update that would make the attributes larger than a
+     * row may have has no effect, as where rows are stored.
      *
      * @param row what it carried
      * @param change what the update changes
@@ -186,10 +187,14 @@ public final class FieldsBuilder {
             merged.unset(column);
         }
         merged.setAll(change.attributes());
+        byte[] values = merged.build();
+        if (values.length > AttributesEncoder.BYTES_MAX) {
+            return row;
+        }
         byte[] now =
                 change.payload() != null
                         ? change.payload()
                         : change.payloadRemoved() ? null : row.payload();
-        return RowFields.of(row.name(), row.check(), merged.build(), now);
+        return RowFields.of(row.name(), row.check(), values, now);
     }
 }

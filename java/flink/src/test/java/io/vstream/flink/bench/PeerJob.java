@@ -81,7 +81,7 @@ public final class PeerJob {
                                 TimeUnit.DAYS,
                                 QUERIES_AT_ONCE)
                         .returns(Answer.TYPE);
-        Topics.sink(answers.union(none), job.results().kafka());
+        Topics.sink(answers.union(none), job.results().kafka(), job.dataflow().schema());
         try (LocalCluster cluster = new LocalCluster(1, job.dataflow().partitions())) {
             JobID id = cluster.submit(env, "peer");
             cluster.await(id)

@@ -70,6 +70,10 @@ final class Chaos implements AutoCloseable {
             "{\"rebalance\": {\"policy\": \"cells\", \"interval\": 3000, \"trigger\": 1.15},"
                     + " \"faults\": {\"@FAULT\": true},";
 
+    /** Rows have texts as ids, attributes and payloads, and queries filter, unless switched off. */
+    private static final boolean CARRYING =
+            Boolean.parseBoolean(System.getProperty("vstream.chaos.fields", "true"));
+
     /** Some moments of a hand-over are the last of a process. */
     private static final String KILLS = "kill-in-hand-over";
 
@@ -132,7 +136,7 @@ final class Chaos implements AutoCloseable {
             broker.close();
             throw e;
         }
-        traffic = new Traffic(Shape.LARGE, broker.address(), RUN, seed, true);
+        traffic = new Traffic(Shape.LARGE, broker.address(), RUN, seed, true, CARRYING);
     }
 
     /** Lets events happen while records are written at {@code perSecond}, and waits for answers. */
@@ -363,9 +367,10 @@ final class Chaos implements AutoCloseable {
 
     private void submit(String restore) throws Exception {
         String json =
-                TopicJob.json(Shape.LARGE, broker.address(), parallelism, true, folder)
+                TopicJob.json(Shape.LARGE, broker.address(), parallelism, !CARRYING, folder)
                         .replace("\"topic\": \"", "\"topic\": \"" + RUN + "-")
                         .replaceFirst("\\{", TEMPLATES.replace("@FAULT", fault));
+        json = CARRYING ? TopicJob.carrying(json) : json;
         Path file = Files.writeString(folder.resolve("job.json"), json);
         job = cluster.submit(jar, restore, "--job", file.toString());
     }

@@ -171,6 +171,9 @@ class FieldsParserTest {
                 "{'id':1,'vector':[1],'if':{'newer':1.5}} | MALFORMED_LINE | condition",
                 "{'id':1,'vector':[1],'if':{'older':1}} | MALFORMED_LINE | condition",
                 "{'id':1,'vector':[1],'if':{'newer':1,'x':1}} | MALFORMED_LINE | condition",
+                "{'id':1,'vector':[1],'if':{'where':{'must':[]}}} | MALFORMED_LINE | condition",
+                "{'op':'delete','where':{'must':[]}} | BAD_FILTER | deletes by id",
+                "{'id':1,'where':'price < 3','op':'delete'} | BAD_FILTER | deletes by id",
             })
     void badRecordsAreRefusedForTheirReason(String line, Reason reason, String problem) {
         refuses(Incoming.Kind.VECTOR_LINE, line, reason, problem);

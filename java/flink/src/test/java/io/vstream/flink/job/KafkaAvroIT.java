@@ -39,8 +39,28 @@ class KafkaAvroIT {
     private static final int ROWS = 40;
     private static final int DELETED = 17;
     private static final Duration PATIENCE = Duration.ofSeconds(90);
-    private static final Schema VECTOR = schema("id");
-    private static final Schema QUERY = schema("query_id");
+    private static final Schema VECTOR = schema("id", "\"long\"", "");
+    private static final Schema QUERY = schema("query_id", "\"long\"", "");
+
+    /** Rows with texts as ids, an attribute that may be missing, one that is there, a payload. */
+    private static final Schema PRODUCT =
+            schema(
+                    "id",
+                    "\"string\"",
+                    """
+                    , {"name": "price", "type": ["null", "double"], "default": null},
+                      {"name": "since", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+                      {"name": "payload", "type": "bytes"}
+                    """);
+
+    private static final Schema QUESTION =
+            schema(
+                    "query_id",
+                    "\"long\"",
+                    """
+                    , {"name": "filter", "type": "string"},
+                      {"name": "with", "type": {"type": "array", "items": "string"}}
+                    """);
 
     /** What docs/guide/avro.md says. */
     private static final String ANSWER =
@@ -62,6 +82,7 @@ class KafkaAvroIT {
 
     @TempDir private Path folder;
 
+    /** Plain rows by schemas of the job file; those that carry something by a registry's. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void recordsComeAndAnswersLeaveInAvro(boolean registered) throws Exception {
@@ -82,11 +103,30 @@ class KafkaAvroIT {
                 JobID id = cluster.submit(env, "avro");
                 GenericRecord answer = ask(broker.address(), registered ? registry : null);
                 assertThat(answer.get("query_id")).isEqualTo(1L);
-                assertThat(ids(answer)).containsExactly(DELETED - 1L, DELETED + 1L);
+                if (registered) {
+                    checkCarried((List<?>) answer.get("results"));
+                } else {
+                    assertThat(ids(answer)).containsExactly(DELETED - 1L, DELETED + 1L);
+                }
                 assertThat(answer.get("partial")).isEqualTo(false);
                 assertThat(answer.get("offsets")).isEqualTo(ALL);
                 cluster.cancel(id);
             }
+        }
+    }
+
+    private static void checkCarried(List<?> results) {
+        assertThat(results).hasSize(2);
+        for (int i = 0; i < 2; i++) {
+            GenericRecord result = (GenericRecord) results.get(i);
+            // Rows with odd numbers have a price, and the filter asks for it.
+            int row = i == 0 ? DELETED - 2 : DELETED + 2;
+            assertThat(result.get("id")).hasToString("row-" + row);
+            GenericRecord attributes = (GenericRecord) result.get("attributes");
+            assertThat(attributes.get("price")).isEqualTo(row / 2.0);
+            assertThat(attributes.get("since")).isNull();
+            assertThat(result.get("payload")).isEqualTo(ByteBuffer.wrap(new byte[] {(byte) row}));
+            assertThat(result.get("left_out")).isEqualTo(false);
         }
     }
 
@@ -108,11 +148,11 @@ class KafkaAvroIT {
                                 new ByteArrayDeserializer())) {
             consumer.assign(List.of(new TopicPartition("answers", 0)));
             for (int row = 0; row < ROWS; row++) {
-                byte[] value = value(VECTOR, "id", row, row, registry);
-                producer.send(new ProducerRecord<>("vectors", key(row), value));
+                byte[] value = registry == null ? plain(row) : product(row, registry);
+                producer.send(new ProducerRecord<>("vectors", key(row, registry), value));
             }
-            producer.send(new ProducerRecord<>("vectors", key(DELETED), null));
-            byte[] query = value(QUERY, "query_id", 1, DELETED - 0.1f, registry);
+            producer.send(new ProducerRecord<>("vectors", key(DELETED, registry), null));
+            byte[] query = query(registry);
             long end = System.nanoTime() + PATIENCE.toNanos();
             while (System.nanoTime() < end) {
                 producer.send(new ProducerRecord<>("queries", query));
@@ -147,33 +187,53 @@ class KafkaAvroIT {
         return ids;
     }
 
-    private static byte[] value(
-            Schema schema, String id, long number, float at, RegistryStub registry)
-            throws Exception {
-        byte[] bytes =
-                AvroRecords.bytes(
-                        new GenericRecordBuilder(schema)
-                                .set(id, number)
-                                .set("vector", List.of(at, 1f))
-                                .build());
-        return registry == null
-                ? bytes
-                : AvroRecords.framed(registry.add(schema.toString()), bytes);
+    private static byte[] plain(int row) throws Exception {
+        return AvroRecords.bytes(record(VECTOR, row).set("id", (long) row).build());
     }
 
-    private static byte[] key(long id) {
-        return Long.toString(id).getBytes(StandardCharsets.UTF_8);
+    private static byte[] product(int row, RegistryStub registry) throws Exception {
+        GenericRecord product =
+                record(PRODUCT, row)
+                        .set("id", "row-" + row)
+                        .set("price", row % 2 == 0 ? null : row / 2.0)
+                        .set("since", 1_700_000_000_000L + row)
+                        .set("payload", ByteBuffer.wrap(new byte[] {(byte) row}))
+                        .build();
+        return AvroRecords.framed(registry.add(PRODUCT.toString()), AvroRecords.bytes(product));
     }
 
-    private static Schema schema(String id) {
+    private static byte[] query(RegistryStub registry) throws Exception {
+        Schema schema = registry == null ? QUERY : QUESTION;
+        GenericRecordBuilder query = record(schema, DELETED - 0.1f).set("query_id", 1L);
+        if (registry == null) {
+            return AvroRecords.bytes(query.build());
+        }
+        query.set("with", List.of("price", "payload"));
+        query.set("filter", "{\"must\":[{\"key\":\"price\",\"range\":{\"gt\":0}}]}");
+        return AvroRecords.framed(
+                registry.add(schema.toString()), AvroRecords.bytes(query.build()));
+    }
+
+    private static GenericRecordBuilder record(Schema schema, float at) {
+        return new GenericRecordBuilder(schema).set("vector", List.of(at, 1f));
+    }
+
+    private static byte[] key(long id, RegistryStub registry) {
+        String key = registry == null ? Long.toString(id) : "row-" + id;
+        return key.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static Schema schema(String id, String type, String more) {
         return new Schema.Parser()
                 .parse(
                         """
                         {"type": "record", "name": "Row", "fields": [
-                          {"name": "@I", "type": "long"},
-                          {"name": "vector", "type": {"type": "array", "items": "float"}}]}
+                          {"name": "@I", "type": @T},
+                          {"name": "vector", "type": {"type": "array", "items": "float"}}@M]}
                         """
-                                .replace("@I", id));
+                                .replace("@I", id)
+                                .replace("@T", type)
+                                .replace("@M", more));
     }
 
     private static String json(String brokers, String registry) {
@@ -183,7 +243,7 @@ class KafkaAvroIT {
         return """
         {"name": "avro", "parallelism": 1,
          "collection": {"dimension": 2, "metric": "l2", "element": "f32", "index": "cluster",
-                        "seed": 7, "encoder": {"kind": "id"}},
+                        "seed": 7@R, "encoder": {"kind": "id"}},
          "vectors": {"kind": "kafka", "brokers": "@B", "topic": "vectors", "group": "g",
                      "format": "avro", @V, "start": "earliest", "out-of-orderness": 0,
                      "idle-after": 1000, "properties": {}},
@@ -195,6 +255,12 @@ class KafkaAvroIT {
                 .replace("@V", from.replace("@S", json.valueToTree(VECTOR.toString()).toString()))
                 .replace("@Q", from.replace("@S", json.valueToTree(QUERY.toString()).toString()))
                 .replace("@A", registry == null ? "" : from + ",")
+                .replace(
+                        "@R",
+                        registry == null
+                                ? ""
+                                : ", \"id\": \"string\", \"attributes\":"
+                                        + " {\"price\": \"f64\", \"since\": \"timestamp\"}")
                 .replace("@B", brokers);
     }
 }

@@ -46,7 +46,7 @@ class KafkaJobIT {
 
     @Test
     void aFailureInTheMiddleLosesNothingAndAnswersOnce() throws Exception {
-        try (Traffic traffic = run("exactly", json())) {
+        try (Traffic traffic = run("exactly", json(), false)) {
             assertThat(traffic.findings()).as("seed %d", SEED).isEmpty();
             assertThat(traffic.duplicates() + traffic.ghosts() + traffic.lost()).isZero();
             assertThat(traffic.unanswered()).isZero();
@@ -59,7 +59,7 @@ class KafkaJobIT {
         String careless =
                 json().replace("exactly-once", "at-least-once")
                         .replace("\"audit-share\"", "\"faults\": {\"drop-delete\": true}, \"x\"");
-        try (Traffic traffic = run("careless", careless)) {
+        try (Traffic traffic = run("careless", TopicJob.carrying(careless), true)) {
             assertThat(traffic.duplicates()).isPositive();
             assertThat(traffic.ghosts()).isPositive();
             assertThat(traffic.unanswered()).isZero();
@@ -67,7 +67,7 @@ class KafkaJobIT {
     }
 
     /** Runs a job through a failure until all queries are answered. */
-    private Traffic run(String run, String json) throws Exception {
+    private Traffic run(String run, String json, boolean carrying) throws Exception {
         broker.create(Traffic.topics(run));
         JobSettings job = settings(json.replace("\"topic\": \"", "\"topic\": \"" + run + "-"));
         String name = folder.toString();
@@ -88,7 +88,7 @@ class KafkaJobIT {
                                 job.dataflow(),
                                 new SearchDataflow.Inputs(vectors, topics.queries()))
                         .answers());
-        Traffic traffic = new Traffic(Shape.SMALL, broker.address(), run, SEED, false);
+        Traffic traffic = new Traffic(Shape.SMALL, broker.address(), run, SEED, false, carrying);
         try (LocalCluster cluster = new LocalCluster(2, 1)) {
             JobID id = cluster.submit(env, name);
             traffic.warmUp(Duration.ofSeconds(60));

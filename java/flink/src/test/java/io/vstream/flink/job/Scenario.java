@@ -55,6 +55,8 @@ final class Scenario {
     private int openStages = Integer.MAX_VALUE;
     private boolean atCheckpoint;
     private RecoveryClaimMode claim = RecoveryClaimMode.NO_CLAIM;
+    private ProductScript products;
+    private String rowKeys = "\"id\": \"u64\"";
 
     Scenario(WriteScript script, Path checkpoints) {
         this(script, checkpoints.toUri().toString());
@@ -80,6 +82,18 @@ final class Scenario {
                 """
                         .formatted(families);
         this.families = families;
+        return this;
+    }
+
+    /** Writes and asks for products in place of rows that carry nothing. */
+    Scenario carrying(ProductScript carried) {
+        products = carried;
+        return withRows(carried.keys());
+    }
+
+    /** Has a collection with these keys about its rows, whatever the products carry. */
+    Scenario withRows(String keys) {
+        rowKeys = keys;
         return this;
     }
 
@@ -156,6 +170,9 @@ final class Scenario {
         if (failAfter != Integer.MAX_VALUE && !FailOnce.failed(name)) {
             throw new AssertionError("The job was meant to fail in the middle and did not.");
         }
+        if (products != null) {
+            return new ProductOracle(products).differences(answers.byQuery(), rows);
+        }
         int copiesMax = Math.min(families, parallelism);
         return new Oracle(script).differences(answers.byQuery(), rows, copiesMax);
     }
@@ -168,7 +185,7 @@ final class Scenario {
         JobSettings settings = settings(parallelism);
         DataStream<Incoming> records =
                 env.fromSource(
-                                new ScriptSource(script, name),
+                                new ScriptSource(products == null ? script : products, name),
                                 WatermarkStrategy.noWatermarks(),
                                 "script",
                                 Incoming.TYPE)
@@ -251,7 +268,7 @@ final class Scenario {
                 """
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
-                                "index": "cluster", "seed": 7,
+                                "index": "cluster", "seed": 7, %s,
                                 "recall-target": %s, "encoder": %s, "memory": %s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
@@ -262,6 +279,7 @@ final class Scenario {
                         .formatted(
                                 parallelism,
                                 WriteScript.DIMENSION,
+                                rowKeys,
                                 Oracle.TARGET,
                                 encoder,
                                 memory == 0 ? "null" : memory,

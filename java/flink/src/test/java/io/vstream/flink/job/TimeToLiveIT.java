@@ -25,8 +25,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rows of a topic whose time is over are in no answer whose watermark says so. */
 class TimeToLiveIT {
@@ -37,12 +38,19 @@ class TimeToLiveIT {
     private static final int PARTITIONS = 4;
     private static final int OLD = 40;
     private static final int YOUNG = 40;
+    private static final String KEYS =
+            "\"seed\": 7, \"id\": \"string\", \"attributes\": {\"colour\": \"keyword\"},";
+
+    private static final String ASKED = ", \"with\": [\"colour\"]";
+
     private static final long PATIENCE_NANOS = 60_000_000_000L;
 
     @TempDir private Path folder;
 
-    @Test
-    void rowsThatAreOverAreInNoAnswer() throws Exception {
+    /** Rows that carry something are the same: an update of it begins the time anew, too. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void rowsThatAreOverAreInNoAnswer(boolean carrying) throws Exception {
         try (KafkaBroker broker = KafkaBroker.start(folder.resolve("broker"))) {
             broker.create(Traffic.topics("life"));
             String json =
@@ -51,7 +59,8 @@ class TimeToLiveIT {
                             .replace("exactly-once", "at-least-once")
                             .replaceFirst(
                                     "\"format\"", "\"time-to-live\": " + LIFE + ", \"format\"")
-                            .replace("\"training-sample\": 2000", "\"training-sample\": 400");
+                            .replace("\"training-sample\": 2000", "\"training-sample\": 300")
+                            .replace("\"seed\": 7,", carrying ? KEYS : "\"seed\": 7,");
             JobSettings job = JobSettings.fromJson(json);
             StreamExecutionEnvironment env =
                     StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
@@ -62,20 +71,25 @@ class TimeToLiveIT {
                     KafkaConsumer<String, String> consumer = consumer(broker)) {
                 JobID id = cluster.submit(env, "life");
                 for (int row = 0; row < OLD; row++) {
-                    upsert(producer, row, BEGIN + row);
+                    upsert(producer, row, BEGIN + row, carrying);
                 }
                 // Some of them are written again, and live on; enough rows to train on follow.
                 for (int row = OLD / 2; row < 10 * YOUNG; row++) {
-                    upsert(producer, row, BEGIN + LIFE / 2 - 1);
+                    if (carrying && row < OLD) {
+                        update(producer, row, BEGIN + LIFE / 2 - 1);
+                    } else {
+                        upsert(producer, row, BEGIN + LIFE / 2 - 1, carrying);
+                    }
                 }
-                endAt(producer, 10 * YOUNG, BEGIN + LIFE / 2);
-                Set<Long> first = answer(producer, consumer, 1, BEGIN + LIFE / 2 - 1);
+                endAt(producer, 10 * YOUNG, BEGIN + LIFE / 2, carrying);
+                Set<Long> first = answer(producer, consumer, 1, BEGIN + LIFE / 2 - 1, carrying);
                 assertThat(first).hasSize(10 * YOUNG);
                 for (int row = 10 * YOUNG; row < 11 * YOUNG; row++) {
-                    upsert(producer, row, BEGIN + LIFE + OLD - 1);
+                    upsert(producer, row, BEGIN + LIFE + OLD - 1, carrying);
                 }
-                endAt(producer, 11 * YOUNG, BEGIN + LIFE + OLD);
-                Set<Long> second = answer(producer, consumer, 1_000, BEGIN + LIFE + OLD - 1);
+                endAt(producer, 11 * YOUNG, BEGIN + LIFE + OLD, carrying);
+                Set<Long> second =
+                        answer(producer, consumer, 1_000, BEGIN + LIFE + OLD - 1, carrying);
                 assertThat(second).hasSize(11 * YOUNG - OLD / 2).doesNotContain(0L, 19L);
                 cluster.cancel(id);
             }
@@ -87,7 +101,8 @@ class TimeToLiveIT {
             KafkaProducer<String, String> producer,
             KafkaConsumer<String, String> consumer,
             long firstQuery,
-            long watermark)
+            long watermark,
+            boolean carrying)
             throws Exception {
         long end = System.nanoTime() + PATIENCE_NANOS;
         for (long query = firstQuery; System.nanoTime() < end; query++) {
@@ -95,13 +110,21 @@ class TimeToLiveIT {
                     new ProducerRecord<>(
                             "life-queries",
                             "" + query,
-                            "{\"query_id\": %d, \"effort\": \"exact\", \"k\": 1000, \"vector\": %s}"
-                                    .formatted(query, vector(0))));
+                            "{\"query_id\": %d, \"effort\": \"exact\", \"k\": 1000, \"vector\": %s%s}"
+                                    .formatted(query, vector(0), carrying ? ASKED : "")));
             for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
                 JsonNode answer = JSON.readTree(record.value());
                 if (answer.path("watermark").asLong(0) >= watermark) {
                     Set<Long> ids = new TreeSet<>();
-                    answer.path("results").forEach(row -> ids.add(row.path("id").asLong()));
+                    for (JsonNode row : answer.path("results")) {
+                        String id = row.path("id").asText();
+                        assertThat(id.startsWith("row-")).isEqualTo(carrying);
+                        long number = Long.parseLong(id.replace("row-", ""));
+                        ids.add(number);
+                        String colour = number < OLD / 2 ? "blue" : "red";
+                        assertThat(row.path("attributes").path("colour").asText())
+                                .isEqualTo(carrying ? colour : "");
+                    }
                     return ids;
                 }
             }
@@ -110,20 +133,34 @@ class TimeToLiveIT {
     }
 
     /** Writes a row of each partition again, so that the watermark has passed all others. */
-    private static void endAt(KafkaProducer<String, String> producer, int rows, long timestamp) {
+    private static void endAt(
+            KafkaProducer<String, String> producer, int rows, long timestamp, boolean carrying) {
         for (int row = rows - PARTITIONS; row < rows; row++) {
-            upsert(producer, row, timestamp);
+            upsert(producer, row, timestamp, carrying);
         }
     }
 
-    private static void upsert(KafkaProducer<String, String> producer, int row, long timestamp) {
+    private static void upsert(
+            KafkaProducer<String, String> producer, int row, long timestamp, boolean carrying) {
+        String record =
+                carrying
+                        ? "{\"id\": \"row-%d\", \"colour\": \"%s\", \"vector\": %s}"
+                                .formatted(row, row < OLD ? "blue" : "red", vector(row))
+                        : "{\"id\": %d, \"vector\": %s}".formatted(row, vector(row));
+        send(producer, row, timestamp, record);
+    }
+
+    /** Paints a row red. */
+    private static void update(KafkaProducer<String, String> producer, int row, long timestamp) {
+        String record = "{\"id\": \"row-%d\", \"op\": \"update\", \"colour\": \"red\"}";
+        send(producer, row, timestamp, record.formatted(row));
+    }
+
+    private static void send(
+            KafkaProducer<String, String> producer, int row, long timestamp, String record) {
         producer.send(
                 new ProducerRecord<>(
-                        "life-vectors",
-                        row % PARTITIONS,
-                        timestamp,
-                        "" + row,
-                        "{\"id\": %d, \"vector\": %s}".formatted(row, vector(row))));
+                        "life-vectors", row % PARTITIONS, timestamp, "" + row, record));
     }
 
     private static String vector(int row) {

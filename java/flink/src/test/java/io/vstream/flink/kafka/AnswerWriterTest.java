@@ -1,12 +1,15 @@
 package io.vstream.flink.kafka;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.AnswerJson;
 import io.vstream.flink.merge.AnswerRow;
+import io.vstream.flink.row.AttributeKind;
+import io.vstream.flink.row.Shop;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.LinkedHashMap;
@@ -34,7 +37,8 @@ class AnswerWriterTest {
         var record =
                 new AnswerWriter(
                                 new KafkaOutput(
-                                        "", "answers", false, null, false, null, 0, Map.of()))
+                                        "", "answers", false, null, false, null, 0, Map.of()),
+                                io.vstream.flink.row.Schema.PLAIN)
                         .serialize(answer, null, null);
         assertThat(record.topic()).isEqualTo("answers");
         assertThat(new String(record.key(), StandardCharsets.UTF_8))
@@ -105,7 +109,9 @@ class AnswerWriterTest {
                         new Frontier(1_700_000_000_000L, new long[] {12, -1, 15}));
         try (RegistryStub registry = new RegistryStub()) {
             registry.add("\"int\"");
-            AnswerAvro avro = new AnswerAvro(registry.address(), "answers");
+            AnswerAvro avro =
+                    new AnswerAvro(
+                            registry.address(), "answers", io.vstream.flink.row.Schema.PLAIN);
             byte[] value = avro.value(answer);
             assertThat(registry.requests()).containsExactly("/subjects/answers-value/versions");
             assertThat(SchemaRegistry.number(value)).isEqualTo(1);
@@ -123,8 +129,72 @@ class AnswerWriterTest {
         }
         Answer none = new Answer(TICKET, new long[0], new float[0], 1, false, Frontier.NONE);
         GenericRecord read =
-                AvroRecords.read(AnswerAvro.SCHEMA, new AnswerAvro(null, "answers").value(none), 0);
+                AvroRecords.read(
+                        AnswerAvro.schema(io.vstream.flink.row.Schema.PLAIN),
+                        new AnswerAvro(null, "answers", io.vstream.flink.row.Schema.PLAIN)
+                                .value(none),
+                        0);
         assertThat(read.get("watermark")).isNull();
         assertThat(read.get("offsets").toString()).isEqualTo("{}");
+    }
+
+    @Test
+    void avroHasWhatRowsCarryByTheSchema() throws Exception {
+        Map<String, Object> values = new LinkedHashMap<>();
+        values.put("colour", "red");
+        values.put("tags", List.of("a", "b"));
+        values.put("price", 9.5);
+        values.put("stock", 3L);
+        values.put("new", true);
+        values.put("since", Instant.parse("2024-01-02T03:04:05Z"));
+        Answer answer =
+                new Answer(
+                        TICKET,
+                        new long[] {-2, 5, 6},
+                        new float[] {0.5f, 2, 3},
+                        new AnswerRow[] {
+                            new AnswerRow("sku-1", values, new byte[] {1, 2}, false),
+                            new AnswerRow("sku\n2", Map.of("price", 2.0), null, false),
+                            new AnswerRow("c", Map.of(), null, true)
+                        },
+                        1,
+                        false,
+                        Frontier.NONE);
+        assertThat(results(answer, Shop.TEXTS))
+                .isEqualTo(
+                        "[{\"rank\": 1, \"id\": \"sku-1\", \"distance\": 0.5, \"attributes\": "
+                                + "{\"colour\": \"red\", \"tags\": [\"a\", \"b\"], \"price\": 9.5, "
+                                + "\"stock\": 3, \"new\": true, \"since\": 1704164645000}, "
+                                + "\"payload\": \"\\u0001\\u0002\", \"left_out\": false}, "
+                                + "{\"rank\": 2, \"id\": \"sku\\n2\", \"distance\": 2.0, "
+                                + "\"attributes\": {\"colour\": null, \"tags\": null, "
+                                + "\"price\": 2.0, \"stock\": null, \"new\": null, "
+                                + "\"since\": null}, \"payload\": null, \"left_out\": false}, "
+                                + "{\"rank\": 3, \"id\": \"c\", \"distance\": 3.0, "
+                                + "\"attributes\": null, \"payload\": null, \"left_out\": true}]");
+        // Number ids, and nothing was asked.
+        Answer plain = new Answer(TICKET, new long[] {-2}, new float[] {1}, 1, true, Frontier.NONE);
+        assertThat(results(plain, Shop.NUMBERS))
+                .isEqualTo(
+                        "[{\"rank\": 1, \"id\": -2, \"distance\": 1.0, "
+                                + "\"attributes\": null, \"payload\": null, \"left_out\": false}]");
+    }
+
+    @Test
+    void anAttributeThatAvroCannotNameIsRefused() {
+        var attribute = new io.vstream.flink.row.Schema.Attribute("a b", AttributeKind.I64);
+        var rows = new io.vstream.flink.row.Schema(false, List.of(attribute), 0, 42);
+        KafkaOutput output = new KafkaOutput("", "answers", true, null, false, null, 0, Map.of());
+        assertThatThrownBy(() -> new AnswerWriter(output, rows))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("'a b' is no name of a field in Avro");
+    }
+
+    private static String results(Answer answer, io.vstream.flink.row.Schema rows)
+            throws Exception {
+        // As whoever has the schema from a registry reads it.
+        Schema schema = new Schema.Parser().parse(AnswerAvro.schema(rows).toString());
+        byte[] value = new AnswerAvro(null, "answers", rows).value(answer);
+        return AvroRecords.read(schema, value, 0).get("results").toString();
     }
 }

@@ -1,6 +1,7 @@
 package io.vstream.flink.kafka;
 
 import java.util.Arrays;
+import java.util.function.IntPredicate;
 
 /** The rows that an answer with a given frontier must know, searched by brute force. */
 final class CertainRows {
@@ -32,10 +33,10 @@ final class CertainRows {
         }
     }
 
-    /** Shows every row that is nearer than {@code bound}. */
-    void nearer(long[] frontier, float[] vector, double bound, Visit visit) {
+    /** Shows every row that is nearer than {@code bound}, of those whose last write passes. */
+    void nearer(long[] frontier, float[] vector, double bound, IntPredicate writes, Visit visit) {
         for (int id = 0; id * dimension < vectors.length; id++) {
-            if (lives(id, frontier)) {
+            if (lives(id, frontier) && writes.test(log.last(id))) {
                 double distance = distance(id, vector, bound);
                 if (distance < bound) {
                     visit.row(id, distance);
@@ -44,13 +45,16 @@ final class CertainRows {
         }
     }
 
-    /** Distances of the {@code k} nearest rows, or of all if there are fewer, ascending. */
-    double[] nearest(long[] frontier, float[] vector, int k) {
+    /**
+     * Distances of the {@code k} nearest rows whose last write passes, or of all if there are
+     * fewer, ascending.
+     */
+    double[] nearest(long[] frontier, float[] vector, int k, IntPredicate writes) {
         double[] best = new double[k];
         Arrays.fill(best, Double.POSITIVE_INFINITY);
         int[] rows = new int[1];
         for (int id = 0; id * dimension < vectors.length; id++) {
-            if (!lives(id, frontier)) {
+            if (!lives(id, frontier) || !writes.test(log.last(id))) {
                 continue;
             }
             rows[0]++;

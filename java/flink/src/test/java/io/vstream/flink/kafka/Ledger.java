@@ -37,6 +37,7 @@ final class Ledger {
     private static final int STORY = 4;
 
     private static final int LATELY = 50_000;
+    private static final int LOTS = 5;
     private static final int CENTERS = 200;
     private static final int HOT_CENTERS = 20;
     private static final int WRITES_PER_CENTER = 5_000;
@@ -46,6 +47,7 @@ final class Ledger {
     private static final long EXPIRY_MILLIS = 1_000;
 
     private final Shape shape;
+    private final boolean carrying;
     private final long seed;
     private final long[] offsets;
     private final Writes log;
@@ -64,7 +66,16 @@ final class Ledger {
      * @param partitions of the topic of vectors
      */
     Ledger(Shape shape, long seed, int partitions) {
+        this(shape, seed, partitions, false);
+    }
+
+    /**
+     * @param carrying true if rows carry their lot, see {@link #lot}, and the number of their last
+     *     write, some writes are updates of these, and some queries filter by a lot
+     */
+    Ledger(Shape shape, long seed, int partitions, boolean carrying) {
         this.shape = shape;
+        this.carrying = carrying;
         this.seed = seed;
         this.offsets = new long[partitions];
         log = new Writes(shape.ids(), partitions);
@@ -75,11 +86,19 @@ final class Ledger {
     /**
      * One record of the topic of vectors.
      *
-     * @param vector null for a delete
+     * @param vector null for a delete and an update
+     * @param update true if it changes what the row carries and not its vector
      * @param offset that the record gets in its partition
      * @param time of the event
      */
-    record Written(long number, long id, float[] vector, int partition, long offset, long time) {}
+    record Written(
+            long number,
+            long id,
+            float[] vector,
+            boolean update,
+            int partition,
+            long offset,
+            long time) {}
 
     /** The next write, which is noted as sent. */
     synchronized Written write() {
@@ -94,10 +113,44 @@ final class Ledger {
         int partition = id % offsets.length;
         long offset = offsets[partition]++;
         long time = System.currentTimeMillis();
-        float[] vector = delete ? null : vector(number);
-        log.add(id, delete, (int) offset, time);
-        certain.write(id, vector);
-        return new Written(number, id, vector, partition, offset, time);
+        boolean update =
+                carrying
+                        && number >= shape.load()
+                        && !delete
+                        && random.nextInt(3) == 0
+                        && isYoung(id);
+        float[] vector = delete || update ? null : vector(number);
+        if (update) {
+            log.update(id, (int) offset, time);
+        } else {
+            log.add(id, delete, (int) offset, time);
+            certain.write(id, vector);
+        }
+        return new Written(number, id, vector, update, partition, offset, time);
+    }
+
+    /** True if a row is there, and its life will not end before an update of it is applied. */
+    private boolean isYoung(int id) {
+        int last = log.last(id);
+        boolean ends = shape.lifeMillis() > 0;
+        return last >= 0
+                && !log.isDelete(last)
+                && (!ends || log.time(last) + shape.lifeMillis() / 2 > System.currentTimeMillis());
+    }
+
+    /** The lot that a row is of after a write. */
+    static int lot(long number) {
+        return (int) (number % LOTS);
+    }
+
+    /** The lot that a query filters by, or -1. */
+    int lotOf(long query) {
+        return carrying && query % 3 == 0 ? lot(query / 3) : -1;
+    }
+
+    private boolean asksFor(long query, int number) {
+        int lot = lotOf(query);
+        return lot < 0 || lot == lot(number);
     }
 
     /** Notes a record that is not one; returns its partition. */
@@ -217,14 +270,17 @@ final class Ledger {
         Set<Integer> found = new HashSet<>();
         double before = -1;
         for (JsonNode row : answer.path("results")) {
-            int id = row.path("id").asInt();
+            int id =
+                    carrying
+                            ? Integer.parseInt(row.path("id").asText().replace("row-", ""))
+                            : row.path("id").asInt();
             double distance = row.path("distance").asDouble();
             if (!found.add(id) || row.path("rank").asInt() != found.size() || distance < before) {
                 note("query " + query + ": rows out of order at " + row);
                 ghosts++;
             }
             before = distance;
-            if (!possible(id, frontier, over, vector, distance)) {
+            if (!possible(row, id, frontier, over, vector, query)) {
                 ghosts++;
                 note("query " + query + ": id " + id + " was deleted, replaced or over: " + row);
             }
@@ -247,7 +303,12 @@ final class Ledger {
                         ? Double.POSITIVE_INFINITY
                         : rows.path(rows.size() - 1).path("distance").asDouble();
         List<Integer> lost = new ArrayList<>();
-        certain.nearer(frontier, vector, last * (1 - TOLERANCE), (id, distance) -> lost.add(id));
+        certain.nearer(
+                frontier,
+                vector,
+                last * (1 - TOLERANCE),
+                number -> asksFor(query, number),
+                (id, distance) -> lost.add(id));
         lost.removeAll(found);
         if (!lost.isEmpty()) {
             lostRows += lost.size();
@@ -265,7 +326,8 @@ final class Ledger {
     }
 
     private void count(JsonNode answer, long[] frontier, float[] vector) {
-        double[] nearest = certain.nearest(frontier, vector, FEW);
+        long query = answer.path("query_id").asLong();
+        double[] nearest = certain.nearest(frontier, vector, FEW, number -> asksFor(query, number));
         double bound = nearest.length == 0 ? -1 : nearest[nearest.length - 1] * (1 + TOLERANCE);
         int hits = 0;
         for (JsonNode row : answer.path("results")) {
@@ -274,8 +336,10 @@ final class Ledger {
         recall.add(Math.min(hits, nearest.length), nearest.length);
     }
 
-    /** True if {@code id} may have been a row at that distance. */
-    private boolean possible(int id, long[] frontier, long over, float[] vector, double distance) {
+    /** True if {@code id} may have been a row at that distance, and have carried that. */
+    private boolean possible(
+            JsonNode row, int id, long[] frontier, long over, float[] vector, long query) {
+        double distance = row.path("distance").asDouble();
         if (id < 0 || id >= shape.ids()) {
             return false;
         }
@@ -284,7 +348,9 @@ final class Ledger {
             boolean ended = shape.lifeMillis() > 0 && log.time(number) + shape.lifeMillis() <= over;
             if (!log.isDelete(number)
                     && !ended
-                    && near(distance, CertainRows.distance(vector, vector(number)))) {
+                    && asksFor(query, number)
+                    && carries(row, number)
+                    && near(distance, CertainRows.distance(vector, vector(log.vector(number))))) {
                 return true;
             }
             if (log.offset(number) < known) {
@@ -292,6 +358,13 @@ final class Ledger {
             }
         }
         return false;
+    }
+
+    /** True if a row of an answer carries what a write left it. */
+    private boolean carries(JsonNode row, int number) {
+        return !carrying
+                || row.path("attributes").path("lot").asInt(-1) == lot(number)
+                        && row.path("payload").path("n").asInt(-1) == number;
     }
 
     /** Offsets of an answer; what it does not know is 0. */

@@ -18,6 +18,13 @@ public final class TopicJob {
         return json(Shape.SMALL, brokers, parallelism, raw, folder);
     }
 
+    /** The same job for rows with texts as ids, attributes and payloads. */
+    public static String carrying(String json) {
+        return json.replace(
+                "\"seed\": 7,",
+                "\"seed\": 7, \"id\": \"string\", \"attributes\": {\"lot\": \"i64\"},");
+    }
+
     /** A normalised job for traffic of a shape; else as above. */
     public static String json(
             Shape shape, String brokers, int parallelism, boolean raw, Path folder) {

@@ -45,6 +45,7 @@ public final class Traffic implements AutoCloseable {
     private final String run;
     private final Ledger ledger;
     private final boolean raw;
+    private final boolean carrying;
     private final KafkaProducer<byte[], byte[]> producer;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
@@ -62,10 +63,22 @@ public final class Traffic implements AutoCloseable {
      * @param raw true to write raw floats, false to write JSON
      */
     public Traffic(Shape shape, String brokers, String run, long seed, boolean raw) {
+        this(shape, brokers, run, seed, raw, false);
+    }
+
+    /**
+     * As above.
+     *
+     * @param carrying true to write texts as ids, attributes and payloads, and to filter by them,
+     *     in JSON: {@link TopicJob#carrying}
+     */
+    public Traffic(
+            Shape shape, String brokers, String run, long seed, boolean raw, boolean carrying) {
         this.shape = shape;
         this.run = run;
-        this.ledger = new Ledger(shape, seed, VECTOR_PARTITIONS);
-        this.raw = raw;
+        this.ledger = new Ledger(shape, seed, VECTOR_PARTITIONS, carrying);
+        this.raw = raw && !carrying;
+        this.carrying = carrying;
         producer =
                 new KafkaProducer<>(
                         Map.of(
@@ -231,7 +244,7 @@ public final class Traffic implements AutoCloseable {
 
     private void vector() {
         Ledger.Written written = ledger.write();
-        byte[] key = raw ? id(written.id()) : utf8(Long.toString(written.id()));
+        byte[] key = raw ? id(written.id()) : utf8(name(written.id()));
         byte[] value = value(written);
         send("vectors", written.partition(), key, value, written);
         if (written.number() % shape.queryEvery() == 0) {
@@ -245,23 +258,30 @@ public final class Traffic implements AutoCloseable {
         }
     }
 
+    private String name(long id) {
+        return carrying ? "row-" + id : Long.toString(id);
+    }
+
     /** Half of the deletes of a JSON topic are tombstones. */
     private byte[] value(Ledger.Written written) {
-        boolean delete = written.vector() == null;
+        boolean delete = written.vector() == null && !written.update();
         if (raw) {
             return delete ? null : floats(written.vector());
         }
+        String id = carrying ? '"' + name(written.id()) + '"' : Long.toString(written.id());
         if (delete) {
-            return written.number() % 2 == 0
-                    ? null
-                    : utf8("{\"id\":" + written.id() + ",\"op\":\"delete\"}");
+            return written.number() % 2 == 0 ? null : utf8("{\"id\":" + id + ",\"op\":\"delete\"}");
         }
-        return utf8(
-                "{\"id\":"
-                        + written.id()
-                        + ",\"vector\":"
-                        + Arrays.toString(written.vector())
-                        + "}");
+        String carried =
+                carrying
+                        ? ",\"attributes\":{\"lot\":%d},\"payload\":{\"n\":%d}"
+                                .formatted(Ledger.lot(written.number()), written.number())
+                        : "";
+        String what =
+                written.update()
+                        ? ",\"op\":\"update\""
+                        : ",\"vector\":" + Arrays.toString(written.vector());
+        return utf8("{\"id\":" + id + what + carried + "}");
     }
 
     private void query() {
@@ -272,6 +292,7 @@ public final class Traffic implements AutoCloseable {
                         + query
                         + (Ledger.exact(query) ? ",\"effort\":\"exact\",\"k\":" : ",\"k\":")
                         + Ledger.k(query)
+                        + asks(query)
                         + ",\"vector\":"
                         + Arrays.toString(vector)
                         + "}";
@@ -282,6 +303,14 @@ public final class Traffic implements AutoCloseable {
                 utf8(Long.toString(query)),
                 utf8(line),
                 null);
+    }
+
+    private String asks(long query) {
+        int lot = ledger.lotOf(query);
+        String filter =
+                ",\"filter\":{\"must\":[{\"key\":\"lot\",\"match\":{\"value\":%d}}]}"
+                        .formatted(lot);
+        return (carrying ? ",\"with\":[\"lot\",\"payload\"]" : "") + (lot < 0 ? "" : filter);
     }
 
     /**

@@ -14,6 +14,7 @@ import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeRouter;
 import io.vstream.nativecore.RowFields;
 import java.nio.ByteBuffer;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
@@ -83,6 +84,24 @@ class CarriedTest {
             int done = task.writes().size();
             task.put(update(id, "stock", 2));
             assertThat(task.writes()).hasSize(done + 1);
+        }
+    }
+
+    /** The partition refuses such an update, and would refuse the whole row when it is placed. */
+    @Test
+    void anUpdateThatMakesAHeldRowTooLargeHasNoEffect() throws Exception {
+        byte[] template = template();
+        try (PlaceTask task = new PlaceTask(NUMBERS, 0, 1, 0, List.of())) {
+            List<String> tags = Collections.nCopies(15, "t".repeat(4 << 10));
+            task.put(upsert(5, "tags", tags));
+            task.put(update(5, "price", 9.5));
+            task.put(update(5, "colour", "c".repeat(4 << 10)));
+            command(task, Step.ANNOUNCE, template);
+            int before = task.writes().size();
+            command(task, Step.SWITCH, template);
+            Write moved = task.writes().get(before);
+            assertThat(moved.update).isFalse();
+            assertThat(values(moved)).isEqualTo(Map.of("tags", tags, "price", 9.5));
         }
     }
 
