@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from vstream._native import Collection as NativeCollection
 
+# Longest time for which deletes are remembered.
+_SECONDS_MAX = 366 * 86_400
+
 
 class Collection(Writes, Reads):
     """Vectors of one dimension, element type and metric, searchable as they are written.
@@ -71,6 +74,7 @@ class Collection(Writes, Reads):
         id: str = "u64",
         attributes: Mapping[str, str] | None = None,
         open_attributes: bool = False,  # noqa: FBT001, FBT002 - as in search.
+        deletes_remembered: float | None = None,
     ) -> Self:
         """Make an empty collection.
 
@@ -119,6 +123,9 @@ class Collection(Writes, Reads):
             `f64`, `bool` or `timestamp`. Each may be missing in a row.
         open_attributes
             Whether a name that is not among `attributes` is added with the type of its first value.
+        deletes_remembered
+            Seconds, 1 or more, for which the version of a deleted row is kept: meanwhile an upsert
+            with a lower `version` does not bring it back. Not at all if it is left out.
 
         Raises
         ------
@@ -156,6 +163,7 @@ class Collection(Writes, Reads):
                 None if memory is None else _arguments.integer("memory", memory),
                 None if code_memory is None else _arguments.integer("code_memory", code_memory),
                 _arguments.name("deletes", deletes),
+                _milliseconds(deletes_remembered),
             ),
         )
         return cls._wrap(native, place)
@@ -388,3 +396,13 @@ def _schema(id_kind: object, attributes: object, *, is_open: bool) -> str:
     listed = [{"name": name, "type": kind} for name, kind in kinds.items()]
     schema = {"id": _arguments.name("id", id_kind), "attributes": listed, "open": is_open}
     return json.dumps(schema)
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    """Return a time in milliseconds. The engine checks its range."""
+    if seconds is None:
+        return None
+    number = _arguments.real("deletes_remembered", seconds)
+    if not 0 <= number <= _SECONDS_MAX:
+        raise InvalidInput(f"deletes_remembered is {number}: choose 1 s to 366 days")
+    return round(number * 1000)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Id = int | str
     IdSequence = Sequence[int] | Sequence[str] | NDArray[np.integer]
+    Version = int | Sequence[int] | NDArray[np.integer]
 
 
 class Writes:
@@ -37,6 +38,7 @@ class Writes:
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        version: Version | None = None,
     ) -> int:
         """Add rows, or replace those with the same ids; later searches see them.
 
@@ -66,11 +68,14 @@ class Writes:
             Values of the parameters of `where`, if that is an SQL condition.
         progress
             Called with the number of rows written and of all rows, every some thousand rows.
+        version
+            One for all rows, or one per row, from 0 to 2**63 - 1, such as the time of an event: a
+            row that is there with a higher version stays. Without it the rows replace any other.
 
         Returns
         -------
         int
-            Rows that were written: all, unless `where` kept some.
+            Rows that were written: all, unless `where` or `version` kept some.
 
         Raises
         ------
@@ -97,28 +102,32 @@ class Writes:
                 where=where,
                 parameters=parameters,
                 progress=progress,
+                version=version,
             )
         condition = native_filter(where, parameters)
         one = _arguments.one_id(ids)
         if one is not None:
             vector = _arguments.vector("the vector", vectors, many="upsert with a list of ids")
             fields = self._fields(_columns.one_row(attributes), _one(payload), 1)
-            if fields is None and condition is None and isinstance(one, int):
+            versions = _arguments.versions(version, 1)
+            if fields is None and condition is None and versions is None and isinstance(one, int):
                 self._native.upsert_one(one, vector)
                 return 1
-            return self._native.upsert_many(
-                _arguments.many_ids([one]), vector.reshape(1, -1), fields, (condition, None)
-            )
-        matrix = _arguments.matrix("the vectors", vectors)
+            many, matrix = _arguments.many_ids([one]), vector.reshape(1, -1)
+            return self._native.upsert_many(many, matrix, fields, (condition, None, versions))
+        rows = _arguments.matrix("the vectors", vectors)
         many = _arguments.many_ids(ids)
         fields = self._fields(attributes, payload, len(many))
-        return self._native.upsert_many(many, matrix, fields, (condition, progress))
+        how = (condition, progress, _arguments.versions(version, len(many)))
+        return self._native.upsert_many(many, rows, fields, how)
 
     def update(
         self,
         ids: Id | IdSequence,
         attributes: Mapping[str, Any] | None = None,
         payload: object = None,
+        *,
+        version: Version | None = None,
     ) -> int:
         """Change attributes or payload of rows and keep the rest, the vector above all.
 
@@ -132,11 +141,13 @@ class Writes:
             Values by name, one or one per id; None removes the value. Others stay as they are.
         payload
             One, or one per id; stays as it is if left out.
+        version
+            As for `upsert`: a row with a higher version stays as it is.
 
         Returns
         -------
         int
-            Rows that were there. An id that does not exist is no error.
+            Rows that were there and not newer. An id that does not exist is no error.
 
         Examples
         --------
@@ -157,7 +168,7 @@ class Writes:
             fields = self._fields(_columns.one_row(attributes), _one(payload), 1)
         if fields is None:
             raise InvalidInput("there is nothing to change: pass attributes or payload")
-        return self._native.update(many, fields)
+        return self._native.update(many, fields, _arguments.versions(version, len(many)))
 
     def delete(
         self,
@@ -165,10 +176,24 @@ class Writes:
         *,
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
+        version: Version | None = None,
     ) -> int:
         """Remove the rows of some ids, or all rows for which a condition holds.
 
         An id that does not exist is no error.
+
+        Parameters
+        ----------
+        ids
+            One id, or several.
+        where
+            In place of ids: a condition.
+        parameters
+            Values of the parameters of `where`, if that is an SQL condition.
+        version
+            One for all ids, or one per id; one alone with `where`. A row with a higher version
+            stays. Without it rows go whatever their version, and a later upsert without a version
+            adds the id again, also where deletes are remembered.
 
         Returns
         -------
@@ -187,9 +212,11 @@ class Writes:
         if (ids is None) == (condition is None):
             raise InvalidInput("pass either ids or where")
         if condition is not None:
-            return self._native.delete_where(condition)
+            alone = None if version is None else _arguments.integer("version", version)
+            return self._native.delete_where(condition, alone)
         one = _arguments.one_id(ids)
-        return self._native.delete(_arguments.many_ids(ids if one is None else [one]))
+        many = _arguments.many_ids(ids if one is None else [one])
+        return self._native.delete(many, _arguments.versions(version, len(many)))
 
     def _fields(
         self, attributes: object, payload: object, rows: int
