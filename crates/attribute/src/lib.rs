@@ -23,6 +23,7 @@ mod name;
 mod record;
 mod schema;
 mod strict;
+mod update;
 mod value;
 
 pub use buffer::FieldsBuffer;
@@ -39,4 +40,5 @@ pub use schema::{
     Attribute, AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX,
     GROUP_ATTRIBUTE, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
 };
+pub use update::{PayloadChange, Update};
 pub use value::{Value, ValueRef};

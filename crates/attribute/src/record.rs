@@ -57,11 +57,16 @@ impl<'a> Attributes<'a> {
     }
 
     /// The values by column, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, ValueRef<'a>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u16, ValueRef<'a>)> + 'a {
         let mut input = ByteReader::new(self.0);
         std::iter::from_fn(move || {
             (!input.is_empty()).then(|| take(&mut input).expect("attributes that were checked"))
         })
+    }
+
+    /// The columns that have a value, ascending.
+    pub fn columns(&self) -> impl Iterator<Item = u16> + 'a {
+        self.iter().map(|(column, _)| column)
     }
 
     /// The value of a column. Cost: a pass over the values before it.

@@ -1,6 +1,7 @@
 //! The rows that callers write and read.
 
-use vstream_attribute::{Attributes, Fields};
+use vstream_attribute::Fields;
+pub use vstream_attribute::{PayloadChange, Update};
 
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
@@ -34,27 +35,4 @@ impl From<u64> for RowId {
     fn from(id: u64) -> RowId {
         RowId { id, check: 0 }
     }
-}
-
-/// A change of what a row carries beside its vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Update<'a> {
-    /// Values of attributes to set; the other attributes keep theirs.
-    pub set: Attributes<'a>,
-    /// Columns whose values go.
-    pub unset: &'a [u16],
-    /// What becomes of the payload.
-    pub payload: PayloadChange<'a>,
-}
-
-/// What an update does to the payload of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PayloadChange<'a> {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// The row gets this one.
-    Set(&'a [u8]),
-    /// The row has none any more.
-    Remove,
 }

@@ -447,11 +447,11 @@ impl IndexSnapshot for Pinned {
         Pinned::search(self, probe.vector, probe.filter, out)
     }
 
-    fn read_fields(
+    fn read_rows(
         &self,
         rows: &[Neighbor],
         _: &mut Scratch,
-        visit: &mut dyn FnMut(usize, Fields<'_>),
+        visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
         let mut wanted = Wanted::new(rows);
         for chunk in self.chunks.iter().rev() {

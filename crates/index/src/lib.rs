@@ -45,6 +45,6 @@ pub use flat::Flat;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
-pub use rows::{distance, Dictionary, IndexRow, RowKey, VectorBuffer, VectorRef};
+pub use rows::{distance, Dictionary, IndexRow, Outlook, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};

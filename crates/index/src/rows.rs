@@ -3,12 +3,13 @@
 mod cold;
 mod columns;
 mod dictionary;
+mod values;
 mod vector;
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use vstream_attribute::{Fields, FieldsBuffer};
+use vstream_attribute::{Fields, FieldsBuffer, Update};
 use vstream_vector::{kernels, Element};
 
 use self::vector::Vectors;
@@ -18,6 +19,8 @@ use crate::slab::Slots;
 pub(crate) use self::columns::{ordered, Carried, Carrier, Column, Load, Stored, WORD};
 pub use self::dictionary::Dictionary;
 pub(crate) use self::dictionary::{CodeCounts, Texts};
+pub use self::values::Outlook;
+pub(crate) use self::values::Values;
 pub use self::vector::distance;
 pub use self::vector::{VectorBuffer, VectorRef};
 
@@ -176,10 +179,26 @@ impl RowWriter {
         (from, old): (&RowChunk, usize),
         inserted: Sequence,
     ) -> usize {
-        if let Some((held, first)) = from.carried() {
-            self.load.copy(carrier, self.len, (held, first + old));
+        let mut values = carrier.take_values();
+        from.copy_values(old, &carrier.dictionary, &mut values);
+        let row = (from.key(old), from.vector(old));
+        let lane = self.push_values(carrier, row, &mut values, inserted);
+        carrier.give_back(values);
+        lane
+    }
+
+    /// Appends a row with values that were gathered for it, which it takes.
+    pub(crate) fn push_values(
+        &mut self,
+        carrier: &mut Carrier,
+        (key, vector): (RowKey, VectorRef<'_>),
+        values: &mut Values,
+        inserted: Sequence,
+    ) -> usize {
+        if !values.is_empty() {
+            self.load.put(carrier, self.len, values);
         }
-        self.publish(from.key(old), from.vector(old), inserted)
+        self.publish(key, vector, inserted)
     }
 
     /// Publishes the next lane, whose fields are written.
@@ -237,6 +256,38 @@ impl RowChunk {
             Some((carried, first)) => carried.read(first + lane, out),
             None => out.clear(),
         }
+    }
+
+    /// Gathers what a published row carries, for a lane that takes it.
+    pub(crate) fn copy_values(&self, lane: usize, dictionary: &Dictionary, out: &mut Values) {
+        match self.carried() {
+            Some((carried, first)) => out.copy(dictionary, (carried, first + lane)),
+            None => out.clear(),
+        }
+    }
+
+    /// Gathers what a published row carries after an update, for a lane that takes it: see
+    /// [`Values::change`].
+    pub(crate) fn change_values(
+        &self,
+        (lane, dictionary): (usize, &Dictionary),
+        update: &Update<'_>,
+        out: &mut Values,
+        on_code: &mut dyn FnMut(bool, u32),
+    ) {
+        let carried = self.carried().map(|(carried, first)| (carried, first + lane));
+        out.change(dictionary, carried, update, on_code);
+    }
+
+    /// What an update would make of a published row.
+    pub(crate) fn outlook(
+        &self,
+        lane: usize,
+        dictionary: &Dictionary,
+        update: &Update<'_>,
+    ) -> Outlook {
+        let carried = self.carried().map(|(carried, first)| (carried, first + lane));
+        values::outlook(dictionary, carried, update)
     }
 
     /// Calls `visit` with each keyword code of a published row.

@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use vstream_attribute::{Fields, FieldsBuffer, Filter};
+use vstream_attribute::{
+    AttributesBuilder, Fields, FieldsBuffer, Filter, Update, ATTRIBUTES_BYTES_MAX,
+};
 use vstream_vector::{Neighbor, TopK};
 
 use crate::probe::{Probe, SearchStats};
 use crate::reach::Reach;
-use crate::rows::{IndexRow, RowKey, VectorRef};
+use crate::rows::{IndexRow, Outlook, RowKey, VectorRef};
 use crate::scratch::Scratch;
 pub use crate::settings::IndexSettings;
 use crate::stages::StagedSearch;
@@ -95,6 +97,31 @@ pub trait Insert: Send {
     ///
     /// Cost: a copy of the row. It is not routed and coded again, as long as its leaf is there.
     fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool;
+
+    /// What [`Insert::change_fields`] would make of the row of `id`; `None` if there is none.
+    ///
+    /// The caller has checked the update against the schema. Cost: a pass over the row's values.
+    fn outlook(&self, id: u64, update: &Update<'_>) -> Option<Outlook> {
+        let mut before = FieldsBuffer::default();
+        if !self.fields_of(id, &mut before) {
+            return None;
+        }
+        let mut merged = AttributesBuilder::default();
+        let after = update.apply(before.fields(), &mut merged);
+        let fits = after.attributes.bytes().len() <= ATTRIBUTES_BYTES_MAX;
+        Some(Outlook { check: after.check, fits })
+    }
+
+    /// Changes what the row of `id` carries, and keeps the rest of it; false, and nothing changes, if
+    /// there is no such row or its version is above `version`. To readers it is an upsert.
+    ///
+    /// Cost: as [`Insert::replace_fields`], but keywords that stay are not looked up.
+    fn change_fields(&mut self, id: u64, version: u64, update: &Update<'_>) -> bool {
+        let mut before = FieldsBuffer::default();
+        let mut merged = AttributesBuilder::default();
+        self.fields_of(id, &mut before)
+            && self.replace_fields(id, version, update.apply(before.fields(), &mut merged))
+    }
 
     /// A reader that stays valid while the writer goes on.
     fn reader(&self) -> Arc<dyn Search>;
@@ -191,14 +218,15 @@ pub trait IndexSnapshot:
     fn search(&self, probe: &Probe<'_>, scratch: &mut Scratch, out: &mut TopK) -> SearchStats;
 
     /// Calls `visit` with the position of each of `rows` that this index shows, in this version, and
-    /// with what it carries, in any order.
+    /// with the row, in any order.
     ///
     /// Cost: a look-up each if `scratch` is that of the search that found the rows, or if the rows are
-    /// among the newest; otherwise one walk over the ids of all rows.
-    fn read_fields(
+    /// among the newest; otherwise, and for a row that this index does not show, one walk over the ids
+    /// of all rows.
+    fn read_rows(
         &self,
         rows: &[Neighbor],
         scratch: &mut Scratch,
-        visit: &mut dyn FnMut(usize, Fields<'_>),
+        visit: &mut dyn FnMut(usize, IndexRow<'_>),
     );
 }

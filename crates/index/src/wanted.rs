@@ -1,9 +1,9 @@
-//! Rows whose fields a caller wants, found by their ids.
+//! Rows that a caller wants to read, found by their ids.
 
-use vstream_attribute::{Fields, FieldsBuffer};
+use vstream_attribute::FieldsBuffer;
 use vstream_vector::Neighbor;
 
-use crate::rows::{RowChunk, Visible};
+use crate::rows::{IndexRow, RowChunk, Visible};
 
 /// The rows of an answer that are not found yet.
 pub(crate) struct Wanted {
@@ -31,14 +31,16 @@ impl Wanted {
         chunk: &RowChunk,
         lane: usize,
         visible: Visible,
-        visit: &mut dyn FnMut(usize, Fields<'_>),
+        visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
         let id = chunk.id(lane);
         let Ok(at) = self.rows.binary_search_by_key(&id, |row| row.0) else { return };
-        if chunk.is_visible(lane, visible) && chunk.key(lane).version == self.rows[at].1 {
+        let key = chunk.key(lane);
+        if chunk.is_visible(lane, visible) && key.version == self.rows[at].1 {
             let (.., position) = self.rows.remove(at);
             chunk.read_fields(lane, &mut self.found);
-            visit(position, self.found.fields());
+            let (vector, fields) = (chunk.vector(lane), self.found.fields());
+            visit(position, IndexRow { key, vector, fields });
         }
     }
 
@@ -47,7 +49,7 @@ impl Wanted {
         &mut self,
         chunk: &RowChunk,
         visible: Visible,
-        visit: &mut dyn FnMut(usize, Fields<'_>),
+        visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
         for lane in 0..chunk.len() {
             if self.is_done() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use numpy::ndarray::Array2;
 use numpy::{
@@ -32,6 +33,9 @@ const STRETCH: usize = 1024;
 /// Queries answered before signals are looked at: an exact one may take milliseconds.
 const STRETCH_QUERIES: usize = 128;
 
+/// A version per row, if any were given.
+type GivenVersions<'py> = Option<PyReadonlyArray1<'py, i64>>;
+
 /// An engine, the lock of its one writer, and a reader that needs no lock.
 #[pyclass(frozen, module = "vstream._native")]
 pub(crate) struct Collection {
@@ -53,18 +57,19 @@ impl Collection {
         kind: (String, String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
-        storage: (Option<u64>, Option<u64>, String),
+        storage: (Option<u64>, Option<u64>, String, Option<u64>),
     ) -> PyResult<Collection> {
         let (metric, element, schema) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
-        let (memory, code_memory, deletes) = storage;
+        let (memory, code_memory, deletes, remembered) = storage;
         let deletes = DeleteOrder::from_name(&deletes).map_err(Failure::from)?;
         let settings = Settings {
             recall_target,
             memory,
             code_memory,
             deletes,
+            deletes_remembered: remembered.map(Duration::from_millis),
             schema: Arc::new(new_schema(&schema)?),
             ..Settings::new(dimension, metric, element)
         };
@@ -134,7 +139,8 @@ impl Collection {
             return Err(Failure::invalid(message).into());
         }
         let vector = slice1(&vector)?;
-        let upsert = |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, None);
+        let upsert =
+            |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, (None, None));
         detached(py, || self.write(upsert))?;
         Ok(())
     }
@@ -147,10 +153,11 @@ impl Collection {
         ids: GivenIds<'_>,
         vectors: &Bound<'_, PyAny>,
         fields: Option<FieldColumns>,
-        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>),
+        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>, GivenVersions<'_>),
     ) -> PyResult<usize> {
-        let (condition, progress) = how;
+        let (condition, progress, versions) = how;
         let ids = self.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let matrix = Matrix::from_python(vectors)?;
         let rows = matrix.rows(self.settings.dimension)?;
         if ids.len() != rows.count() {
@@ -180,8 +187,8 @@ impl Collection {
                     let vector = rows.row(at, &mut buffer);
                     let fields = encoded.fields(at, &fields, ids.name(at));
                     let id = ids.get(at).id;
-                    written +=
-                        usize::from(writer.upsert(id, vector, fields, condition.as_ref())?);
+                    let how = (condition.as_ref(), version_at(&versions, at));
+                    written += usize::from(writer.upsert(id, vector, fields, how)?);
                 }
                 Ok(())
             })
@@ -190,8 +197,15 @@ impl Collection {
     }
 
     /// Changes what rows carry beside their vectors; says how many rows there were.
-    fn update(&self, py: Python<'_>, ids: GivenIds<'_>, fields: FieldColumns) -> PyResult<usize> {
+    fn update(
+        &self,
+        py: Python<'_>,
+        ids: GivenIds<'_>,
+        fields: FieldColumns,
+        versions: GivenVersions<'_>,
+    ) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let encoded = detached(py, || {
             fields.check(ids.len())?;
             self.encode(&fields, ids.len())
@@ -212,7 +226,8 @@ impl Collection {
                             (true, None) => PayloadChange::Remove,
                         };
                         let update = Update { set: encoded.row(at), unset: &unset, payload };
-                        updated += usize::from(writer.update(ids.get(at), &update)?);
+                        let version = version_at(&versions, at);
+                        updated += usize::from(writer.update(ids.get(at), &update, version)?);
                     }
                     Ok(())
                 })
@@ -222,8 +237,14 @@ impl Collection {
     }
 
     /// Removes the rows of `ids`; says how many there were.
-    fn delete(&self, py: Python<'_>, ids: GivenIds<'_>) -> PyResult<usize> {
+    fn delete(
+        &self,
+        py: Python<'_>,
+        ids: GivenIds<'_>,
+        versions: GivenVersions<'_>,
+    ) -> PyResult<usize> {
         let ids = self.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let mut removed = 0;
         stretches(
             py,
@@ -233,7 +254,8 @@ impl Collection {
             |range| {
                 self.write(|writer| {
                     for at in range {
-                        removed += usize::from(writer.delete(ids.get(at))?);
+                        let version = version_at(&versions, at);
+                        removed += usize::from(writer.delete(ids.get(at), version)?);
                     }
                     Ok(())
                 })
@@ -243,9 +265,15 @@ impl Collection {
     }
 
     /// Removes the rows that match; says how many there were.
-    fn delete_where(&self, py: Python<'_>, condition: GivenFilter) -> PyResult<u64> {
+    fn delete_where(
+        &self,
+        py: Python<'_>,
+        condition: GivenFilter,
+        version: Option<i64>,
+    ) -> PyResult<u64> {
         let filter = self.filter(&condition)?;
-        Ok(detached(py, || self.write(|writer| writer.delete_where(&filter)))?)
+        let version = version.map(|version| version as u64);
+        Ok(detached(py, || self.write(|writer| writer.delete_where(&filter, version)))?)
     }
 
     /// Adds an attribute, unless it is there with this kind.
@@ -581,6 +609,22 @@ impl Collection {
         commit?.wait()?;
         done
     }
+}
+
+/// Copies the versions of so many rows: another Python thread may change the array meanwhile.
+fn versions_of(given: GivenVersions<'_>, rows: usize) -> Result<Option<Vec<u64>>, Failure> {
+    let Some(given) = given else { return Ok(None) };
+    let versions = slice1(&given)?;
+    if versions.len() != rows || versions.iter().any(|&version| version < 0) {
+        let found = versions.len();
+        let message = format!("there are {found} versions for {rows} rows, or one is negative");
+        return Err(Failure::invalid(message));
+    }
+    Ok(Some(versions.iter().map(|&version| version as u64).collect()))
+}
+
+fn version_at(versions: &Option<Vec<u64>>, at: usize) -> Option<u64> {
+    versions.as_ref().map(|versions| versions[at])
 }
 
 /// The schema of a new collection, with a key of its own for string ids.

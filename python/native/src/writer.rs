@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vstream_engine::{
     Applied, AttributeKind, Commit, Condition, Engine, Error, Fields, Filter, Row, RowId, Stats,
-    Update,
+    Update, With,
 };
 
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// The engine and what only its writer may change. Lives behind the collection's writer lock.
 pub(crate) struct Writer {
     engine: Engine,
-    /// Version of the last upsert.
+    /// The highest version of a write so far.
     version: u64,
     /// Rows that live.
     live: u64,
@@ -27,24 +27,26 @@ impl Writer {
         Writer { engine, version: 0, live, sealed: false }
     }
 
-    /// Adds or replaces a row under the next version.
+    /// Adds or replaces a row, under the next version if none is given.
     ///
     /// A restored row may carry a higher version than was handed out here: then the counter
     /// doubles until it is past it, at most 64 times in the life of the collection. It ends there:
     /// the highest version there is replaces any other.
     ///
-    /// With a condition, a row that is there stays unless the condition holds for it. Returns whether
-    /// the row was written.
+    /// With a condition, a row that is there stays unless the condition holds for it. With a version,
+    /// a newer row stays, and so does a newer delete that is remembered. Returns whether the row was
+    /// written.
     pub(crate) fn upsert(
         &mut self,
         id: u64,
         vector: &[f32],
         fields: Fields<'_>,
-        condition: Option<&Filter>,
+        how: (Option<&Filter>, Option<u64>),
     ) -> Result<bool, Failure> {
         self.check_open()?;
-        let condition = Condition { filter: condition, ..Condition::default() };
-        let applied = self.newest(|engine, version| {
+        let (filter, version) = how;
+        let condition = Condition { filter, ..Condition::default() };
+        let applied = self.newest(version, |engine, version| {
             let row = Row { id, version, code: 0, shard: 0, vector, fields };
             engine.upsert_if(&row, &condition)
         })?;
@@ -52,45 +54,83 @@ impl Writer {
         Ok(applied.is_applied())
     }
 
-    /// Changes what a row carries beside its vector; says whether there was one.
-    pub(crate) fn update(&mut self, id: RowId, update: &Update<'_>) -> Result<bool, Failure> {
+    /// Changes what a row carries beside its vector, under the next version if none is given; says
+    /// whether there was a row that is not newer.
+    pub(crate) fn update(
+        &mut self,
+        id: RowId,
+        update: &Update<'_>,
+        version: Option<u64>,
+    ) -> Result<bool, Failure> {
         self.check_open()?;
-        let applied = self.newest(|engine, version| engine.update(id, version, update))?;
+        let applied = self.newest(version, |engine, version| engine.update(id, version, update))?;
         Ok(applied.is_applied())
     }
 
-    /// Makes a write under the next version, and again under a higher one while the row is newer.
+    /// Makes a write under a version; if none is given under the next one, and again under a higher
+    /// one while the row is newer.
     fn newest(
         &mut self,
+        given: Option<u64>,
         mut write: impl FnMut(&mut Engine, u64) -> Result<Applied, Error>,
     ) -> Result<Applied, Failure> {
         loop {
-            let version = self.version.saturating_add(1);
+            let version = given.unwrap_or(self.version.saturating_add(1));
             let applied = write(&mut self.engine, version)?;
-            self.version = version;
+            self.version = self.version.max(version);
             match applied {
-                Applied::Stale => self.version = self.version.saturating_mul(2),
+                Applied::Stale if given.is_none() => {
+                    self.version = self.version.saturating_mul(2);
+                }
                 applied => return Ok(applied),
             }
         }
     }
 
-    /// Removes a row whatever its version; says whether there was one.
-    pub(crate) fn delete(&mut self, id: RowId) -> Result<bool, Failure> {
+    /// Removes a row, whatever its version if none is given; says whether one was removed.
+    pub(crate) fn delete(&mut self, id: RowId, given: Option<u64>) -> Result<bool, Failure> {
         self.check_open()?;
-        let removed = self.engine.delete(id, u64::MAX)?;
-        if removed {
-            self.live -= 1;
+        loop {
+            let version = given.unwrap_or(self.version.saturating_add(1));
+            let removed = self.engine.delete(id, version)?;
+            self.version = self.version.max(version);
+            if removed {
+                self.live -= 1;
+                return Ok(true);
+            }
+            // A delete gets no higher version than it needs: a collection that remembers deletes
+            // refuses older upserts of the id, and the next upsert must not be one.
+            let newer = match given {
+                Some(_) => None,
+                None => self.engine.reader().get(&[id], &With::default())?.pop().flatten(),
+            };
+            match newer {
+                Some(row) if row.version > version => self.version = row.version,
+                _ => return Ok(false),
+            }
         }
-        Ok(removed)
     }
 
-    /// Removes the rows that match; says how many there were.
-    pub(crate) fn delete_where(&mut self, filter: &Filter) -> Result<u64, Failure> {
+    /// Removes the rows that match, whatever their versions if none is given; says how many.
+    pub(crate) fn delete_where(
+        &mut self,
+        filter: &Filter,
+        given: Option<u64>,
+    ) -> Result<u64, Failure> {
         self.check_open()?;
-        let removed = self.engine.delete_where(filter, u64::MAX)?;
-        self.live -= removed;
-        Ok(removed)
+        let mut all = 0;
+        loop {
+            let version = given.unwrap_or(self.version.saturating_add(1));
+            let removed = self.engine.delete_where(filter, version)?;
+            self.version = self.version.max(version);
+            self.live -= removed;
+            all += removed;
+            let is_done = given.is_some() || version == u64::MAX;
+            if is_done || self.engine.reader().count(Some(filter))? == 0 {
+                return Ok(all);
+            }
+            self.version = self.version.saturating_mul(2);
+        }
     }
 
     /// Adds an attribute, unless it is there with this kind.

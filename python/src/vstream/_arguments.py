@@ -43,6 +43,25 @@ def integer(name: str, value: object) -> int:
     return number
 
 
+def versions(value: object, rows: int) -> I64Array | None:
+    """Return a version per row, of one for all or one for each; None if there are none."""
+    if value is None:
+        return None
+    if np.ndim(value) == 0:  # type: ignore[arg-type]
+        return np.full(rows, integer("version", value), dtype=_I64)
+    try:
+        given = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        given = np.empty(0, dtype=object)
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size > 0):
+        raise InvalidInput("the versions are no whole numbers below 2**63: pass one per row")
+    if len(given) != rows:
+        raise InvalidInput(f"there are {len(given)} versions for {rows} rows: pass one per row")
+    if given.size > 0 and (int(given.min()) < 0 or int(given.max()) > _ID_MAX):
+        raise InvalidInput("a version is not in 0 to 2**63 - 1")
+    return np.ascontiguousarray(given, dtype=_I64)
+
+
 def real(name: str, value: object) -> float:
     """Return a number as a float."""
     if isinstance(value, (str, bytes, bool, np.bool_)):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vstream._native import Collection as NativeCollection
     from vstream._schema import Groups
 
+# Longest time for which deletes are remembered.
+_SECONDS_MAX = 366 * 86_400
+
 
 class Collection(Writes, Reads):
     """Vectors of one dimension, element type and metric, searchable as they are written.
@@ -92,6 +95,7 @@ class Collection(Writes, Reads):
         open_attributes: bool = ...,  # noqa: FBT001 - as below.
         *,
         groups: Literal["shared"] | None = ...,
+        deletes_remembered: float | None = ...,
     ) -> Self: ...
 
     @overload
@@ -108,6 +112,7 @@ class Collection(Writes, Reads):
         id: str = ...,
         attributes: Mapping[str, str] | None = ...,
         groups: Mapping[str, str],
+        deletes_remembered: float | None = ...,
     ) -> Self | GroupCollection: ...
 
     @classmethod
@@ -127,6 +132,7 @@ class Collection(Writes, Reads):
         open_attributes: bool = False,  # noqa: FBT001, FBT002 - as in search.
         *,
         groups: Groups = None,
+        deletes_remembered: float | None = None,
     ) -> Self | GroupCollection:
         """Make an empty collection.
 
@@ -178,8 +184,11 @@ class Collection(Writes, Reads):
         groups
             `shared`: every row has a group, its attribute `group`, and a search sees one group or
             all rows. `isolated`: this is a `GroupCollection`, whose searches see one group,
-            exactly; it takes none of `recall_target`, `code_memory`, `deletes` and
-            `open_attributes`.
+            exactly; it takes none of `recall_target`, `code_memory`, `deletes`,
+            `open_attributes` and `deletes_remembered`.
+        deletes_remembered
+            Seconds, 1 or more, for which the version of a deleted row is kept: meanwhile an upsert
+            with a lower `version` does not bring it back. Not at all if it is left out.
 
         Raises
         ------
@@ -214,6 +223,7 @@ class Collection(Writes, Reads):
                 ("code_memory", code_memory, None),
                 ("deletes", deletes, "any"),
                 ("open_attributes", open_attributes, False),
+                ("deletes_remembered", deletes_remembered, None),
             ]:
                 if given != usual:
                     raise InvalidInput(f"groups are isolated: leave {name} out")
@@ -242,6 +252,7 @@ class Collection(Writes, Reads):
                 None if memory is None else _arguments.integer("memory", memory),
                 None if code_memory is None else _arguments.integer("code_memory", code_memory),
                 _arguments.name("deletes", deletes),
+                _milliseconds(deletes_remembered),
             ),
         )
         return cls._wrap(native, place)
@@ -466,3 +477,13 @@ class _ClosedCollection:
 
     def __len__(self) -> NoReturn:
         raise Closed("the collection is closed: open it again")
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    """Return a time in milliseconds. The engine checks its range."""
+    if seconds is None:
+        return None
+    number = _arguments.real("deletes_remembered", seconds)
+    if not 0 <= number <= _SECONDS_MAX:
+        raise InvalidInput(f"deletes_remembered is {number}: choose 1 s to 366 days")
+    return round(number * 1000)

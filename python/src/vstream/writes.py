@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Id = int | str
     IdSequence = Sequence[int] | Sequence[str] | NDArray[np.integer]
+    Version = int | Sequence[int] | NDArray[np.integer]
 
 
 class Writes:
@@ -39,6 +40,7 @@ class Writes:
         parameters: Sequence[object] | None = None,
         progress: Callable[[int, int], None] | None = None,
         group: str | Sequence[str] | None = None,
+        version: Version | None = None,
     ) -> int:
         """Add rows, or replace those with the same ids; later searches see them.
 
@@ -71,11 +73,14 @@ class Writes:
         group
             In a collection of shared groups, the group of all these rows or one per row, unless
             it is among the attributes.
+        version
+            One for all rows, or one per row, from 0 to 2**63 - 1, such as the time of an event: a
+            row that is there with a higher version stays. Without it the rows replace any other.
 
         Returns
         -------
         int
-            Rows that were written: all, unless `where` kept some.
+            Rows that were written: all, unless `where` or `version` kept some.
 
         Raises
         ------
@@ -103,6 +108,7 @@ class Writes:
                 parameters=parameters,
                 progress=progress,
                 group=group,
+                version=version,
             )
         condition = native_filter(where, parameters)
         one = _arguments.one_id(ids)
@@ -110,23 +116,26 @@ class Writes:
             vector = _arguments.vector("the vector", vectors, many="upsert with a list of ids")
             given = self._grouped(_columns.one_row(attributes), group, 1)
             fields = self._fields(given, _one(payload), 1)
-            if fields is None and condition is None and isinstance(one, int):
+            versions = _arguments.versions(version, 1)
+            if fields is None and condition is None and versions is None and isinstance(one, int):
                 self._native.upsert_one(one, vector)
                 return 1
-            return self._native.upsert_many(
-                _arguments.many_ids([one]), vector.reshape(1, -1), fields, (condition, None)
-            )
-        matrix = _arguments.matrix("the vectors", vectors)
+            many, matrix = _arguments.many_ids([one]), vector.reshape(1, -1)
+            return self._native.upsert_many(many, matrix, fields, (condition, None, versions))
+        rows = _arguments.matrix("the vectors", vectors)
         many = _arguments.many_ids(ids)
         given = self._grouped(attributes, group, len(many))
         fields = self._fields(given, payload, len(many))
-        return self._native.upsert_many(many, matrix, fields, (condition, progress))
+        how = (condition, progress, _arguments.versions(version, len(many)))
+        return self._native.upsert_many(many, rows, fields, how)
 
     def update(
         self,
         ids: Id | IdSequence,
         attributes: Mapping[str, Any] | None = None,
         payload: object = None,
+        *,
+        version: Version | None = None,
     ) -> int:
         """Change attributes or payload of rows and keep the rest, the vector above all.
 
@@ -140,11 +149,13 @@ class Writes:
             Values by name, one or one per id; None removes the value. Others stay as they are.
         payload
             One, or one per id; stays as it is if left out.
+        version
+            As for `upsert`: a row with a higher version stays as it is.
 
         Returns
         -------
         int
-            Rows that were there. An id that does not exist is no error.
+            Rows that were there and not newer. An id that does not exist is no error.
 
         Examples
         --------
@@ -165,7 +176,7 @@ class Writes:
             fields = self._fields(_columns.one_row(attributes), _one(payload), 1)
         if fields is None:
             raise InvalidInput("there is nothing to change: pass attributes or payload")
-        return self._native.update(many, fields)
+        return self._native.update(many, fields, _arguments.versions(version, len(many)))
 
     def delete(
         self,
@@ -174,11 +185,25 @@ class Writes:
         where: Where | None = None,
         parameters: Sequence[object] | None = None,
         group: str | None = None,
+        version: Version | None = None,
     ) -> int:
         """Remove the rows of some ids, or all rows for which a condition holds.
 
         An id that does not exist is no error. In a collection of shared groups `group` stands for
         the rows of a group, those for which `where` holds if it is there too.
+
+        Parameters
+        ----------
+        ids
+            One id, or several.
+        where
+            In place of ids: a condition.
+        parameters
+            Values of the parameters of `where`, if that is an SQL condition.
+        version
+            One for all ids, or one per id; one alone with `where`. A row with a higher version
+            stays. Without it rows go whatever their version, and a later upsert without a version
+            adds the id again, also where deletes are remembered.
 
         Returns
         -------
@@ -197,9 +222,11 @@ class Writes:
         if (ids is None) == (condition is None):
             raise InvalidInput("pass either ids or where, or a group")
         if condition is not None:
-            return self._native.delete_where(condition)
+            alone = None if version is None else _arguments.integer("version", version)
+            return self._native.delete_where(condition, alone)
         one = _arguments.one_id(ids)
-        return self._native.delete(_arguments.many_ids(ids if one is None else [one]))
+        many = _arguments.many_ids(ids if one is None else [one])
+        return self._native.delete(many, _arguments.versions(version, len(many)))
 
     def _grouped(
         self, attributes: Mapping[str, Any] | None, group: str | Sequence[str] | None, rows: int

@@ -25,7 +25,8 @@ pub(super) fn read(
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut found: Vec<Option<StoredRow>> = vec![None; sorted.len()];
+    let mut found: Vec<Option<StoredRow>> = Vec::new();
+    found.resize_with(sorted.len(), || None);
     let mut builder = AttributesBuilder::default();
     let mut columns = match &with.attributes {
         WithAttributes::Of(columns) => columns.clone(),
@@ -56,7 +57,11 @@ pub(super) fn read(
         return Err(error);
     }
     let at = |id| sorted.binary_search(id).expect("an id that was asked for");
-    Ok(ids.iter().map(|id| found[at(id)].clone()).collect())
+    if sorted.len() < ids.len() {
+        // An id that comes twice gets its row twice.
+        return Ok(ids.iter().map(|id| found[at(id)].clone()).collect());
+    }
+    Ok(ids.iter().map(|id| found[at(id)].take()).collect())
 }
 
 /// Copies what is wanted of a row.

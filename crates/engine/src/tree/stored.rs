@@ -77,8 +77,9 @@ impl Pinned {
     /// * `ids`: ascending, each once.
     /// * `answered`: if the ids are those of an answer at this moment.
     ///
-    /// Cost: a pass over the ids in memory, over the rows there if vectors are wanted, and a round of
-    /// reads for each segment that has some of the rows. Errors: `Corrupt`, `Io`.
+    /// Cost: a look-up per id and segment, a round of reads for each segment that has some of the rows,
+    /// and a pass over the ids in memory if no segment has the rest, unless they are of an answer.
+    /// Errors: `Corrupt`, `Io`.
     pub(crate) fn read(
         &self,
         ids: &[u64],
@@ -87,63 +88,60 @@ impl Pinned {
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) -> Result<(), Error> {
         debug_assert!(ids.is_sorted_by(|a, b| a < b), "ascending, each once");
-        let mut left = ids.len() - self.read_memory(ids, wanted, answered, visit);
+        // A row is visible in one place. Segments have tables of ids, which rows in memory lack, so that
+        // memory is asked only for rows that are there.
+        let mut left: Vec<usize> = (0..ids.len()).collect();
         for live in &self.view.segments {
-            if left == 0 {
-                return Ok(());
+            let mut rows: Vec<(u32, usize)> = Vec::new();
+            left.retain(|&at| {
+                let row = live.ids.find(ids[at]);
+                let row = row.filter(|&row| live.tombstones.is_visible(row, self.sequence));
+                rows.extend(row.map(|row| (row, at)));
+                row.is_none()
+            });
+            if !rows.is_empty() {
+                rows.sort_unstable();
+                live.read(&rows, wanted, visit)?;
             }
-            let row_of = |(at, &id): (usize, &u64)| {
-                let row = live.ids.find(id)?;
-                live.tombstones.is_visible(row, self.sequence).then_some((row, at))
-            };
-            let mut rows: Vec<(u32, usize)> = ids.iter().enumerate().filter_map(row_of).collect();
-            rows.sort_unstable();
-            live.read(&rows, wanted, visit)?;
-            left -= rows.len();
+        }
+        if !left.is_empty() {
+            let ids: Vec<u64> = left.iter().map(|&at| ids[at]).collect();
+            self.read_memory(&ids, answered, &mut |at, row| visit(left[at], row));
         }
         Ok(())
     }
 
-    /// Reads the rows in memory; returns how many there are.
+    /// Reads the rows in memory.
     fn read_memory(
         &self,
         ids: &[u64],
-        wanted: Wanted<'_>,
         mut answered: Option<Answered<'_>>,
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
-    ) -> usize {
-        let (mut found, mut scratch) = (0, Scratch::default());
-        let filter = Filter::Ids(ids.to_vec());
+    ) {
+        let mut scratch = Scratch::default();
+        let filter = answered.is_none().then(|| Filter::Ids(ids.to_vec()));
         for (number, place) in self.memory_places().enumerate() {
-            if wanted.vector {
-                place.for_each_row(&mut |row| {
-                    if let Ok(at) = ids.binary_search(&row.key.id) {
-                        found += 1;
-                        let IndexRow { key, vector, fields } = row;
-                        visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
-                    }
-                });
-                continue;
-            }
-            let mut matches = Vec::new();
-            let (rows, scratch) = match &mut answered {
-                Some(Answered { rows, scratch }) => (*rows, &mut scratch.memory[number].stage),
+            let mut rows = Vec::new();
+            let scratch = match &mut answered {
+                Some(Answered { rows: all, scratch }) => {
+                    let is_left = |row: &&Neighbor| ids.binary_search(&row.id).is_ok();
+                    rows.extend(all.iter().filter(is_left));
+                    &mut scratch.memory[number].stage
+                }
                 None => {
                     let note = &mut |RowKey { id, version, .. }| {
-                        matches.push(Neighbor { distance: 0.0, id, version });
+                        rows.push(Neighbor { distance: 0.0, id, version });
                     };
-                    let Ok(()) = place.for_each_match(Some(&filter), note);
-                    (matches.as_slice(), &mut scratch)
+                    let Ok(()) = place.for_each_match(filter.as_ref(), note);
+                    &mut scratch
                 }
             };
-            place.read_fields(rows, scratch, &mut |at, fields| {
-                found += 1;
-                let Neighbor { id, version, .. } = rows[at];
-                let at = ids.binary_search(&id).expect("an id that was asked for");
-                visit(at, ReadRow { version, vector: None, fields });
+            place.read_rows(&rows, scratch, &mut |_, row| {
+                let at = ids.binary_search(&row.key.id).expect("an id that was asked for");
+                let IndexRow { key, vector, fields } = row;
+                visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
             });
         }
-        found
     }
 
     /// Calls `visit` with the key of every visible row that matches, in any order. Errors: `Corrupt`,

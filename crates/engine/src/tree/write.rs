@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use vstream_attribute::Fields;
-use vstream_index::{Applied, IndexRow, IndexStats, Insert, Search};
+use vstream_attribute::Update;
+use vstream_index::{Applied, IndexRow, IndexStats, Insert, Outlook, Search};
 use vstream_store::Store;
 
 use super::{make_index, LiveSegment, Tree, View};
@@ -260,15 +260,21 @@ impl Writer<'_> {
         }
     }
 
-    /// True if the row that was found is in the memtable, which can replace its fields alone.
-    pub(crate) fn is_in_memtable(&self, found: Found) -> bool {
-        matches!(found.place, Place::Memtable)
+    /// What an update would make of the row that was found; `None` if it is not in the memtable, which
+    /// alone can change the fields of a row.
+    pub(crate) fn outlook(&self, id: u64, found: Found, update: &Update<'_>) -> Option<Outlook> {
+        match found.place {
+            Place::Memtable => self.writing.memory.outlook(id, update),
+            Place::ImmutableMemtable | Place::Segment(..) => None,
+        }
     }
 
-    /// Replaces what a row of the memtable carries beside its vector.
-    pub(crate) fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) {
-        self.writing.writes += 1 + field_bytes::carried(&fields) as u64 / self.writing.row_bytes;
-        let is_there = self.writing.memory.replace_fields(id, version, fields);
+    /// Changes what a row of the memtable carries beside its vector.
+    pub(crate) fn change_fields(&mut self, id: u64, version: u64, update: &Update<'_>) {
+        let payload = update.payload.of(None).map_or(0, <[u8]>::len);
+        let bytes = update.set.bytes().len() + payload;
+        self.writing.writes += 1 + bytes as u64 / self.writing.row_bytes;
+        let is_there = self.writing.memory.change_fields(id, version, update);
         debug_assert!(is_there, "a row that was found in the memtable");
     }
 

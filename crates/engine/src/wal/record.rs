@@ -9,7 +9,15 @@
 //!   4 update of a row that is there: what becomes of the payload, 0 kept, 1 set, 2 removed; columns
 //!     whose values go; bytes of the values that are set; then the values, as in `vstream_attribute`
 //!     | a u16 per column that goes | with payload 1: u32 bytes of the payload, payload
+//!     Read, and no longer written.
 //!   5 delete of a row that is not there, which is remembered
+//!
+//! 6 update of a row that is there:
+//!     u8 6 | u8 bytes of the id - 1 | bytes of the version - 1 << 3 | payload << 6, as in 4
+//!     | n bytes of the values that are set | n columns whose values go | id | version
+//!     | the values | a u16 per column that goes | with payload 1: n bytes of the payload, payload
+//!   n: 7 bits per byte, the lowest first, with bit 7 in all but the last; n, id and version in as few
+//!      bytes as they need
 //! ```
 //!
 //! What a kind does not name is zero. An update holds only what it changes.
@@ -26,9 +34,13 @@ const DELETE: u8 = 2;
 const UPSERT_FIELDS: u8 = 3;
 const UPDATE: u8 = 4;
 const REMEMBER: u8 = 5;
+const SHORT_UPDATE: u8 = 6;
 
-/// Bytes of the shortest record.
-pub(super) const RECORD_BYTES_MIN: usize = 24;
+/// Bytes of the shortest record: an update with an id and a version below 256, which changes nothing.
+pub(super) const RECORD_BYTES_MIN: usize = 6;
+
+/// Most bytes of a number of bytes or columns.
+const COUNT_BYTES_MAX: usize = 4;
 
 /// A record in the bytes of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,26 +111,66 @@ pub(super) fn put_delete(id: u64, version: u64, is_there: bool, out: &mut Vec<u8
 
 /// Appends the update of a row.
 pub(super) fn put_update(id: u64, version: u64, update: &Update<'_>, out: &mut Vec<u8>) {
-    let values = update.set.bytes();
     let (payload, new) = match update.payload {
         PayloadChange::Keep => (0, None),
         PayloadChange::Set(payload) => (1, Some(payload)),
         PayloadChange::Remove => (2, None),
     };
-    let (short, bytes) = (update.unset.len() as u16, values.len() as u32);
-    Head { payload, short, bytes, ..Head::of(UPDATE, id, version) }.put(out);
-    out.extend_from_slice(values);
+    let (id_bytes, version_bytes) = (bytes_of(id), bytes_of(version));
+    let lengths = (id_bytes - 1) | (version_bytes - 1) << 3 | payload << 6;
+    out.extend_from_slice(&[SHORT_UPDATE, lengths as u8]);
+    put_count(update.set.bytes().len(), out);
+    put_count(update.unset.len(), out);
+    out.extend_from_slice(&id.to_le_bytes()[..id_bytes]);
+    out.extend_from_slice(&version.to_le_bytes()[..version_bytes]);
+    out.extend_from_slice(update.set.bytes());
     update.unset.iter().for_each(|column| out.extend_from_slice(&column.to_le_bytes()));
     if let Some(new) = new {
-        out.extend_from_slice(&(new.len() as u32).to_le_bytes());
+        put_count(new.len(), out);
         out.extend_from_slice(new);
     }
+}
+
+/// Bytes that a number needs, 1 to 8.
+fn bytes_of(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(8).max(1) as usize
+}
+
+/// Reads a number of so many bytes; `None` if it needs fewer.
+fn take_number(input: &mut ByteReader<'_>, bytes: usize) -> Option<u64> {
+    let mut number = [0; size_of::<u64>()];
+    number[..bytes].copy_from_slice(input.bytes(bytes).ok()?);
+    Some(u64::from_le_bytes(number)).filter(|&number| bytes_of(number) == bytes)
+}
+
+fn put_count(mut count: usize, out: &mut Vec<u8>) {
+    while count >= 0x80 {
+        out.push(count as u8 | 0x80);
+        count >>= 7;
+    }
+    out.push(count as u8);
+}
+
+/// Reads a count; `None` if it is too large, or has more bytes than it needs.
+fn take_count(input: &mut ByteReader<'_>) -> Option<usize> {
+    let mut count = 0;
+    for at in 0..COUNT_BYTES_MAX {
+        let byte = input.u8().ok()?;
+        count |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return (at == 0 || byte != 0).then_some(count);
+        }
+    }
+    None
 }
 
 impl Record<'_> {
     /// Reads the next record of `input`; `None` if the bytes are no possible record.
     pub(crate) fn take<'a>(input: &mut ByteReader<'a>, vector_bytes: usize) -> Option<Record<'a>> {
         let [kind, payload] = input.array().ok()?;
+        if kind == SHORT_UPDATE {
+            return take_short_update(payload, input);
+        }
         let (short, bytes) = (input.u16().ok()?, input.u32().ok()?);
         let (id, version) = (input.u64().ok()?, input.u64().ok()?);
         let head = Head { kind, payload, short, bytes, id, version };
@@ -146,25 +198,47 @@ impl Record<'_> {
 }
 
 fn take_update<'a>(head: &Head, input: &mut ByteReader<'a>) -> Option<Record<'a>> {
-    let set = Attributes::decode(input.bytes(head.bytes as usize).ok()?).ok()?;
-    let columns = usize::from(head.short);
+    let (set, unset) = take_change(input, head.bytes as usize, usize::from(head.short))?;
+    let payload = take_payload(head.payload, input, |input| Some(input.u32().ok()? as usize))?;
+    Some(Record::Update { id: head.id, version: head.version, set, unset, payload })
+}
+
+fn take_short_update<'a>(lengths: u8, input: &mut ByteReader<'a>) -> Option<Record<'a>> {
+    let (values, columns) = (take_count(input)?, take_count(input)?);
+    let id = take_number(input, usize::from(lengths & 7) + 1)?;
+    let version = take_number(input, usize::from(lengths >> 3 & 7) + 1)?;
+    let (set, unset) = take_change(input, values, columns)?;
+    let payload = take_payload(lengths >> 6, input, take_count)?;
+    Some(Record::Update { id, version, set, unset, payload })
+}
+
+/// Reads the values that are set, and the columns whose values go.
+fn take_change<'a>(
+    input: &mut ByteReader<'a>,
+    values: usize,
+    columns: usize,
+) -> Option<(Attributes<'a>, &'a [u8])> {
+    let set = Attributes::decode(input.bytes(values).ok()?).ok()?;
     if columns > ATTRIBUTES_MAX {
         return None;
     }
-    let unset = input.bytes(2 * columns).ok()?;
-    let payload = match head.payload {
-        0 => PayloadChange::Keep,
+    Some((set, input.bytes(2 * columns).ok()?))
+}
+
+fn take_payload<'a>(
+    what: u8,
+    input: &mut ByteReader<'a>,
+    take_bytes: impl FnOnce(&mut ByteReader<'a>) -> Option<usize>,
+) -> Option<PayloadChange<'a>> {
+    match what {
+        0 => Some(PayloadChange::Keep),
         1 => {
-            let bytes = input.u32().ok()? as usize;
-            if bytes > PAYLOAD_BYTES_MAX {
-                return None;
-            }
-            PayloadChange::Set(input.bytes(bytes).ok()?)
+            let bytes = take_bytes(input).filter(|&bytes| bytes <= PAYLOAD_BYTES_MAX)?;
+            Some(PayloadChange::Set(input.bytes(bytes).ok()?))
         }
-        2 => PayloadChange::Remove,
-        _ => return None,
-    };
-    Some(Record::Update { id: head.id, version: head.version, set, unset, payload })
+        2 => Some(PayloadChange::Remove),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

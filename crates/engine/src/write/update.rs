@@ -1,8 +1,6 @@
 //! Updates: changes of attributes or payload, without the vector.
 
-use vstream_attribute::{
-    AttributesBuilder, Fields, Refused, RefusedKind, Schema, ATTRIBUTES_BYTES_MAX,
-};
+use vstream_attribute::{Refused, RefusedKind, ATTRIBUTES_BYTES_MAX};
 use vstream_index::{IndexRow, RowKey};
 
 use super::stored;
@@ -10,7 +8,7 @@ use crate::accept::check_update;
 use crate::applied::Applied;
 use crate::engine::{Buffers, Engine};
 use crate::error::Error;
-use crate::row::{PayloadChange, RowId, Update};
+use crate::row::{RowId, Update};
 
 impl Engine {
     /// Changes attributes and payload of a row, and gives it this version. The vector stays, and so
@@ -42,63 +40,51 @@ impl Engine {
         if found.version > version {
             return Ok(Applied::Stale);
         }
+        if let Some(outlook) = writer.outlook(id, found, update) {
+            if check != 0 && outlook.check != check {
+                return Ok(Applied::Missing);
+            }
+            if !outlook.fits {
+                return Err(too_large().into());
+            }
+            if let Some(journal) = &mut self.journal {
+                journal.update(id, version, found.version, update)?;
+            }
+            writer.change_fields(id, version, update);
+            drop(writer);
+            self.step();
+            return Ok(Applied::Replaced);
+        }
+        // The row is not in the memtable: the whole of it moves there.
         let Buffers { vector, narrowed, fields, merged } = &mut self.buffers;
         vector.resize(self.settings.dimension, 0.0);
         let mut key = RowKey { id, version, code: 0, shard: 0 };
-        let is_near = writer.is_in_memtable(found);
         writer.show(id, found, &mut |row| {
             (key.code, key.shard) = (row.key.code, row.key.shard);
-            if !is_near {
-                row.vector.read(vector);
-            }
+            row.vector.read(vector);
             fields.set(row.fields);
         })?;
         let before = fields.fields();
         if check != 0 && before.check != check {
             return Ok(Applied::Missing);
         }
-        let fields = merge(before, update, &self.settings.schema, merged)?;
+        let fields = update.apply(before, merged);
+        if fields.attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
+            return Err(too_large().into());
+        }
         if let Some(journal) = &mut self.journal {
             journal.update(id, version, found.version, update)?;
         }
-        if is_near {
-            writer.replace_fields(id, version, fields);
-        } else {
-            // The whole row moves to the memtable.
-            writer.upsert_over(
-                IndexRow { key, vector: stored(narrowed, vector), fields },
-                Some(found),
-            );
-        }
+        let row = IndexRow { key, vector: stored(narrowed, vector), fields };
+        writer.upsert_over(row, Some(found));
         drop(writer);
         self.step();
         Ok(Applied::Replaced)
     }
 }
 
-/// The fields of a row after an update. Errors: `TooLarge` if the attributes become too large.
-fn merge<'a>(
-    before: Fields<'a>,
-    update: &Update<'a>,
-    schema: &Schema,
-    merged: &'a mut AttributesBuilder,
-) -> Result<Fields<'a>, Refused> {
-    merged.clear();
-    merged.set_all(before.attributes);
-    update.unset.iter().for_each(|&column| merged.unset(column));
-    for (column, value) in update.set.iter() {
-        merged.set(schema, column, &value)?;
-    }
-    let attributes = merged.build();
-    if attributes.bytes().len() > ATTRIBUTES_BYTES_MAX {
-        let what =
-            format!("The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes.");
-        return Err(Refused::new(RefusedKind::TooLarge, what));
-    }
-    let payload = match update.payload {
-        PayloadChange::Keep => before.payload,
-        PayloadChange::Set(payload) => Some(payload),
-        PayloadChange::Remove => None,
-    };
-    Ok(Fields { attributes, payload, ..before })
+fn too_large() -> Refused {
+    let what =
+        format!("The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes.");
+    Refused::new(RefusedKind::TooLarge, what)
 }

@@ -103,12 +103,6 @@ impl CodeBlock {
         copy_lane(padded, (block, lane), (&mut self.codes, self.len));
         self.len += 1;
     }
-
-    /// Adds the code of one of its own lanes once more.
-    pub(crate) fn push_own(&mut self, padded: usize, lane: usize) {
-        let own = self.codes.clone();
-        self.push_copy(padded, &own, lane);
-    }
 }
 
 impl LeafChunk {

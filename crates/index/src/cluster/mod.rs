@@ -22,6 +22,7 @@ mod place;
 mod postings;
 mod rank;
 mod reader;
+mod renew;
 mod scan;
 mod split;
 mod strays;
@@ -30,20 +31,21 @@ mod view;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use vstream_attribute::{Fields, FieldsBuffer};
+use vstream_attribute::{Fields, FieldsBuffer, Update};
 use vstream_quantize::rabitq::{Form, Rotation};
 
 use self::leaf::{Leaf, LeafId};
 use self::postings::Postings;
+use self::renew::Renewal;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
 use crate::id_map::IdMap;
 use crate::publish::Published;
 use crate::rows::{
-    Carrier, CodeCounts, Dictionary, IndexRow, Load, RowChunk, RowKey, RowWriter, Sequence,
+    Carrier, CodeCounts, Dictionary, IndexRow, Load, Outlook, RowChunk, RowWriter, Sequence,
 };
 use crate::stages::form_of;
 use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
@@ -134,6 +136,8 @@ struct LeafState {
     looked: usize,
     /// Rows deleted or replaced since the leaf's centre was the mean of its rows.
     lost: usize,
+    /// Dead lanes whose rows live on in other lanes of the leaf, with other fields.
+    renewed: usize,
     queued: bool,
     /// True if the leaf is in `Cluster::overfull`.
     overfull: bool,
@@ -147,8 +151,6 @@ pub struct Cluster {
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
     tail: RowWriter,
-    /// Rows of the tail that kept their vector: lane, leaf that has their code, and position there.
-    tail_origins: Vec<(usize, Weak<Leaf>, u32)>,
     carrier: Carrier,
     ids: IdMap,
     /// Leaves that wait for a split, merge or rewrite, oldest first.
@@ -161,6 +163,7 @@ pub struct Cluster {
     tail_dead: usize,
     dead: usize,
     deletes_since_maintenance: usize,
+    renewed_since_maintenance: usize,
     counts: IndexStats,
     buffers: place::Buffers,
 }
@@ -207,7 +210,6 @@ impl Cluster {
             leaves: Vec::new(),
             free: Vec::new(),
             tail,
-            tail_origins: Vec::new(),
             carrier: Carrier::new(dictionary),
             ids: IdMap::default(),
             queue: VecDeque::new(),
@@ -218,6 +220,7 @@ impl Cluster {
             tail_dead: 0,
             dead: 0,
             deletes_since_maintenance: 0,
+            renewed_since_maintenance: 0,
             counts: IndexStats::default(),
             buffers: place::Buffers::default(),
         }
@@ -378,31 +381,16 @@ impl Insert for Cluster {
     }
 
     fn replace_fields(&mut self, id: u64, version: u64, fields: Fields<'_>) -> bool {
-        let Some(old) = self.address_of(id) else { return false };
-        if self.version_at(old) > version {
-            return false;
-        }
-        let origin = if old.leaf == TAIL {
-            let origin = self.tail_origin(old.position as usize);
-            origin.map(|(leaf, position)| (leaf.clone(), position))
-        } else {
-            Some((Arc::downgrade(&self.state(old.leaf).leaf), old.position))
-        };
-        let (rows, lane) = self.row_at(old);
-        let rows = rows.clone();
-        let key = RowKey { version, ..rows.key(lane) };
-        self.sequence += 1;
-        self.lose(old, self.sequence);
-        if let Some((leaf, position)) = origin {
-            self.tail_origins.push((self.tail.len(), leaf, position));
-            if old.leaf != TAIL {
-                // The vectors are as they were, so the leaf's centre is as good as before.
-                self.state_mut(old.leaf).lost -= 1;
-            }
-        }
-        self.push(IndexRow { key, vector: rows.vector(lane), fields });
-        self.publish();
-        true
+        self.renew(id, version, Renewal::All(fields))
+    }
+
+    fn outlook(&self, id: u64, update: &Update<'_>) -> Option<Outlook> {
+        let (rows, lane) = self.row_at(self.address_of(id)?);
+        Some(rows.outlook(lane, &self.shared.dictionary, update))
+    }
+
+    fn change_fields(&mut self, id: u64, version: u64, update: &Update<'_>) -> bool {
+        self.renew(id, version, Renewal::Change(update))
     }
 
     fn reader(&self) -> Arc<dyn Search> {

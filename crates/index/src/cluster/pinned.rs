@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use vstream_attribute::{Fields, Filter};
+use vstream_attribute::Filter;
 use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
@@ -225,11 +225,11 @@ impl IndexSnapshot for Pinned {
         self.view().search(probe, scratch.buffers(), out)
     }
 
-    fn read_fields(
+    fn read_rows(
         &self,
         rows: &[Neighbor],
         scratch: &mut Scratch,
-        visit: &mut dyn FnMut(usize, Fields<'_>),
+        visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
         let (view, mut wanted) = (self.view(), Rows::new(rows));
         wanted.find(&self.root.tail, view.tail(), visit);

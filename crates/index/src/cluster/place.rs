@@ -1,6 +1,6 @@
 //! Places the tail: routes its rows to leaves, codes them and appends them.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use vstream_quantize::rabitq::{encode, extended, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
@@ -10,7 +10,6 @@ use vstream_vector::kernels;
 use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
-use crate::append::Pen;
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
 
 /// Routing a row compares the leaves of so many nodes.
@@ -28,7 +27,7 @@ pub(super) struct Buffers {
     pub(super) route: RouteScratch,
     routed: Vec<(LeafId, u32)>,
     /// Codes of appended rows, and the chunks that these entered.
-    posted: Vec<(u32, u32)>,
+    pub(super) posted: Vec<(u32, u32)>,
 }
 
 /// A row that is appended to a leaf.
@@ -47,8 +46,6 @@ pub(super) enum Code<'a> {
     /// Copy the code of a lane of a block of a leaf with the same centroid, and its fine code if it has
     /// one.
     Copied { block: &'a [u8], lane: usize, fine: Option<&'a [u8]> },
-    /// Copy the code that the leaf has at this position already.
-    Kept { position: u32 },
 }
 
 impl Cluster {
@@ -66,20 +63,13 @@ impl Cluster {
             self.plant(&lanes);
         }
         let mut buffers = std::mem::take(&mut self.buffers);
-        let kept: Vec<Option<(LeafId, u32)>> =
-            lanes.iter().map(|&lane| self.kept_code(lane)).collect();
-        for ((row, &lane), kept) in rotated.chunks_exact_mut(padded).zip(&lanes).zip(&kept) {
-            if kept.is_none() {
-                tail.vector(lane).read(&mut buffers.vector);
-                self.shared.rotation.apply(&buffers.vector, row);
-            }
+        for (row, &lane) in rotated.chunks_exact_mut(padded).zip(&lanes) {
+            tail.vector(lane).read(&mut buffers.vector);
+            self.shared.rotation.apply(&buffers.vector, row);
         }
         buffers.routed.clear();
-        for ((i, row), kept) in rotated.chunks_exact(padded).enumerate().zip(&kept) {
-            let leaf = match kept {
-                Some((leaf, _)) => *leaf,
-                None => nearest_leaf(&self.tree, row, &mut buffers.route),
-            };
+        for (i, row) in rotated.chunks_exact(padded).enumerate() {
+            let leaf = nearest_leaf(&self.tree, row, &mut buffers.route);
             buffers.routed.push((leaf, i as u32));
         }
         buffers.routed.sort_unstable();
@@ -89,12 +79,10 @@ impl Cluster {
             let rows = group.iter().map(|&(_, i)| {
                 let lane = lanes[i as usize];
                 let rotated = &rotated[i as usize * padded..][..padded];
-                let code = kept[i as usize]
-                    .map_or(Code::Rotated(rotated), |(_, position)| Code::Kept { position });
                 Incoming {
                     rows: &tail,
                     lane,
-                    code,
+                    code: Code::Rotated(rotated),
                     // The batch's sequence hides this copy from readers of every earlier root: they
                     // see the row in the tail.
                     inserted: placed,
@@ -103,31 +91,17 @@ impl Cluster {
             self.append(group[0].0, rows);
         }
         self.buffers.routed = routed;
-        self.tail = RowWriter::new(
-            self.shared.index.element,
-            self.shared.index.dimension,
-            self.settings.batch_rows,
-        );
-        self.tail_origins.clear();
+        if self.tail.len() > 0 {
+            self.tail = RowWriter::new(
+                self.shared.index.element,
+                self.shared.index.dimension,
+                self.settings.batch_rows,
+            );
+        }
         self.tail_dead = 0;
-        self.maintain(lanes.len());
+        let renewed = std::mem::take(&mut self.renewed_since_maintenance);
+        self.maintain(lanes.len() + renewed);
         self.commit();
-    }
-
-    /// Leaf and position of the code that a row of the tail has already, if its leaf is in use.
-    fn kept_code(&self, lane: usize) -> Option<(LeafId, u32)> {
-        let (leaf, position) = self.tail_origin(lane)?;
-        let leaf = leaf.upgrade()?;
-        let state = self.leaves[leaf.id as usize].as_ref()?;
-        Arc::ptr_eq(&state.leaf, &leaf).then_some((leaf.id, position))
-    }
-
-    /// Leaf and position of the code that a row of the tail had when its fields were replaced.
-    pub(super) fn tail_origin(&self, lane: usize) -> Option<(&Weak<Leaf>, u32)> {
-        // Rows come to the tail lane by lane.
-        let at = self.tail_origins.binary_search_by_key(&lane, |(at, ..)| *at).ok()?;
-        let (_, leaf, position) = &self.tail_origins[at];
-        Some((leaf, *position))
     }
 
     /// Makes the first leaf, centred on the first batch.
@@ -177,6 +151,7 @@ impl Cluster {
             dead: 0,
             looked: 0,
             lost: 0,
+            renewed: 0,
             queued: false,
             overfull: false,
         });
@@ -194,6 +169,7 @@ impl Cluster {
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
         let (ids, carrier, posted) = (&mut self.ids, &mut self.carrier, &mut self.buffers.posted);
+        let mut values = carrier.take_values();
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
         for row in rows {
@@ -204,10 +180,11 @@ impl Cluster {
             let open = state.open.as_mut().expect("just opened");
             let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
             let centroid = &state.leaf.centroid;
-            state.leaf.summaries.widen(row.rows, row.lane);
-            row.rows.for_each_code(row.lane, |code| posted.push((code, chunk as u32)));
-            let id = row.rows.id(row.lane);
-            let lane = open.push_copy(carrier, (row.rows, row.lane), row.inserted);
+            row.rows.copy_values(row.lane, &carrier.dictionary, &mut values);
+            state.leaf.summaries.widen(values.stored());
+            posted.extend(values.codes().map(|code| (code, chunk as u32)));
+            let (key, vector) = (row.rows.key(row.lane), row.rows.vector(row.lane));
+            let lane = open.push_values(carrier, (key, vector), &mut values, row.inserted);
             if let Some(carried) = open.carried() {
                 state.leaf.share(chunk, carried);
             }
@@ -229,12 +206,9 @@ impl Cluster {
                     }
                     codes.push_copy(padded, block, lane);
                 }
-                Code::Kept { position } => {
-                    keep_code(padded, (&state.leaf, &mut state.fine_pen), (chunk, codes), position);
-                }
             }
             let position = super::leaf::position(chunk, lane);
-            ids.insert(id, (leaf, position));
+            ids.insert(key.id, (leaf, position));
             state.rows += 1;
             if open.is_full() {
                 let full = block.take().expect("the block of the open chunk");
@@ -246,6 +220,7 @@ impl Cluster {
         if let Some(block) = block {
             state.leaf.chunk(state.chunks - 1).publish(block);
         }
+        carrier.give_back(values);
         shared.postings.add(&state.leaf, posted);
         self.buffers.bits = bits;
         self.buffers.fine = fine;
@@ -253,26 +228,8 @@ impl Cluster {
     }
 }
 
-/// Adds the code that a leaf has at a position once more, to the block of its open chunk.
-fn keep_code(
-    padded: usize,
-    (leaf, fine_pen): (&Leaf, &mut Option<Pen>),
-    (chunk, codes): (usize, &mut CodeBlock),
-    position: u32,
-) {
-    let (from, lane) = super::leaf::split_position(position);
-    if let Some(pen) = fine_pen {
-        leaf.chunk(chunk).push_fine(pen, leaf.chunk(from).fine_row(padded, lane));
-    }
-    if from == chunk {
-        codes.push_own(padded, lane);
-    } else {
-        leaf.with_codes(from, |block| codes.push_copy(padded, block, lane));
-    }
-}
-
 /// Opens the next chunk of a leaf.
-fn open_chunk(shared: &Shared, state: &mut LeafState) {
+pub(super) fn open_chunk(shared: &Shared, state: &mut LeafState) {
     let load = run_rows(state.chunks).map_or_else(|| std::mem::take(&mut state.load), Load::new);
     let rows = RowWriter::in_run(shared.index.element, shared.index.dimension, BLOCK, load);
     let fine = if shared.second_look { fine_bytes(shared.rotation.padded()) } else { 0 };

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use vstream_attribute::{
-    AttributeKind, AttributesBuilder, Fields, FieldsBuffer, Filter, Range, Schema, Test, ValueRef,
+    AttributeKind, AttributesBuilder, Fields, FieldsBuffer, Filter, PayloadChange, Range, Schema,
+    Test, Update, ValueRef,
 };
 use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 
 use super::{clustered, fitted, hits, key, normalised, settings, Contract, Oracle, SEED};
-use crate::{Effort, IndexRow, IndexSettings, Insert, Probe, Scratch, Search, VectorBuffer};
+use crate::{
+    Effort, IndexRow, IndexSettings, Insert, Outlook, Probe, Scratch, Search, VectorBuffer,
+};
 
 const ROWS: usize = 8_000;
 const CLUSTERS: usize = 40;
@@ -170,7 +173,8 @@ impl<'a> Filtered<'a> {
                     assert_eq!(self.index.delete(id, step), self.oracle.delete(id, step));
                     self.fields.remove(&id);
                 }
-                1 | 2 => {
+                1 => self.change(id, step, &fields),
+                2 => {
                     let there = self.index.replace_fields(id, step, fields.fields());
                     assert_eq!(there, self.oracle.touch(id, step), "{}", self.contract.name);
                     if there {
@@ -193,6 +197,33 @@ impl<'a> Filtered<'a> {
             }
         }
         self.check_rows();
+    }
+
+    /// Sets some of these attributes, removes others, and keeps the rest of the row.
+    fn change(&mut self, id: u64, step: u64, fields: &FieldsBuffer) {
+        let fields = fields.fields();
+        let pick = self.random.next();
+        self.builder.clear();
+        for (column, value) in fields.attributes.iter().filter(|(at, _)| pick >> at & 1 == 1) {
+            self.builder.set(&self.schema, column, &value).expect("a value of the column's kind");
+        }
+        let unset: Vec<u16> = (0..=TAGS + 1).filter(|at| pick >> (at + 16) & 3 == 1).collect();
+        let payload = match pick >> 60 & 3 {
+            0 => PayloadChange::Set(fields.payload.unwrap_or_default()),
+            1 => PayloadChange::Remove,
+            _ => PayloadChange::Keep,
+        };
+        let update = Update { set: self.builder.build(), unset: &unset, payload };
+        let outlook = self.index.outlook(id, &update);
+        let there = self.index.change_fields(id, step, &update);
+        assert_eq!(there, self.oracle.touch(id, step), "{}", self.contract.name);
+        assert_eq!(outlook.is_some(), there);
+        if let Some(held) = self.fields.get_mut(&id) {
+            assert_eq!(outlook, Some(Outlook { check: held.fields().check, fits: true }));
+            let mut merged = AttributesBuilder::default();
+            let after = FieldsBuffer::from(&update.apply(held.fields(), &mut merged));
+            *held = after;
+        }
     }
 
     /// Every row shows what it carries, by walk and by id.
@@ -260,8 +291,10 @@ impl<'a> Filtered<'a> {
                 assert_eq!(hits(nearest, &answer), nearest.len(), "{name}: {filter:?}");
             }
             let mut read = 0;
-            reader.snapshot(None).read_fields(&answer, &mut self.scratch, &mut |at, fields| {
-                assert_eq!(fields, self.fields[&answer[at].id].fields());
+            reader.snapshot(None).read_rows(&answer, &mut self.scratch, &mut |at, row| {
+                let id = answer[at].id;
+                assert_eq!(row.fields, self.fields[&id].fields());
+                assert_eq!(row.vector, self.oracle.rows[&id].1.vector());
                 read += 1;
             });
             assert_eq!(read, answer.len(), "{name}: fields of an answer");

@@ -11,7 +11,7 @@ use vstream_attribute::AttributeKind;
 use vstream_vector::kernels;
 
 use super::{Check, Compiled};
-use crate::rows::{RowChunk, Stored};
+use crate::rows::Stored;
 
 /// Words of a Bloom filter: 32 bytes.
 const BLOOM_WORDS: usize = 4;
@@ -24,6 +24,7 @@ pub(crate) struct Summaries {
 
 /// Summaries of the columns that one row added, and the next group.
 struct Group {
+    /// Ascending by column.
     columns: Box<[Summary]>,
     next: OnceLock<Box<Group>>,
 }
@@ -51,6 +52,10 @@ impl Summary {
     fn new(column: u16, kind: AttributeKind) -> Summary {
         let (least, most) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
         Summary { column, kind, least, most, bloom: Default::default() }
+    }
+
+    fn key(&self) -> (u16, u8) {
+        (self.column, self.kind.tag())
     }
 
     fn set(&self, bit: usize) {
@@ -121,21 +126,27 @@ impl Summary {
 }
 
 impl Summaries {
-    /// Widens the summaries to the row of a lane. Only the writer calls this, before the copy of the
-    /// row in this leaf is published.
-    pub(crate) fn widen(&self, rows: &RowChunk, lane: usize) {
-        let Some((carried, first)) = rows.carried() else { return };
-        let mut new: Vec<(u16, Stored)> = Vec::new();
-        carried.for_each_stored(first + lane, |column, stored| {
-            match self.find(column, stored.kind()) {
-                Some(summary) => summary.widen(&stored),
-                None => new.push((column, stored)),
+    /// Widens the summaries to the values of a row, ascending by column. Only the writer calls this,
+    /// before the copy of the row in this leaf is published.
+    pub(crate) fn widen(&self, values: &[(u16, Stored)]) {
+        let (mut new, mut at) = (Vec::new(), 0);
+        let first = self.first.get().map_or(&[][..], |group| &group.columns);
+        for (column, stored) in values {
+            // The first group has nearly all columns, in the same order.
+            let key = (*column, stored.kind().tag());
+            while first.get(at).is_some_and(|summary| summary.key() < key) {
+                at += 1;
             }
-        });
+            let here = first.get(at).filter(|summary| summary.key() == key);
+            match here.or_else(|| self.find(*column, stored.kind())) {
+                Some(summary) => summary.widen(stored),
+                None => new.push((*column, stored)),
+            }
+        }
         if new.is_empty() {
             return;
         }
-        let summary = |(column, stored): &(u16, Stored)| {
+        let summary = |(column, stored): &(u16, &Stored)| {
             let summary = Summary::new(*column, stored.kind());
             summary.widen(stored);
             summary

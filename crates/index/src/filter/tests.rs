@@ -154,9 +154,13 @@ fn masks_summaries_and_counts_agree_with_the_definition() {
                 moved.push(RowWriter::in_run(Element::F32, 1, 32, load));
                 chunks.push(moved[0].chunk().clone());
             }
-            summaries.widen(first.chunk(), lane);
-            first.chunk().for_each_code(lane, |code| living.raise(code));
-            moved[0].push_copy(&mut carrier, (first.chunk(), lane), 2);
+            let mut values = carrier.take_values();
+            first.chunk().copy_values(lane, &dictionary, &mut values);
+            summaries.widen(values.stored());
+            values.codes().for_each(|code| living.raise(code));
+            let row = (first.chunk().key(lane), first.chunk().vector(lane));
+            moved[0].push_values(&mut carrier, row, &mut values, 2);
+            carrier.give_back(values);
         }
         let attributes_of =
             |id: u64| Attributes::decode(&held[id as usize]).expect("attributes of a row");

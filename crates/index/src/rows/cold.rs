@@ -5,8 +5,13 @@
 //! texts: as attributes (`vstream_attribute::Attributes`)
 //! ```
 
-use vstream_attribute::{Attributes, Fields, FieldsBuffer, ValueRef};
+use std::collections::BTreeMap;
+
+use vstream_attribute::{Attributes, Fields, FieldsBuffer, Update, ValueRef};
 use vstream_vector::cursor::{ByteReader, Truncated};
+
+/// Bytes of the check, which comes first.
+const CHECK: usize = size_of::<u64>();
 
 /// The fields of a row that no mask tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,22 +31,44 @@ pub(super) fn encode(fields: Fields<'_>) -> Option<Vec<u8>> {
             texts.push(column, &value);
         }
     }
-    let texts = texts.fields().attributes.bytes().to_vec();
-    let has_name = !fields.name.is_empty() || fields.check != 0;
-    if !has_name && texts.is_empty() && fields.payload.is_none() {
+    let Fields { name, check, payload, .. } = fields;
+    put(Cold { name, check, texts: texts.fields().attributes, payload })
+}
+
+/// The cold fields of a row after an update; `None` if there are none.
+pub(super) fn change(before: Cold<'_>, update: &Update<'_>) -> Option<Vec<u8>> {
+    let mut texts: BTreeMap<u16, ValueRef<'_>> = before.texts.iter().collect();
+    texts.retain(|column, _| !update.unset.contains(column));
+    texts.extend(update.set.iter().filter(|(_, value)| matches!(value, ValueRef::Text(_))));
+    let mut buffer = FieldsBuffer::default();
+    texts.iter().for_each(|(column, value)| buffer.push(*column, value));
+    let payload = update.payload.of(before.payload);
+    put(Cold { texts: buffer.fields().attributes, payload, ..before })
+}
+
+fn put(cold: Cold<'_>) -> Option<Vec<u8>> {
+    let Cold { name, check, texts, payload } = cold;
+    let has_name = !name.is_empty() || check != 0;
+    if !has_name && texts.is_empty() && payload.is_none() {
         return None;
     }
-    let payload = fields.payload.unwrap_or_default();
-    let mut out = Vec::with_capacity(15 + fields.name.len() + texts.len() + payload.len());
-    out.extend_from_slice(&fields.check.to_le_bytes());
-    let name = u16::try_from(fields.name.len()).expect("a string id within its limit");
-    out.extend_from_slice(&name.to_le_bytes());
+    let (texts, bytes) = (texts.bytes(), payload.unwrap_or_default());
+    let mut out = Vec::with_capacity(CHECK + 7 + name.len() + texts.len() + bytes.len());
+    out.extend_from_slice(&check.to_le_bytes());
+    let name_bytes = u16::try_from(name.len()).expect("a string id within its limit");
+    out.extend_from_slice(&name_bytes.to_le_bytes());
     out.extend_from_slice(&(texts.len() as u32).to_le_bytes());
-    out.push(u8::from(fields.payload.is_some()));
-    out.extend_from_slice(fields.name.as_bytes());
-    out.extend_from_slice(&texts);
-    out.extend_from_slice(payload);
+    out.push(u8::from(payload.is_some()));
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(texts);
+    out.extend_from_slice(bytes);
     Some(out)
+}
+
+/// The check of the string id, without the other fields.
+pub(super) fn check_of(bytes: &[u8]) -> u64 {
+    let check = bytes.first_chunk::<CHECK>().expect("cold fields of this process");
+    u64::from_le_bytes(*check)
 }
 
 /// The fields of bytes that [`encode`] made.

@@ -21,6 +21,7 @@ use vstream_vector::kernels;
 
 use super::cold;
 use super::dictionary::{Dictionary, Texts};
+use super::values::Values;
 use crate::append::{Pen, Table};
 
 /// Lanes of a mask.
@@ -120,10 +121,6 @@ impl Layout {
         let columns = columns.iter().map(place).collect();
         Layout { columns, words: next_narrow, lists }
     }
-
-    fn find(&self, column: u16, kind: AttributeKind) -> Option<usize> {
-        self.columns.binary_search_by_key(&(column, kind.tag()), Place::key).ok()
-    }
 }
 
 impl Place {
@@ -136,12 +133,12 @@ impl Place {
 pub(crate) struct Carrier {
     pub(crate) dictionary: Arc<Dictionary>,
     layouts: Vec<Arc<Layout>>,
-    row: Vec<(u16, Stored)>,
+    values: Values,
 }
 
 impl Carrier {
     pub(crate) fn new(dictionary: Arc<Dictionary>) -> Carrier {
-        Carrier { dictionary, layouts: Vec::new(), row: Vec::new() }
+        Carrier { dictionary, layouts: Vec::new(), values: Values::default() }
     }
 
     fn layout(&mut self, columns: &[(u16, AttributeKind)]) -> Arc<Layout> {
@@ -157,6 +154,15 @@ impl Carrier {
         }
         self.layouts.push(Arc::new(Layout::new(columns)));
         self.layouts[self.layouts.len() - 1].clone()
+    }
+
+    /// A buffer for the values of a row. Give it back, so that the next row finds it.
+    pub(crate) fn take_values(&mut self) -> Values {
+        std::mem::take(&mut self.values)
+    }
+
+    pub(crate) fn give_back(&mut self, values: Values) {
+        self.values = values;
     }
 }
 
@@ -231,14 +237,20 @@ impl Load {
 
     /// Writes what a new row carries, before the lane is published.
     pub(crate) fn write(&mut self, carrier: &mut Carrier, lane: usize, fields: Fields<'_>) {
-        let carried = self.carried.get_or_insert_default();
-        carried.write(carrier, &mut self.pens, (self.first + lane, self.lanes), fields);
+        let mut values = carrier.take_values();
+        values.intern(&carrier.dictionary, fields);
+        self.put(carrier, lane, &mut values);
+        carrier.give_back(values);
     }
 
-    /// Writes what a row of another chunk carries, before the lane is published.
-    pub(crate) fn copy(&mut self, carrier: &mut Carrier, lane: usize, from: (&Carried, usize)) {
+    /// Writes the values of a row, before the lane is published.
+    pub(crate) fn put(&mut self, carrier: &mut Carrier, lane: usize, values: &mut Values) {
         let carried = self.carried.get_or_insert_default();
-        carried.copy(carrier, &mut self.pens, (self.first + lane, self.lanes), from);
+        let lane = (self.first + lane, self.lanes);
+        carried.write_row(carrier, &mut self.pens, lane, &mut values.row);
+        if let Some(bytes) = values.cold.take() {
+            carried.write_cold(lane, bytes);
+        }
     }
 }
 
@@ -395,60 +407,6 @@ fn lanes_of<T: Copy + Default>(values: &[T], word: usize) -> [T; WORD] {
 }
 
 impl Carried {
-    /// Writes the fields of a new row into a lane that is not published; interns its keywords.
-    fn write(
-        &self,
-        carrier: &mut Carrier,
-        pens: &mut Pens,
-        (lane, lanes): (usize, usize),
-        fields: Fields<'_>,
-    ) {
-        let mut row = std::mem::take(&mut carrier.row);
-        row.clear();
-        for (column, value) in fields.attributes.iter() {
-            let intern = |text: &str| carrier.dictionary.intern(column, text);
-            row.push(match value {
-                ValueRef::Keyword(text) => (column, Stored::Code(intern(text))),
-                ValueRef::Keywords(texts) => {
-                    (column, Stored::Codes(texts.into_iter().map(intern).collect()))
-                }
-                ValueRef::I64(number) => (column, Stored::Number(AttributeKind::I64, number)),
-                ValueRef::Timestamp(at) => (column, Stored::Number(AttributeKind::Timestamp, at)),
-                ValueRef::F64(x) => (column, Stored::Number(AttributeKind::F64, ordered(x))),
-                ValueRef::Bool(is_true) => (column, Stored::Truth(is_true)),
-                ValueRef::Text(_) => (column, Stored::Text),
-            });
-        }
-        self.write_row(carrier, pens, (lane, lanes), &mut row);
-        carrier.row = row;
-        if let Some(bytes) = cold::encode(fields) {
-            self.write_cold((lane, lanes), bytes.into());
-        }
-    }
-
-    /// Writes what a published row of another chunk carries into a lane that is not published.
-    fn copy(
-        &self,
-        carrier: &mut Carrier,
-        pens: &mut Pens,
-        (lane, lanes): (usize, usize),
-        (from, old): (&Carried, usize),
-    ) {
-        let mut row = std::mem::take(&mut carrier.row);
-        row.clear();
-        from.for_each_stored(old, |column, stored| {
-            stored.codes().iter().for_each(|&code| carrier.dictionary.retain(code));
-            row.push((column, stored));
-        });
-        // Sheets are in the order of their making.
-        row.sort_unstable_by_key(|(column, stored)| (*column, stored.kind().tag()));
-        self.write_row(carrier, pens, (lane, lanes), &mut row);
-        carrier.row = row;
-        if let Some(bytes) = from.cold(old) {
-            self.write_cold((lane, lanes), bytes.clone());
-        }
-    }
-
     /// Writes values, ascending by column, to the sheets that have the columns, or to a new one.
     fn write_row(
         &self,
@@ -472,12 +430,18 @@ impl Carried {
             });
             let pen = &mut pens.0[number];
             let before = row.len();
+            // Both are ascending.
+            let (places, mut at) = (&sheet.layout.columns, 0);
             row.retain_mut(|(column, stored)| {
-                let found = sheet.layout.find(*column, stored.kind());
-                if let Some(at) = found {
+                let key = (*column, stored.kind().tag());
+                while places.get(at).is_some_and(|place| place.key() < key) {
+                    at += 1;
+                }
+                let is_here = places.get(at).is_some_and(|place| place.key() == key);
+                if is_here {
                     sheet.write(pen, at, lane, std::mem::replace(stored, Stored::Text));
                 }
-                found.is_none()
+                !is_here
             });
             if row.len() < before {
                 sheet.table.publish(pen, lane + 1);
@@ -539,7 +503,7 @@ impl Carried {
         }
     }
 
-    fn cold(&self, lane: usize) -> Option<&Arc<[u8]>> {
+    pub(super) fn cold(&self, lane: usize) -> Option<&Arc<[u8]>> {
         self.cold.get()?[lane].get()
     }
 

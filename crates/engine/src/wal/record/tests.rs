@@ -51,18 +51,21 @@ fn every_kind_is_read_again() {
     }
     let changes = [PayloadChange::Keep, PayloadChange::Set(b""), PayloadChange::Remove];
     for payload in changes.into_iter().chain([PayloadChange::Set(&[4; 5_000])]) {
-        for unset in [&[][..], &[0, 9, 63]] {
+        for unset in [&[][..], &[0u16, 9, 63]] {
             bytes.clear();
-            put_update(3, 7, &Update { set, unset, payload }, &mut bytes);
             let columns: Vec<u8> = unset.iter().flat_map(|column| column.to_le_bytes()).collect();
-            let expected = Record::Update { id: 3, version: 7, set, unset: &columns, payload };
-            assert_eq!(taken(&bytes), Some((expected, 0)));
+            for (id, version) in [(3, 7), (0, 0), (255, 256), (u64::MAX, 1 << 40), (1 << 63, 9)] {
+                bytes.clear();
+                put_update(id, version, &Update { set, unset, payload }, &mut bytes);
+                let expected = Record::Update { id, version, set, unset: &columns, payload };
+                assert_eq!(taken(&bytes), Some((expected, 0)));
+            }
         }
     }
     for is_there in [true, false] {
         bytes.clear();
         put_delete(3, 7, is_there, &mut bytes);
-        assert_eq!(bytes.len(), RECORD_BYTES_MIN);
+        assert_eq!(bytes.len(), 24);
         let expected = match is_there {
             true => Record::Delete { id: 3, version: 7 },
             false => Record::Remember { id: 3, version: 7 },
@@ -76,17 +79,53 @@ fn every_kind_is_read_again() {
 fn an_update_is_as_long_as_its_change() {
     let (schema, mut builder) = (schema(), AttributesBuilder::default());
     builder.set(&schema, 63, &ValueRef::F64(0.25)).expect("a value");
+    let set = builder.build();
+    let change = size_of::<u64>() * 2 + set.bytes().len();
     let mut bytes = Vec::new();
-    put_update(1, 2, &Update { set: builder.build(), ..Update::default() }, &mut bytes);
-    let change = size_of::<u64>() * 2 + builder.build().bytes().len();
-    assert_eq!((bytes.len(), change), (35, 27));
-    let mut text = AttributesBuilder::default();
-    let words = Schema::new([("words", AttributeKind::Keyword)]).expect("a schema");
-    let value = "a keyword of forty bytes, as names are  ";
-    text.set(&words, 0, &ValueRef::Keyword(value)).expect("a value");
-    bytes.clear();
-    put_update(1, 2, &Update { set: text.build(), ..Update::default() }, &mut bytes);
-    assert!(bytes.len() * 5 <= (16 + text.build().bytes().len()) * 6, "{} bytes", bytes.len());
+    // The longest ids and versions, and those of a collection with a clock as version.
+    for (id, version, expected) in [(u64::MAX, u64::MAX, 31), (90_000, 1_790_000_000_000, 24)] {
+        bytes.clear();
+        put_update(id, version, &Update { set, ..Update::default() }, &mut bytes);
+        assert_eq!((bytes.len(), change), (expected, 27));
+        assert!(bytes.len() * 5 <= change * 6, "{} bytes", bytes.len());
+    }
+}
+
+/// Logs of before have updates of the kind 4.
+#[test]
+fn an_update_of_an_older_log_is_read() {
+    let (schema, mut builder) = (schema(), AttributesBuilder::default());
+    builder.set(&schema, 63, &ValueRef::F64(0.25)).expect("a value");
+    let set = builder.build();
+    let mut bytes = vec![4, 1, 2, 0, 11, 0, 0, 0];
+    [5u64, 8].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    bytes.extend_from_slice(set.bytes());
+    bytes.extend_from_slice(&[7, 0, 9, 0, 3, 0, 0, 0, 1, 2, 3]);
+    let payload = PayloadChange::Set(&[1, 2, 3]);
+    let expected = Record::Update { id: 5, version: 8, set, unset: &[7, 0, 9, 0], payload };
+    assert_eq!(taken(&bytes), Some((expected, 0)));
+}
+
+/// A number has one form, so that equal logs have equal bytes.
+#[test]
+fn numbers_with_bytes_to_spare_are_refused() {
+    let mut bytes = Vec::new();
+    put_update(1, 2, &Update::default(), &mut bytes);
+    assert_eq!(bytes, [SHORT_UPDATE, 0, 0, 0, 1, 2]);
+    assert_eq!(bytes.len(), RECORD_BYTES_MIN);
+    let spare = [
+        &[SHORT_UPDATE, 1, 0, 0, 1, 0, 2][..],
+        &[SHORT_UPDATE, 8, 0, 0, 1, 2, 0],
+        &[SHORT_UPDATE, 0, 0x80, 0, 0, 1, 2],
+        &[SHORT_UPDATE, 0, 0, 0x80, 0x80, 0x80, 0x80, 0, 1, 2],
+        &[SHORT_UPDATE, 0xc0, 0, 0, 1, 2],
+    ];
+    spare.iter().for_each(|bytes| assert_eq!(taken(bytes), None, "{bytes:?}"));
+    for count in [0, 1, 127, 128, 16_383, 16_384, PAYLOAD_BYTES_MAX, (1 << 28) - 1] {
+        bytes.clear();
+        put_count(count, &mut bytes);
+        assert_eq!(take_count(&mut ByteReader::new(&bytes)), Some(count));
+    }
 }
 
 #[test]
