@@ -332,16 +332,35 @@ impl Column<'_> {
         self.sheet.truths[self.word(word)].load(Ordering::Relaxed)
     }
 
-    /// The codes of a word's lanes. Those without a value are of no meaning.
+    /// Calls `use_codes` with the codes of a word's lanes. Those without a value are of no meaning.
     #[inline]
-    pub(crate) fn codes(&self, word: usize) -> [u32; WORD] {
-        lanes_of(self.sheet.table.narrow(self.start()), word)
+    pub(crate) fn codes(&self, word: usize, use_codes: impl FnOnce(&[u32; WORD]) -> u32) -> u32 {
+        with_lanes(self.sheet.table.narrow(self.start()), word, use_codes)
     }
 
-    /// The numbers of a word's lanes. Those without a value are of no meaning.
+    /// Calls `use_numbers` with the bits of the signed numbers of a word's lanes. Those without a value
+    /// are of no meaning.
     #[inline]
-    pub(crate) fn numbers(&self, word: usize) -> [i64; WORD] {
-        lanes_of(self.sheet.table.wide(self.start()), word).map(|number| number as i64)
+    pub(crate) fn numbers(
+        &self,
+        word: usize,
+        use_numbers: impl FnOnce(&[u64; WORD]) -> u32,
+    ) -> u32 {
+        with_lanes(self.sheet.table.wide(self.start()), word, use_numbers)
+    }
+
+    /// Prefetches the values, and which lanes have one.
+    #[inline]
+    fn prefetch(&self) {
+        let sheet = self.sheet;
+        let words = self.word(0)..self.word(sheet.table.lanes().div_ceil(WORD));
+        kernels::prefetch(&sheet.present[words.clone()]);
+        match self.kind() {
+            AttributeKind::Keyword => kernels::prefetch(sheet.table.narrow(self.start())),
+            AttributeKind::Bool => kernels::prefetch(&sheet.truths[words]),
+            AttributeKind::Keywords | AttributeKind::Text => {}
+            _ => kernels::prefetch(sheet.table.wide(self.start())),
+        }
     }
 
     /// The list of a lane that has one.
@@ -380,16 +399,20 @@ impl Column<'_> {
     }
 }
 
-/// The values of a word's lanes; zeros where nothing is published.
+/// Calls `visit` with the values of a word's lanes; zeros where nothing is published.
 #[inline]
-fn lanes_of<T: Copy + Default>(values: &[T], word: usize) -> [T; WORD] {
+fn with_lanes<T: Copy + Default>(
+    values: &[T],
+    word: usize,
+    visit: impl FnOnce(&[T; WORD]) -> u32,
+) -> u32 {
     let rest = values.get(word * WORD..).unwrap_or_default();
     match rest.first_chunk::<WORD>() {
-        Some(lanes) => *lanes,
+        Some(lanes) => visit(lanes),
         None => {
             let mut lanes = [T::default(); WORD];
             lanes[..rest.len()].copy_from_slice(rest);
-            lanes
+            visit(&lanes)
         }
     }
 }
@@ -496,15 +519,25 @@ impl Carried {
         std::iter::successors(self.sheet.get(), |sheet| sheet.next.get()).map(|sheet| &**sheet)
     }
 
-    /// The columns of a number, one for each kind of values that rows of the chunk have.
+    /// Calls `visit` with the columns of a number, one for each kind of values that rows of the chunk
+    /// have.
     #[inline]
-    pub(crate) fn columns(&self, column: u16) -> impl Iterator<Item = Column<'_>> {
-        self.sheets().flat_map(move |sheet| {
+    pub(crate) fn for_each_column(&self, column: u16, mut visit: impl FnMut(Column<'_>)) {
+        let mut slot = &self.sheet;
+        while let Some(sheet) = slot.get() {
             let places = &sheet.layout.columns;
-            let first = places.partition_point(|place| place.column < column);
-            let is_column = move |&at: &usize| places.get(at).is_some_and(|p| p.column == column);
-            (first..).take_while(is_column).map(|at| sheet.column(at))
-        })
+            // In most sheets every column stands at its own number.
+            let own = usize::from(column);
+            let is_own = places.get(own).is_some_and(|place| place.column == column)
+                && (own == 0 || places[own - 1].column < column);
+            let mut at =
+                if is_own { own } else { places.partition_point(|place| place.column < column) };
+            while places.get(at).is_some_and(|place| place.column == column) {
+                visit(sheet.column(at));
+                at += 1;
+            }
+            slot = &sheet.next;
+        }
     }
 
     /// Calls `visit` with each value of a published row, sheet by sheet.
@@ -519,9 +552,9 @@ impl Carried {
         }
     }
 
-    /// Prefetches the first sheet step by step: its pointer, the sheet, and the begin of its values.
+    /// Prefetches the first sheet step by step: its pointer, the sheet, and the values of some columns.
     #[inline]
-    pub(crate) fn prefetch(&self, step: usize) {
+    pub(crate) fn prefetch(&self, step: usize, columns: &[u16]) {
         let sheet = || self.sheet.get();
         match step {
             0 => kernels::prefetch(std::slice::from_ref(&self.sheet)),
@@ -529,12 +562,11 @@ impl Carried {
                 kernels::prefetch(std::slice::from_ref(&**sheet));
             }),
             _ => sheet().into_iter().for_each(|sheet| {
-                kernels::prefetch(&sheet.present);
-                kernels::prefetch(&sheet.layout.columns);
-                if sheet.layout.words > 0 {
-                    let values = sheet.table.narrow(0);
-                    kernels::prefetch(&values[..values.len().min(256)]);
-                }
+                let own = |&column: &u16| {
+                    let place = sheet.layout.columns.get(usize::from(column));
+                    place.filter(|place| place.column == column).map(|_| usize::from(column))
+                };
+                columns.iter().filter_map(own).for_each(|at| sheet.column(at).prefetch());
             }),
         }
     }
