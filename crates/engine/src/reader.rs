@@ -117,15 +117,20 @@ impl ReadSnapshot {
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
         self.reader.ask(query, scratch, out, &|probe, thetas, scratch, top| match probe.filter {
-            None => self.rows.search(probe, scratch, top),
+            None => self.rows.search(probe, scratch, top).map(|stats| (stats, None)),
             Some(_) => self.rows.search_filtered(probe, thetas, scratch, top),
         })
     }
 }
 
-/// Searches the tree or a read snapshot with a query that was checked and normalised.
-type Asked<'a> =
-    &'a dyn Fn(&Probe<'_>, &Thetas, &mut TreeScratch, &mut TopK) -> Result<SearchStats, Error>;
+/// Searches the tree or a read snapshot with a query that was checked and normalised. Returns also the
+/// class of the share of the rows that match, where the guard has a use for it.
+type Asked<'a> = &'a dyn Fn(
+    &Probe<'_>,
+    &Thetas,
+    &mut TreeScratch,
+    &mut TopK,
+) -> Result<(SearchStats, Option<usize>), Error>;
 
 impl Reader {
     pub(crate) fn new(settings: &Settings, tree: Arc<Tree>, guard: Arc<Guard>) -> Reader {
@@ -150,7 +155,7 @@ impl Reader {
         out: &mut Vec<Neighbor>,
     ) -> Result<SearchStats, Error> {
         self.ask(query, scratch, out, &|probe, thetas, scratch, top| match probe.filter {
-            None => self.tree.search(probe, scratch, top),
+            None => self.tree.search(probe, scratch, top).map(|stats| (stats, None)),
             Some(_) => self.tree.search_filtered(probe, thetas, scratch, top),
         })
     }
@@ -186,9 +191,6 @@ impl Reader {
         } else {
             query.vector
         };
-        if let (Effort::Auto, Some(filter)) = (query.effort, query.filter) {
-            self.guard.note_filtered(vector, query.k, filter);
-        }
         let effort = match query.effort {
             Effort::Exact => vstream_index::Effort::Exact,
             // How far it goes is up to θ.
@@ -205,7 +207,10 @@ impl Reader {
         };
         top.reset(query.k);
         let probe = Probe { vector, k: query.k, effort, filter: query.filter };
-        let stats = search(&probe, &self.guard.thetas(query.k), tree, top)?;
+        let (stats, share) = search(&probe, &self.guard.thetas(query.k), tree, top)?;
+        if let (Effort::Auto, Some(filter), Some(share)) = (query.effort, query.filter, share) {
+            self.guard.note_filtered((vector, query.k), filter, share);
+        }
         top.drain_sorted(out);
         if let Some(radius) = query.radius {
             out.truncate(out.partition_point(|row| row.distance <= radius));

@@ -163,7 +163,7 @@ fn search(settings: IndexSettings, snapshot: &dyn IndexSnapshot, rows: &[Vec<f32
         for round in 0..ROUNDS {
             let before = thread_us();
             for vector in &queries {
-                let probe = FilteredProbe { settings, vector, k: 10, filter, stop };
+                let probe = FilteredProbe { settings, vector, k: 10, filter, stop, by_share: &[] };
                 let Ok(stats) =
                     search_filtered(&mut places, &probe, &mut scratch, &mut out, &mut |_, _| {});
                 leaves += stats.work.leaves;
@@ -172,7 +172,7 @@ fn search(settings: IndexSettings, snapshot: &dyn IndexSnapshot, rows: &[Vec<f32
             }
             times.push((thread_us() - before) / QUERIES as f64);
             for vector in queries.iter().skip(round * 10).take(10) {
-                let probe = FilteredProbe { settings, vector, k: 10, filter, stop };
+                let probe = FilteredProbe { settings, vector, k: 10, filter, stop, by_share: &[] };
                 let Ok(_) =
                     search_filtered(&mut places, &probe, &mut scratch, &mut out, &mut |_, _| {});
                 let mut truth = TopK::new(10);

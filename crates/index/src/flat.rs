@@ -271,7 +271,7 @@ impl Search for FlatReader {
         reach: &mut Vec<Reach>,
     ) -> usize {
         self.search(probe, scratch, out);
-        note(out.rows(), &[], |_| (0, std::iter::empty()), reach);
+        note(out.rows(), &[], |_| (0, 0.0, std::iter::empty()), reach);
         0
     }
 

@@ -21,8 +21,12 @@ pub struct Reach {
     pub nth: u32,
     /// Neighbours that it represents. It is in the middle of them.
     pub weight: u32,
+    /// Its distance to the query.
+    pub distance: f32,
     /// Rank of its leaf for the query, from 0. `None` for a row that every search scans.
     pub leaf: Option<u32>,
+    /// Cost of its leaf for the query; negative infinity for a row that every search scans.
+    pub cost: f32,
     /// Ranks of its estimate. `None` for a row that every search scans.
     pub code: Option<CodeRanks>,
 }
@@ -116,11 +120,12 @@ pub fn positions_of(
 /// Fills `reach` with the notes of an answer.
 ///
 /// * `positions`: as [`positions_of`] leaves them.
-/// * `ranks_of`: rank of the leaf of the candidate at a position, and of all better candidates.
+/// * `ranks_of`: rank and cost of the leaf of the candidate at a position, and ranks of the leaves of
+///   all better candidates.
 pub fn note<L: Iterator<Item = u32>>(
     rows: &[Neighbor],
     positions: &[(Neighbor, u32)],
-    ranks_of: impl Fn(u32) -> (u32, L),
+    ranks_of: impl Fn(u32) -> (u32, f32, L),
     reach: &mut Vec<Reach>,
 ) {
     let mut rows: Vec<Neighbor> = rows.to_vec();
@@ -128,12 +133,13 @@ pub fn note<L: Iterator<Item = u32>>(
     reach.clear();
     reach.extend(noted(rows.len()).map(|(nth, weight)| {
         // Farther neighbours are harder to find. The first of a group would flatter the others.
-        let id = rows[nth + (weight as usize - 1) / 2].id;
+        let Neighbor { id, distance, .. } = rows[nth + (weight as usize - 1) / 2];
         let position = positions.binary_search_by_key(&id, |(row, _)| row.id).ok();
         let ranks = position.map(|position| ranks_of(positions[position].1));
-        let ranks = ranks.map(|(own, better)| (own, CodeRanks::new(own, better)));
+        let cost = ranks.as_ref().map_or(f32::NEG_INFINITY, |&(_, cost, _)| cost);
+        let ranks = ranks.map(|(own, _, better)| (own, CodeRanks::new(own, better)));
         let (leaf, code) = ranks.unzip();
-        Reach { id, nth: nth as u32, weight, leaf, code }
+        Reach { id, nth: nth as u32, weight, distance, leaf, cost, code }
     }));
 }
 

@@ -102,7 +102,8 @@ pub trait StagedSearch: ExactSearch {
     );
 
     /// Ranks the leaves whose estimated cost is at most `bound`, nearest first, and adds their costs
-    /// to `costs`, ascending.
+    /// to `costs`, ascending. Called again with a larger bound, it ranks more leaves behind those that
+    /// are ranked, which stay as they are.
     fn rank_leaves(
         &self,
         query: &RotatedQuery,

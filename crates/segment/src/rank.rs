@@ -53,8 +53,9 @@ impl SegmentView<'_> {
         costs: &mut Vec<f32>,
     ) {
         let segment = self.segment;
-        let SegmentSearchState { scan, estimates, ranked, norm, .. } = state;
+        let SegmentSearchState { scan, estimates, ranked, sorted, norm, .. } = state;
         ranked.clear();
+        *sorted = 0;
         *norm = query.norm();
         let Some(centroids) = &segment.centroids else { return };
         centroids.scan(form_of(segment.metric()), query.vector(), scan, estimates);
@@ -77,18 +78,27 @@ impl SegmentView<'_> {
         costs: &mut Vec<f32>,
     ) {
         let segment = self.segment;
-        let SegmentSearchState { centroid, ranked, norm, .. } = state;
-        ranked.retain(|leaf| leaf.cost.total_cmp(&bound).is_le());
+        let SegmentSearchState { centroid, ranked, sorted, norm, .. } = state;
+        let rest = &mut ranked[*sorted..];
+        let mut near = 0;
+        for at in 0..rest.len() {
+            if rest[at].cost.total_cmp(&bound).is_le() {
+                rest.swap(at, near);
+                near += 1;
+            }
+        }
+        let next = &mut rest[..near];
+        *sorted += near;
         centroid.resize(segment.rotation.padded(), 0.0);
         let form = form_of(segment.metric());
         let cost = segment.leaf_cost(*norm);
-        for leaf in ranked.iter_mut() {
+        for leaf in next.iter_mut() {
             segment.centroid(leaf.leaf, centroid);
             leaf.base = form.base(query.vector(), centroid);
             leaf.cost = cost.of_leaf(leaf.base, || segment.leaves[leaf.leaf as usize].reach);
         }
-        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
-        costs.extend(ranked.iter().map(|leaf| leaf.cost));
+        next.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        costs.extend(next.iter().map(|leaf| leaf.cost));
     }
 
     /// See `StagedSearch::keep_leaves`.
@@ -98,8 +108,8 @@ impl SegmentView<'_> {
         radius: f32,
         state: &mut SegmentSearchState,
     ) -> usize {
-        let SegmentSearchState { ranked, kept, selected, norm, .. } = state;
-        let end = leaves.end.min(ranked.len());
+        let SegmentSearchState { ranked, sorted, kept, selected, norm, .. } = state;
+        let end = leaves.end.min(*sorted);
         let from = leaves.start.min(end);
         let bound = (radius < f32::INFINITY).then(|| self.segment.radius_bound(*norm, radius));
         // Where the bound holds, the base of a leaf is the squared distance.

@@ -61,6 +61,8 @@ pub struct SegmentSearchState {
     pub(crate) scan: ScanScratch,
     pub(crate) estimates: Vec<f32>,
     pub(crate) ranked: Vec<Ranked>,
+    /// How many of them, the first, are in order.
+    pub(crate) sorted: usize,
     /// Norm of the query.
     pub(crate) norm: f32,
     /// Ranks of the leaves of this scan.

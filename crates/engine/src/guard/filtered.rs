@@ -12,14 +12,16 @@
 //!    rows pass needs another θ than one that many pass.
 //! 4. Until a class has enough audits, rows of the collection stand in for its queries, each without
 //!    itself and without a filter: measured, such a query needs about as large a θ as any filter does,
-//!    if it aims a little higher.
+//!    if it aims a little higher. These are the rows that the guard audits for queries without a
+//!    filter: one audit of 112 neighbours tells what each smaller k needs. So the first filtered query
+//!    finds a θ, and it costs nothing more.
 //!
-//! Audits of filtered queries take turns with the others, and have no budget of their own.
+//! Audits of filtered queries take turns with the others, and share their budget.
 
 mod step;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use vstream_attribute::{Filter, Test};
 
@@ -34,6 +36,10 @@ const WINDOW: usize = 256;
 const ROWS: usize = 200;
 /// Part of the allowed loss that a θ from rows leaves unused: for 0.95 it aims at 0.965.
 const ROWS_RESERVE: f64 = 0.3;
+/// The same of a θ from few rows: half of the estimate's margin, and at most this part.
+const ROWS_RESERVE_MAX: f64 = 0.7;
+/// Audits of a class of k and of a share with which its θ is well known.
+const WINDOW_FAIR: usize = 48;
 /// Most queries that wait for an audit, and that are kept to be asked again.
 const RING: usize = 32;
 /// Most conditions and values of a filter that is kept.
@@ -46,6 +52,8 @@ pub(super) struct FilteredQuery {
     pub(super) vector: Vec<f32>,
     pub(super) k: usize,
     pub(super) filter: Filter,
+    /// Class of the share of the rows that match.
+    pub(super) share: usize,
 }
 
 /// True if a filter is small enough to be kept.
@@ -206,7 +214,10 @@ impl FilteredAudits {
         if rows.audits.len() < WINDOW_MIN {
             return None;
         }
-        let theta = rows.theta_for(target + ROWS_RESERVE * loss);
+        let careful = target + ROWS_RESERVE * loss;
+        let margin = rows.estimate(rows.theta_for(careful), Evidence::Rows)?.margin;
+        let reserve = (0.5 * margin).clamp(ROWS_RESERVE * loss, ROWS_RESERVE_MAX * loss);
+        let theta = rows.theta_for(target + reserve);
         Some((theta, rows.estimate(theta, Evidence::Rows)?))
     }
 }
@@ -215,10 +226,14 @@ impl FilteredAudits {
 pub(super) struct FilteredDecisions {
     /// Bits of θ by class of share and class of k; those of a NaN where nothing is decided.
     theta: [[AtomicU32; CLASSES.len()]; SHARE_CLASSES],
+    /// True for a class whose queries have enough audits.
+    is_known: [[AtomicBool; CLASSES.len()]; SHARE_CLASSES],
     /// Classes of k that were asked for.
     is_asked: [AtomicBool; CLASSES.len()],
     /// Filtered queries so far.
     seen: AtomicUsize,
+    /// CPU time, in nanoseconds, of the guard's last filtered search in the way of a reader.
+    query_ns: AtomicU64,
 }
 
 impl Default for FilteredDecisions {
@@ -226,8 +241,10 @@ impl Default for FilteredDecisions {
         let undecided = || AtomicU32::new(f32::NAN.to_bits());
         FilteredDecisions {
             theta: std::array::from_fn(|_| std::array::from_fn(|_| undecided())),
+            is_known: Default::default(),
             is_asked: Default::default(),
             seen: AtomicUsize::new(0),
+            query_ns: AtomicU64::new(0),
         }
     }
 }
@@ -237,6 +254,26 @@ impl FilteredDecisions {
     pub(super) fn note(&self, class: usize) -> usize {
         self.is_asked[class].store(true, Ordering::Relaxed);
         self.seen.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Filtered queries so far.
+    pub(super) fn seen(&self) -> usize {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// CPU time of a reader's filtered search, in seconds.
+    pub(super) fn query_seconds(&self) -> f64 {
+        self.query_ns.load(Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// Notes the CPU time of a reader's filtered search.
+    pub(super) fn note_seconds(&self, seconds: f64) {
+        self.query_ns.store((seconds * 1e9) as u64, Ordering::Relaxed);
+    }
+
+    /// True if the queries of a class have enough audits.
+    pub(super) fn is_known(&self, share: usize, class: usize) -> bool {
+        self.is_known[share][class].load(Ordering::Relaxed)
     }
 
     /// The classes of k that were asked for with a filter.
@@ -267,6 +304,8 @@ impl FilteredDecisions {
             let decided = audits.conclude(share, class, target);
             let theta = decided.map_or(f32::NAN, |(theta, _)| theta);
             self.theta[share][class].store(theta.to_bits(), Ordering::Relaxed);
+            let is_known = audits.queries[share][class].audits.len() >= WINDOW_FAIR;
+            self.is_known[share][class].store(is_known, Ordering::Relaxed);
             decided.map(|(_, estimate)| estimate)
         })
     }

@@ -320,7 +320,10 @@ impl Guard {
         while self.step(search, &mut auditor) {}
         let now = moment(search);
         if now.leaves > EXACT_LEAVES {
-            (0..CLASSES.len()).for_each(|class| self.conclude(class, &auditor, &now));
+            (0..CLASSES.len()).for_each(|class| {
+                self.conclude(class, &auditor, &now);
+                self.conclude_filtered(class, &auditor);
+            });
         }
     }
 
@@ -360,7 +363,8 @@ impl Guard {
         if !auditor.is_filtered_turn && self.step_filtered(search, auditor) {
             return true;
         }
-        if !self.wants_rows(auditor) && auditor.rows.take_stale(&now).is_none() {
+        let wants_rows = self.wants_rows(auditor) || self.wants_filtered_rows(auditor);
+        if !wants_rows && auditor.rows.take_stale(&now).is_none() {
             return false;
         }
         let Some((id, row)) = self.sample(search, auditor) else { return false };
@@ -374,17 +378,22 @@ impl Guard {
             return true;
         }
         auditor.copies = 0;
+        let settings = search.settings().index_settings();
+        self.push_filtered_row(settings, &audit, &mut auditor.filtered);
         auditor.rows.push(audit);
         auditor.since_conclusion += 1;
         if auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
             auditor.since_conclusion = 0;
             let now = moment(search);
-            (0..CLASSES.len()).for_each(|class| self.conclude(class, auditor, &now));
+            (0..CLASSES.len()).for_each(|class| {
+                self.conclude(class, auditor, &now);
+                self.conclude_filtered(class, auditor);
+            });
         }
         true
     }
 
-    /// Queries so far.
+    /// Queries without a filter so far.
     fn asked(&self) -> usize {
         self.seen.iter().map(|seen| seen.load(Ordering::Relaxed)).sum()
     }

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::window::WINDOW_MIN;
-use super::{cpu_seconds, locked, moment, Auditor, Guard};
+use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES};
 use crate::tree::Tree;
 
 /// Share of one core that the guard may take, except while queries wait for a decision.
@@ -46,10 +46,13 @@ impl Guard {
         let window = if queries.len() >= WINDOW_MIN { queries } else { &auditor.rows };
         let is_far = || self.stretch(class, &now).is_some_and(|stretch| stretch > STRETCH_MAX);
         let has_few = window.fresh(&now) < WINDOW_MIN;
+        if now.leaves > EXACT_LEAVES && self.is_filtered_undecided() {
+            return Pressing::Undecided;
+        }
         if self.reached(class, &now).is_none() || (has_few && is_far()) {
             return if self.is_asked() { Pressing::Undecided } else { Pressing::Unasked };
         }
-        if window.is_short() || has_few {
+        if window.is_short() || has_few || self.has_few_filtered() {
             return Pressing::Few;
         }
         if window.is_stale(&now) {
@@ -92,16 +95,19 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     //
     // The first budget is enough for a first decision.
     let mut budget = Budget(SAVED_MAX);
-    let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), 0);
+    let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
     loop {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
             let Some(search) = search.upgrade() else { return };
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
-            let before = std::mem::replace(&mut asked, guard.asked());
+            let now = (guard.asked(), guard.filtered.seen());
+            let before = std::mem::replace(&mut asked, now);
             if pressing == Pressing::Few {
-                budget.0 += (asked - before) as f64 * guard.query_seconds() * QUERY_SHARE;
+                let unfiltered = (now.0 - before.0) as f64 * guard.query_seconds();
+                let filtered = (now.1 - before.1) as f64 * guard.filtered.query_seconds();
+                budget.0 += (unfiltered + filtered) * QUERY_SHARE;
             }
             (budget.allows(pressing) && guard.step(&search, &mut auditor), pressing)
         };

@@ -6,7 +6,15 @@ use super::leave_out;
 
 /// Groups as they are noted: first position, how many, and the id of the one in the middle.
 fn noted(groups: &[(u32, u32, u64)]) -> Vec<Reach> {
-    let reach = |&(nth, weight, id)| Reach { id, nth, weight, leaf: None, code: None };
+    let reach = |&(nth, weight, id)| Reach {
+        id,
+        nth,
+        weight,
+        distance: 0.0,
+        leaf: None,
+        cost: 0.0,
+        code: None,
+    };
     groups.iter().map(reach).collect()
 }
 

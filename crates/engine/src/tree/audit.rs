@@ -15,8 +15,9 @@ use vstream_segment::SegmentKind;
 /// A row with its estimate.
 struct Candidate {
     estimate: f32,
-    /// Rank of its leaf among the leaves of all places.
+    /// Rank of its leaf among the leaves of all places, and the cost of that leaf.
     leaf: u32,
+    cost: f32,
     place: usize,
     position: usize,
 }
@@ -94,8 +95,8 @@ impl Pinned {
         };
         let candidates = &found.candidates;
         let ranks_of = |at: u32| {
-            let own = candidates[at as usize].leaf;
-            (own, candidates[..at as usize].iter().map(|better| better.leaf))
+            let Candidate { leaf: own, cost, .. } = candidates[at as usize];
+            (own, cost, candidates[..at as usize].iter().map(|better| better.leaf))
         };
         note(out.rows(), &found.positions, ranks_of, reach);
         Ok(found.depth)
@@ -179,10 +180,11 @@ impl Pinned {
 /// The candidates of all places, best first.
 fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (place, found) in scratch.candidates().enumerate() {
+    for (place, (found, costs)) in scratch.candidates().zip(scratch.costs()).enumerate() {
         candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {
             estimate: row.estimate,
             leaf: ranks[place][row.leaf as usize],
+            cost: costs[row.leaf as usize],
             place,
             position,
         }));

@@ -37,7 +37,9 @@ use vstream_store::{Access, Cache, FileStore, Store};
 pub(crate) use self::code_residency::CodeResidency;
 pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
-pub(crate) use self::search::{share_class, Thetas, TreeScratch, SHARE_CLASSES};
+#[cfg(test)]
+pub(crate) use self::search::share_class;
+pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
 pub(crate) use self::segment_entry::SegmentEntry;
 pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;

@@ -24,7 +24,9 @@ use vstream_index::{Effort, Probe, Reach, SearchStats};
 use vstream_segment::SegmentKind;
 use vstream_vector::{Neighbor, TopK};
 
-pub(crate) use self::filtered::{share_class, Thetas, SHARE_CLASSES};
+#[cfg(test)]
+pub(crate) use self::filtered::share_class;
+pub(crate) use self::filtered::{Thetas, SHARE_CLASSES};
 pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
 use super::heat::nearness;

@@ -381,17 +381,17 @@ impl Leaf {
         kernels::prefetch(std::slice::from_ref(&self.first_run));
     }
 
-    /// Does one of the [`COLUMN_STEPS`] steps that bring the columns of the first run into cache. Each
+    /// Does one of the [`COLUMN_STEPS`] steps that bring some columns of the first run into cache. Each
     /// step follows the pointers that the one before has prefetched.
     #[inline]
-    pub(crate) fn prefetch_columns(&self, step: usize) {
+    pub(crate) fn prefetch_columns(&self, step: usize, columns: &[u16]) {
         let runs = || self.carried.get();
         match step {
             0 => kernels::prefetch(std::slice::from_ref(&self.carried)),
             1 => runs().into_iter().for_each(|runs| kernels::prefetch(&runs[..1])),
             _ => {
                 if let Some(carried) = runs().and_then(|runs| runs[0].get()) {
-                    carried.prefetch(step - 2);
+                    carried.prefetch(step - 2, columns);
                 }
             }
         }

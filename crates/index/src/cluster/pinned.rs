@@ -135,7 +135,7 @@ impl StagedSearch for Pinned {
         costs: &mut Vec<f32>,
     ) {
         let state: &mut ClusterState = scratch.buffers();
-        self.shared.rank(&self.root.tree, query, probes, state);
+        self.shared.estimate(&self.root.tree, query, probes, state);
         costs.extend(state.ranked.iter().map(|leaf| leaf.cost));
     }
 
@@ -147,9 +147,9 @@ impl StagedSearch for Pinned {
         scratch: &mut Scratch,
         costs: &mut Vec<f32>,
     ) {
-        let ClusterState { ranked, .. } = scratch.buffers();
-        ranked.truncate(ranked.partition_point(|leaf| leaf.cost.total_cmp(&bound).is_le()));
-        costs.extend(ranked.iter().map(|leaf| leaf.cost));
+        let state: &mut ClusterState = scratch.buffers();
+        let before = state.sort_up_to(bound);
+        costs.extend(state.ranked[before..state.sorted].iter().map(|leaf| leaf.cost));
     }
 
     /// Keeps leaves whatever their distance: codes in memory cost less than the proof.

@@ -156,6 +156,28 @@ impl Postings {
         Some(leaves)
     }
 
+    /// Sets the bits of the leaves of a root that may have one of these codes, by id, and clears all
+    /// others; false if nobody knows them.
+    ///
+    /// * `placed`: the root's.
+    pub(super) fn mark(&self, codes: &[u32], placed: Sequence, leaves: &mut Vec<u64>) -> bool {
+        leaves.clear();
+        let listed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if listed.removed > placed {
+            return false;
+        }
+        let lists = codes.iter().filter_map(|&code| listed.lists.get(code as usize));
+        if lists.clone().any(Option::is_none) {
+            return false;
+        }
+        leaves.resize(listed.leaves.len().div_ceil(64), 0);
+        for entry in lists.flatten().flatten() {
+            let leaf = (entry >> CHUNK_BITS) as usize;
+            leaves[leaf / 64] |= 1 << (leaf % 64);
+        }
+        true
+    }
+
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> u64 {
         let listed = self.0.read().unwrap_or_else(PoisonError::into_inner);

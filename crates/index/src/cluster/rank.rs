@@ -41,6 +41,25 @@ impl Shared {
         probes: usize,
         state: &mut ClusterState,
     ) {
+        self.estimate(tree, query, probes, state);
+        let ClusterState { ranked, sorted, .. } = state;
+        let probes = probes.clamp(1, ranked.len().max(1));
+        if probes < ranked.len() {
+            ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
+            ranked.truncate(probes);
+        }
+        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        *sorted = ranked.len();
+    }
+
+    /// Fills `state.ranked` with at least the `probes` nearest leaves, in no order yet.
+    pub(super) fn estimate(
+        &self,
+        tree: &Tree,
+        query: &RotatedQuery,
+        probes: usize,
+        state: &mut ClusterState,
+    ) {
         state.begin();
         let ClusterState { scan, estimates, nodes, ranked, .. } = state;
         let rotated = query.vector();
@@ -73,11 +92,24 @@ impl Shared {
                 ranked.push(Ranked { cost, base: 0.0, gap: 0.0, node: position, child });
             }
         }
-        let probes = probes.clamp(1, ranked.len().max(1));
-        if probes < ranked.len() {
-            ranked.select_nth_unstable_by(probes - 1, |a, b| a.cost.total_cmp(&b.cost));
-            ranked.truncate(probes);
+    }
+}
+
+impl ClusterState {
+    /// Sorts, behind the leaves that are sorted already, those that cost at most `bound`; returns how
+    /// many were sorted before.
+    pub(super) fn sort_up_to(&mut self, bound: f32) -> usize {
+        let ClusterState { ranked, sorted, .. } = self;
+        let (before, rest) = (*sorted, &mut ranked[*sorted..]);
+        let mut near = 0;
+        for at in 0..rest.len() {
+            if rest[at].cost.total_cmp(&bound).is_le() {
+                rest.swap(at, near);
+                near += 1;
+            }
         }
-        ranked.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        rest[..near].sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
+        *sorted += near;
+        before
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct ClusterState {
     pub(super) estimates: Vec<f32>,
     pub(super) nodes: Vec<(f32, u32)>,
     pub(super) ranked: Vec<Ranked>,
+    /// How many of them, the first, are sorted by cost.
+    pub(super) sorted: usize,
     /// Ranks of the leaves that are scanned, if only a part of the ranked is.
     pub(super) kept: Option<Range<usize>>,
     /// With a filter: those of them that may hold a match.
@@ -64,8 +66,11 @@ pub(super) struct ClusterState {
     pub(super) is_scanned: bool,
     /// Which rows are wanted; `None` for all.
     pub(super) filter: Option<Compiled>,
-    /// Leaves that the filter's keywords are in, ascending, if that is known.
-    pub(super) listed: Option<Vec<LeafId>>,
+    /// Columns that the filter reads.
+    pub(super) columns: Vec<u16>,
+    /// Leaves that the filter's keywords are in, a bit per id; meaningful if that is known.
+    pub(super) listed: Vec<u64>,
+    pub(super) is_listed: bool,
     /// Rows that were among the nearest when they were measured.
     pub(super) origins: Vec<Origin>,
     /// After a second look: the least distance that each candidate may have, and its position.
@@ -104,22 +109,25 @@ impl ClusterState {
     pub(super) fn begin(&mut self) {
         self.kept = None;
         self.is_matched = false;
+        self.sorted = 0;
         self.origins.clear();
     }
 
     /// Sets the filter of a query.
     pub(super) fn set_filter(&mut self, view: &View<'_>, filter: Option<Compiled>) {
         self.begin();
-        self.listed = filter
-            .as_ref()
-            .and_then(|filter| view.listed(filter))
-            .map(|leaves| leaves.iter().map(|(leaf, _)| leaf.id).collect());
+        self.is_listed =
+            filter.as_ref().is_some_and(|filter| view.listed_leaves(filter, &mut self.listed));
+        self.columns.clear();
+        if let Some(filter) = &filter {
+            filter.add_columns(&mut self.columns);
+        }
         self.filter = filter;
     }
 
     /// Ranks of the leaves that are scanned.
     fn kept(&self) -> Range<usize> {
-        let all = self.ranked.len();
+        let all = self.sorted;
         let Range { start, end } = self.kept.clone().unwrap_or(0..all);
         start.min(all)..end.min(all)
     }
@@ -141,23 +149,29 @@ impl ClusterState {
             return;
         }
         let kept = self.kept();
-        let ClusterState { ranked, filter, listed, matching, .. } = self;
+        let ClusterState { ranked, filter, listed, is_listed, matching, .. } = self;
         matching.clear();
         for rank in kept.clone() {
             if let Some(&next) = ranked[..kept.end].get(rank + HEAD_AHEAD) {
                 leaf_of(view.root, next).summaries.prefetch();
             }
             let leaf = leaf_of(view.root, ranked[rank]);
-            let may_match = match (&*filter, &*listed) {
-                (_, Some(listed)) => listed.binary_search(&leaf.id).is_ok(),
-                (Some(filter), None) => leaf.summaries.may_match(filter),
-                (None, None) => true,
+            let may_match = match filter {
+                Some(_) if *is_listed => is_in(listed, leaf.id),
+                Some(filter) => leaf.summaries.may_match(filter),
+                None => true,
             };
             if may_match {
                 matching.push(rank as u32);
             }
         }
     }
+}
+
+/// True if a set of leaves, a bit per id, has this one.
+fn is_in(listed: &[u64], leaf: LeafId) -> bool {
+    let word = listed.get(leaf as usize / 64).copied().unwrap_or(0);
+    word >> (leaf % 64) & 1 == 1
 }
 
 /// Counts of a refinement.
@@ -234,7 +248,7 @@ impl View<'_> {
     ) -> ScannedMatches {
         state.find_matching(self);
         let (root, placed) = (self.root, self.placed());
-        let ClusterState { ranked, matching, filter, .. } = state;
+        let ClusterState { ranked, matching, filter, columns, .. } = state;
         let all = Compiled::All;
         let filter = filter.as_ref().unwrap_or(&all);
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
@@ -243,7 +257,7 @@ impl View<'_> {
         for (at, &rank) in matching.iter().enumerate() {
             for step in 0..COLUMN_STEPS {
                 if let Some(&next) = matching.get(at + COLUMN_STEPS - step) {
-                    leaf_of(root, ranked[next as usize]).prefetch_columns(step);
+                    leaf_of(root, ranked[next as usize]).prefetch_columns(step, columns);
                 }
             }
             if let Some(&next) = matching.get(at + 1) {

@@ -145,6 +145,14 @@ impl View<'_> {
         self.shared.postings.find(&codes, self.root.placed)
     }
 
+    /// Sets the bits of the leaves that may hold a match, by id; false if that is not known short of a
+    /// look at every leaf.
+    pub(super) fn listed_leaves(&self, filter: &Compiled, leaves: &mut Vec<u64>) -> bool {
+        let living = |code| u64::from(self.shared.living.get(code));
+        let codes = filter.required(&living);
+        codes.is_some_and(|codes| self.shared.postings.mark(&codes, self.root.placed, leaves))
+    }
+
     /// Offers the nearest rows of `probes` leaves, or of as many as hold `k` rows, by the `refine`
     /// least estimates.
     fn approximate(
@@ -256,7 +264,8 @@ impl View<'_> {
         let candidates = &scratch.candidates;
         let ranks_of = |position: u32| {
             let own = candidates[position as usize].leaf;
-            (own, candidates[..position as usize].iter().map(|better| better.leaf))
+            let cost = scratch.state.ranked[own as usize].cost;
+            (own, cost, candidates[..position as usize].iter().map(|better| better.leaf))
         };
         note(out.rows(), &scratch.measured, ranks_of, reach);
         depth

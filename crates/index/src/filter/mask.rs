@@ -1,9 +1,9 @@
 //! Evaluates a compiled filter for 32 rows at a time.
 //!
-//! Loops over the 32 values have no branches, so that the compiler turns them into vector
-//! instructions.
+//! The common comparisons are kernels (`vstream_vector::kernels`).
 
 use vstream_attribute::AttributeKind;
+use vstream_vector::kernels;
 
 use super::{Check, Codes, Compiled};
 use crate::rows::{Carried, Column, RowChunk, WORD};
@@ -54,8 +54,9 @@ pub(super) fn of(filter: &Compiled, rows: Lanes<'_>) -> u32 {
         Compiled::Not(part) => !of(part, rows),
         Compiled::Column(column, check) => match rows.carried {
             Some((carried, word)) => {
-                let masks = carried.columns(*column).map(|column| of_column(check, column, word));
-                masks.fold(0, |all, mask| all | mask)
+                let mut mask = 0;
+                carried.for_each_column(*column, |column| mask |= of_column(check, column, word));
+                mask
             }
             None => 0,
         },
@@ -78,7 +79,7 @@ fn at_least(least: usize, parts: &[Compiled], rows: Lanes<'_>) -> u32 {
         }
     }
     let least = u16::try_from(least).unwrap_or(u16::MAX);
-    each(&counts, |count| count >= least)
+    (0..WORD).fold(0, |mask, lane| mask | u32::from(counts[lane] >= least) << lane)
 }
 
 /// The lanes of a column's word that meet a condition.
@@ -91,7 +92,7 @@ fn of_column(check: &Check, column: Column<'_>, word: usize) -> u32 {
     let mask = match check {
         Check::Exists => u32::MAX,
         Check::Keyword(codes) if kind == AttributeKind::Keyword => {
-            coded(codes, &column.codes(word), present)
+            column.codes(word, |values| coded(codes, values, present))
         }
         Check::Any(codes) if kind == AttributeKind::Keywords => {
             lists(column, word, present, |list| list.iter().any(|&code| codes.has(code)))
@@ -103,11 +104,13 @@ fn of_column(check: &Check, column: Column<'_>, word: usize) -> u32 {
             lists(column, word, present, <[u32]>::is_empty)
         }
         Check::Within(numbers, least, most) if numbers.has(kind) => {
-            each(&column.numbers(word), |number| (number >= *least) & (number <= *most))
+            column.numbers(word, |numbers| kernels::lanes_within(numbers, *least, *most))
         }
         Check::OneOf(numbers, of) if numbers.has(kind) => match &**of {
-            [one] => each(&column.numbers(word), |number| number == *one),
-            _ => some(&column.numbers(word), present, |number| of.binary_search(&number).is_ok()),
+            [one] => column.numbers(word, |numbers| kernels::lanes_within(numbers, *one, *one)),
+            _ => column.numbers(word, |numbers| {
+                some(numbers, present, |number| of.binary_search(&(number as i64)).is_ok())
+            }),
         },
         Check::Truth(wanted) if kind == AttributeKind::Bool => {
             if *wanted {
@@ -123,7 +126,9 @@ fn of_column(check: &Check, column: Column<'_>, word: usize) -> u32 {
 
 fn coded(codes: &Codes, values: &[u32; WORD], present: u32) -> u32 {
     match codes {
-        Codes::Few(few) => few.iter().fold(0, |mask, &code| mask | each(values, |v| v == code)),
+        Codes::Few(few) => {
+            few.iter().fold(0, |mask, &code| mask | kernels::lanes_equal(values, code))
+        }
         Codes::Many(many) => some(values, present, |value| many.binary_search(&value).is_ok()),
     }
 }
@@ -131,21 +136,6 @@ fn coded(codes: &Codes, values: &[u32; WORD], present: u32) -> u32 {
 /// The lanes of `present` whose lists pass a test.
 fn lists(column: Column<'_>, word: usize, present: u32, test: impl Fn(&[u32]) -> bool) -> u32 {
     lanes(present).filter(|&lane| test(column.list(word * WORD + lane))).fold(0, |m, l| m | 1 << l)
-}
-
-/// The lanes whose values pass a test, without a branch.
-#[inline]
-fn each<T: Copy>(values: &[T; WORD], test: impl Fn(T) -> bool) -> u32 {
-    let mut passed = [0u8; WORD];
-    for (passed, &value) in passed.iter_mut().zip(values) {
-        *passed = u8::from(test(value));
-    }
-    // The product moves the lowest bits of 8 bytes next to each other, the first byte's lowest.
-    let bits = |bytes: &[u8; 8]| {
-        (u64::from_le_bytes(*bytes).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
-    };
-    let (bytes, _) = passed.as_chunks::<8>();
-    bytes.iter().rev().fold(0, |mask, bytes| mask << 8 | bits(bytes))
 }
 
 /// The lanes of `present` whose values pass a test that is slower than a branch.

@@ -165,6 +165,18 @@ impl Compiled {
         }
     }
 
+    /// Adds the columns that masks read, each once.
+    pub(crate) fn add_columns(&self, columns: &mut Vec<u16>) {
+        match self {
+            Compiled::And(of) | Compiled::Or(of) | Compiled::AtLeast(_, of) => {
+                of.iter().for_each(|part| part.add_columns(columns));
+            }
+            Compiled::Not(part) => part.add_columns(columns),
+            Compiled::Column(column, _) if !columns.contains(column) => columns.push(*column),
+            Compiled::Column(..) | Compiled::All | Compiled::Nothing | Compiled::Ids(_) => {}
+        }
+    }
+
     /// The lanes that match. Lanes that are not published may be among them.
     #[inline]
     pub(crate) fn mask(&self, lanes: Lanes<'_>) -> u32 {

@@ -12,6 +12,8 @@
 //! row with other columns. So a column may be added at any time, and columns that few rows have cost
 //! nothing elsewhere. The one writer fills a lane before it publishes it; readers take no lock.
 
+mod column;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +21,7 @@ use vstream_attribute::{AttributeKind, Fields, FieldsBuffer, ValueRef};
 
 use vstream_vector::kernels;
 
+pub(crate) use self::column::Column;
 use super::cold;
 use super::dictionary::{Dictionary, Texts};
 use super::values::Values;
@@ -192,13 +195,6 @@ pub(crate) struct Sheet {
     next: OnceLock<Box<Sheet>>,
 }
 
-/// A column of a sheet, as masks read it.
-#[derive(Clone, Copy)]
-pub(crate) struct Column<'a> {
-    sheet: &'a Sheet,
-    at: usize,
-}
-
 /// The pens of the sheets of one [`Carried`].
 #[derive(Default)]
 pub(crate) struct Pens(Vec<Pen>);
@@ -325,87 +321,6 @@ impl Drop for Sheet {
     }
 }
 
-impl Column<'_> {
-    /// The kind of its values.
-    #[inline]
-    pub(crate) fn kind(&self) -> AttributeKind {
-        self.sheet.layout.columns[self.at].kind
-    }
-
-    /// The lanes of a word that have a value. Lanes that are not published may be among them.
-    #[inline]
-    pub(crate) fn present(&self, word: usize) -> u32 {
-        self.sheet.present[self.word(word)].load(Ordering::Relaxed)
-    }
-
-    /// The lanes of a word whose value is true.
-    #[inline]
-    pub(crate) fn truths(&self, word: usize) -> u32 {
-        self.sheet.truths[self.word(word)].load(Ordering::Relaxed)
-    }
-
-    /// The codes of a word's lanes. Those without a value are of no meaning.
-    #[inline]
-    pub(crate) fn codes(&self, word: usize) -> [u32; WORD] {
-        lanes_of(self.sheet.table.narrow(self.start()), word)
-    }
-
-    /// The numbers of a word's lanes. Those without a value are of no meaning.
-    #[inline]
-    pub(crate) fn numbers(&self, word: usize) -> [i64; WORD] {
-        lanes_of(self.sheet.table.wide(self.start()), word).map(|number| number as i64)
-    }
-
-    /// The list of a lane that has one.
-    #[inline]
-    pub(crate) fn list(&self, lane: usize) -> &[u32] {
-        self.sheet.lists[self.start() + lane].get().expect("a lane with a list")
-    }
-
-    fn has(&self, lane: usize) -> bool {
-        self.present(lane / WORD) >> (lane % WORD) & 1 == 1
-    }
-
-    /// The value of a lane that has one.
-    fn stored(&self, lane: usize) -> Stored {
-        let sheet = self.sheet;
-        match self.kind() {
-            AttributeKind::Keyword => Stored::Code(sheet.table.narrow(self.start())[lane]),
-            AttributeKind::Keywords => {
-                let list = sheet.lists[self.start() + lane].get();
-                Stored::Codes(list.expect("a lane with a list").clone())
-            }
-            AttributeKind::Bool => {
-                Stored::Truth(self.truths(lane / WORD) >> (lane % WORD) & 1 == 1)
-            }
-            AttributeKind::Text => Stored::Text,
-            kind => Stored::Number(kind, sheet.table.wide(self.start())[lane] as i64),
-        }
-    }
-
-    fn start(&self) -> usize {
-        self.sheet.layout.columns[self.at].start * self.sheet.table.lanes()
-    }
-
-    fn word(&self, word: usize) -> usize {
-        self.at * self.sheet.table.lanes().div_ceil(WORD) + word
-    }
-}
-
-/// The values of a word's lanes; zeros where nothing is published.
-#[inline]
-fn lanes_of<T: Copy + Default>(values: &[T], word: usize) -> [T; WORD] {
-    let rest = values.get(word * WORD..).unwrap_or_default();
-    match rest.first_chunk::<WORD>() {
-        Some(lanes) => *lanes,
-        None => {
-            let mut lanes = [T::default(); WORD];
-            lanes[..rest.len()].copy_from_slice(rest);
-            lanes
-        }
-    }
-}
-
 impl Carried {
     /// Writes values, ascending by column, to the sheets that have the columns, or to a new one.
     fn write_row(
@@ -460,15 +375,25 @@ impl Carried {
         std::iter::successors(self.sheet.get(), |sheet| sheet.next.get()).map(|sheet| &**sheet)
     }
 
-    /// The columns of a number, one for each kind of values that rows of the chunk have.
+    /// Calls `visit` with the columns of a number, one for each kind of values that rows of the chunk
+    /// have.
     #[inline]
-    pub(crate) fn columns(&self, column: u16) -> impl Iterator<Item = Column<'_>> {
-        self.sheets().flat_map(move |sheet| {
+    pub(crate) fn for_each_column(&self, column: u16, mut visit: impl FnMut(Column<'_>)) {
+        let mut slot = &self.sheet;
+        while let Some(sheet) = slot.get() {
             let places = &sheet.layout.columns;
-            let first = places.partition_point(|place| place.column < column);
-            let is_column = move |&at: &usize| places.get(at).is_some_and(|p| p.column == column);
-            (first..).take_while(is_column).map(|at| sheet.column(at))
-        })
+            // In most sheets every column stands at its own number.
+            let own = usize::from(column);
+            let is_own = places.get(own).is_some_and(|place| place.column == column)
+                && (own == 0 || places[own - 1].column < column);
+            let mut at =
+                if is_own { own } else { places.partition_point(|place| place.column < column) };
+            while places.get(at).is_some_and(|place| place.column == column) {
+                visit(sheet.column(at));
+                at += 1;
+            }
+            slot = &sheet.next;
+        }
     }
 
     /// Calls `visit` with each value of a published row, sheet by sheet.
@@ -483,9 +408,9 @@ impl Carried {
         }
     }
 
-    /// Prefetches the first sheet step by step: its pointer, the sheet, and the begin of its values.
+    /// Prefetches the first sheet step by step: its pointer, the sheet, and the values of some columns.
     #[inline]
-    pub(crate) fn prefetch(&self, step: usize) {
+    pub(crate) fn prefetch(&self, step: usize, columns: &[u16]) {
         let sheet = || self.sheet.get();
         match step {
             0 => kernels::prefetch(std::slice::from_ref(&self.sheet)),
@@ -493,12 +418,11 @@ impl Carried {
                 kernels::prefetch(std::slice::from_ref(&**sheet));
             }),
             _ => sheet().into_iter().for_each(|sheet| {
-                kernels::prefetch(&sheet.present);
-                kernels::prefetch(&sheet.layout.columns);
-                if sheet.layout.words > 0 {
-                    let values = sheet.table.narrow(0);
-                    kernels::prefetch(&values[..values.len().min(256)]);
-                }
+                let own = |&column: &u16| {
+                    let place = sheet.layout.columns.get(usize::from(column));
+                    place.filter(|place| place.column == column).map(|_| usize::from(column))
+                };
+                columns.iter().filter_map(own).for_each(|at| sheet.column(at).prefetch());
             }),
         }
     }

@@ -42,8 +42,10 @@ const DEVIATIONS: f32 = 2.0;
 /// The same for audits, which are to miss nothing.
 const AUDIT_DEVIATIONS: f32 = 4.0;
 
-/// Leaves that are ranked at first; four times as many if these do not suffice.
-const RANKED_FIRST: usize = 256;
+/// Leaves whose costs are estimated at first, at least; eight times as many if these do not suffice.
+const ESTIMATED_FIRST: usize = 256;
+/// Leaves that are put in order at first; four times as many whenever these do not suffice.
+const RANKED_FIRST: usize = 64;
 /// The first round visits so many leaves, later ones an eighth of those visited before.
 const ROUND: usize = 2;
 const ROUND_SHARE: usize = 8;
@@ -77,6 +79,16 @@ pub struct FilteredProbe<'a> {
     pub filter: Option<&'a Filter>,
     /// When to stop.
     pub stop: Stop,
+    /// [`Stop::theta`] by the share of the rows that match: that of the first entry whose least share
+    /// it reaches counts in place of `stop.theta`.
+    pub by_share: &'a [(f64, f32)],
+}
+
+impl FilteredProbe<'_> {
+    fn theta(&self, share: f64) -> f32 {
+        let of_share = self.by_share.iter().find(|&&(least, _)| share >= least);
+        of_share.map_or(self.stop.theta, |&(_, theta)| theta)
+    }
 }
 
 /// What a search of rows that match did.
@@ -86,10 +98,19 @@ pub struct FilteredStats {
     pub work: SearchStats,
     /// Rows that match among those whose codes were read.
     pub matches: usize,
+    /// Rows that there are.
+    pub rows: u64,
     /// Upper bound on the rows that match.
     pub at_most: u64,
     /// True if the answer is exact: all matches were measured.
     pub is_exact: bool,
+}
+
+impl FilteredStats {
+    /// Share of the rows that match, at most.
+    pub fn share(&self) -> f64 {
+        self.at_most as f64 / self.rows.max(1) as f64
+    }
 }
 
 /// A row of an answer, as a place found it.
@@ -133,7 +154,8 @@ pub trait FilteredPlace {
         costs: &mut Vec<f32>,
     );
 
-    /// Ranks the leaves that cost at most `bound`; returns their costs, ascending.
+    /// Ranks the leaves that cost at most `bound` behind those that are ranked; returns their costs,
+    /// ascending.
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32];
 
     /// Visits ranked leaves: offers their nearest rows that match to `out`. Calls `seen` with each row
@@ -215,9 +237,9 @@ impl<P: StagedSearch + ?Sized> FilteredPlace for Staged<'_, P> {
 
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
         let PlaceState { stage, costs, query, .. } = &mut *self.state;
-        costs.clear();
+        let before = costs.len();
         self.place.rank_leaves(queries.get(*query), bound, stage, costs);
-        costs
+        &costs[before..]
     }
 
     fn visit(
@@ -271,9 +293,12 @@ impl<P: StagedSearch + ?Sized> FilteredPlace for Staged<'_, P> {
 #[derive(Default)]
 pub struct FilteredScratch {
     queries: RotatedQueries,
+    /// Estimated costs of leaves of all places, in any order.
     costs: Vec<f32>,
     /// Cost and place of the ranked leaves of all places, ascending.
     order: Vec<(f32, u32)>,
+    /// How many leaves were to be ranked.
+    asked: usize,
     /// Leaves of each place that were visited.
     visited: Vec<usize>,
 }
@@ -293,10 +318,7 @@ pub fn search_filtered<E>(
     out: &mut TopK,
     seen: &mut dyn FnMut(usize, FoundRow),
 ) -> Result<FilteredStats, E> {
-    let mut stats = FilteredStats::default();
-    for place in places.iter_mut() {
-        stats.at_most = stats.at_most.saturating_add(place.select(probe.filter)?);
-    }
+    let mut stats = begin(places, probe)?;
     if stats.at_most <= FEW_MATCHES {
         out.reset(probe.k);
         for place in places.iter_mut() {
@@ -307,7 +329,20 @@ pub fn search_filtered<E>(
         stats.is_exact = true;
         return Ok(stats);
     }
+    let stop = Stop { theta: probe.theta(stats.share()), ..probe.stop };
+    let probe = &FilteredProbe { stop, ..*probe };
     go_on(places, probe, DEVIATIONS, (scratch, &mut stats), out, seen)?;
+    Ok(stats)
+}
+
+/// Sets the filter of all places, and counts.
+fn begin<E>(places: &mut Places<'_, '_, E>, probe: &FilteredProbe<'_>) -> Result<FilteredStats, E> {
+    let mut stats = FilteredStats::default();
+    for place in places.iter_mut() {
+        let rows = place.select(None)?;
+        stats.rows = stats.rows.saturating_add(rows);
+        stats.at_most = stats.at_most.saturating_add(place.select(probe.filter)?.min(rows));
+    }
     Ok(stats)
 }
 
@@ -320,7 +355,8 @@ fn go_on<E>(
     out: &mut TopK,
     seen: &mut dyn FnMut(usize, FoundRow),
 ) -> Result<(), E> {
-    let mut probes = if probe.stop.theta == f32::INFINITY { usize::MAX } else { RANKED_FIRST };
+    let is_all = probe.stop.theta == f32::INFINITY;
+    let mut probes = if is_all { usize::MAX } else { ESTIMATED_FIRST };
     let all: usize = places.iter().map(|place| place.leaves()).sum();
     loop {
         out.reset(probe.k);
@@ -328,7 +364,7 @@ fn go_on<E>(
             let rows = place.scan_loose(probe, out);
             add(&mut stats.work, SearchStats { rows, exact: rows, leaves: 0 });
         }
-        rank(places, probe, probes, scratch);
+        scratch.estimate(places, probe, probes);
         if rounds(places, probe, deviations, (&mut *scratch, &mut *stats), out, seen)?
             || scratch.order.len() >= all
             || probes == usize::MAX
@@ -336,36 +372,52 @@ fn go_on<E>(
             return Ok(());
         }
         // More leaves may come before some that were visited: rows must not be offered twice.
-        probes = probes.saturating_mul(4);
+        probes = probes.saturating_mul(8);
     }
 }
 
-/// Fills `scratch.order` with the `probes` nearest leaves of all places.
-fn rank<E>(
-    places: &mut Places<'_, '_, E>,
-    probe: &FilteredProbe<'_>,
-    probes: usize,
-    scratch: &mut FilteredScratch,
-) {
-    let FilteredScratch { queries, costs, order, visited } = scratch;
-    queries.clear();
-    costs.clear();
-    order.clear();
-    visited.clear();
-    visited.resize(places.len(), 0);
-    for place in places.iter_mut() {
-        place.estimate(probe.vector, probes, queries, costs);
+impl FilteredScratch {
+    /// Begins to rank: estimates the costs of at least the `probes` nearest leaves.
+    fn estimate<E>(
+        &mut self,
+        places: &mut Places<'_, '_, E>,
+        probe: &FilteredProbe<'_>,
+        probes: usize,
+    ) {
+        let FilteredScratch { queries, costs, order, asked, visited } = self;
+        queries.clear();
+        costs.clear();
+        order.clear();
+        *asked = 0;
+        visited.clear();
+        visited.resize(places.len(), 0);
+        for place in places.iter_mut() {
+            place.estimate(probe.vector, probes, queries, costs);
+        }
     }
-    let bound = match probes.checked_sub(1).filter(|&nth| nth < costs.len()) {
-        Some(nth) => *costs.select_nth_unstable_by(nth, f32::total_cmp).1,
-        None => f32::INFINITY,
-    };
-    for (number, place) in places.iter_mut().enumerate() {
-        let costs = place.rank(bound, queries);
-        order.extend(costs.iter().map(|&cost| (cost, number as u32)));
+
+    /// Puts more leaves in order; false if all whose costs are estimated are in order.
+    fn rank_more<E>(&mut self, places: &mut Places<'_, '_, E>) -> bool {
+        let before = self.order.len();
+        while self.order.len() == before {
+            let FilteredScratch { queries, costs, order, asked, .. } = &mut *self;
+            if *asked >= costs.len() {
+                return false;
+            }
+            *asked = (4 * *asked).max(RANKED_FIRST);
+            let bound = match *asked < costs.len() {
+                true => *costs.select_nth_unstable_by(*asked - 1, f32::total_cmp).1,
+                false => f32::INFINITY,
+            };
+            for (number, place) in places.iter_mut().enumerate() {
+                let costs = place.rank(bound, queries);
+                order.extend(costs.iter().map(|&cost| (cost, number as u32)));
+            }
+        }
+        // Stable, so that the leaves of one place keep their order.
+        self.order[before..].sort_by(|a, b| a.0.total_cmp(&b.0));
+        true
     }
-    // Stable, so that the leaves of one place keep their order.
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
 /// Visits the ranked leaves in rounds; true if the rule said stop.
@@ -377,11 +429,11 @@ fn rounds<E>(
     out: &mut TopK,
     seen: &mut dyn FnMut(usize, FoundRow),
 ) -> Result<bool, E> {
-    let FilteredScratch { queries, order, visited, .. } = scratch;
-    let ask = Visit { probe, queries, deviations };
     let norm = norm_of(probe.vector);
     let (mut from, mut since) = (0, 0);
-    while from < order.len() {
+    while from < scratch.order.len() || scratch.rank_more(places) {
+        let FilteredScratch { queries, order, visited, .. } = &mut *scratch;
+        let ask = Visit { probe, queries, deviations };
         let to = (from + ROUND.max(from / ROUND_SHARE)).min(order.len());
         let (mut leaves, mut is_changed) = (0, false);
         for (number, place) in places.iter_mut().enumerate() {
@@ -404,11 +456,13 @@ fn rounds<E>(
         }
         since = if is_changed { 0 } else { since + leaves };
         from = to;
-        if out.len() >= probe.k && since >= probe.stop.patience {
-            if let Some(&(next, _)) = order.get(from) {
-                if need(probe.settings, norm, next, out.bound()) >= probe.stop.theta {
-                    return Ok(true);
-                }
+        if out.len() >= probe.k
+            && since >= probe.stop.patience
+            && (from < scratch.order.len() || scratch.rank_more(places))
+        {
+            let (next, _) = scratch.order[from];
+            if need(probe.settings, norm, next, out.bound()) >= probe.stop.theta {
+                return Ok(true);
             }
         }
     }
@@ -455,10 +509,7 @@ pub fn audit_filtered<E>(
 ) -> Result<FilteredStats, E> {
     let stop = Stop { theta: f32::INFINITY, patience: usize::MAX };
     let probe = FilteredProbe { stop, ..*probe };
-    let mut stats = FilteredStats::default();
-    for place in places.iter_mut() {
-        stats.at_most = stats.at_most.saturating_add(place.select(probe.filter)?);
-    }
+    let mut stats = begin(places, &probe)?;
     let mut costs: Vec<(u64, f32)> = Vec::new();
     let seen = &mut |_, found: FoundRow| costs.push((found.row.id, found.cost));
     go_on(places, &probe, AUDIT_DEVIATIONS, (scratch, &mut stats), out, seen)?;
@@ -502,7 +553,8 @@ pub fn calibrate<E>(
     let stop = Stop { theta: f32::INFINITY, patience: PATIENCE };
     for (id, vector) in samples {
         let others = Filter::Not(Box::new(Filter::Ids(vec![*id])));
-        let probe = FilteredProbe { settings, vector, k, filter: Some(&others), stop };
+        let probe =
+            FilteredProbe { settings, vector, k, filter: Some(&others), stop, by_share: &[] };
         audit_filtered(places, &probe, &mut scratch, &mut out, &mut needs)?;
         all.append(&mut needs);
     }

@@ -142,7 +142,8 @@ impl Data {
             let filter = filter_of(*topic);
             let filter = filter.as_ref();
             let settings = self.settings;
-            let probe = FilteredProbe { settings, vector: query, k: K, filter, stop };
+            let probe =
+                FilteredProbe { settings, vector: query, k: K, filter, stop, by_share: &[] };
             let mut out = TopK::new(K);
             let Ok(stats) =
                 search_filtered(&mut places, &probe, &mut scratch, &mut out, &mut |_, _| {});

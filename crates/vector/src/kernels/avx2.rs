@@ -1,5 +1,6 @@
 //! AVX2 and FMA forms: four registers of 8 sums, a masked last step.
 
+use super::lanes::LANES;
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
 use crate::widen::{Bf16, F16};
 use std::arch::x86_64::*;
@@ -214,4 +215,33 @@ fn reduce(sums: __m256) -> f32 {
 fn reduce_four([a, b, c, d]: [__m256; 4]) -> __m128 {
     let lanes = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes))
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn lanes_equal(values: &[u32; LANES], wanted: u32) -> u32 {
+    let wanted = _mm256_set1_epi32(wanted.cast_signed());
+    let (parts, _) = values.as_chunks::<8>();
+    let mut mask = 0;
+    for part in parts.iter().rev() {
+        // SAFETY: the 8 values are 32 bytes.
+        let part = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
+        let equal = _mm256_castsi256_ps(_mm256_cmpeq_epi32(part, wanted));
+        mask = mask << 8 | _mm256_movemask_ps(equal).cast_unsigned();
+    }
+    mask
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn lanes_within(values: &[u64; LANES], least: i64, most: i64) -> u32 {
+    let (least, most) = (_mm256_set1_epi64x(least), _mm256_set1_epi64x(most));
+    let (parts, _) = values.as_chunks::<4>();
+    let mut mask = 0;
+    for part in parts.iter().rev() {
+        // SAFETY: the 4 values are 32 bytes.
+        let part = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
+        let beyond =
+            _mm256_or_si256(_mm256_cmpgt_epi64(least, part), _mm256_cmpgt_epi64(part, most));
+        mask = mask << 4 | (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)).cast_unsigned() ^ 0xf);
+    }
+    mask
 }

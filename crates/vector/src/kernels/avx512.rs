@@ -1,5 +1,6 @@
 //! AVX-512 forms: four registers of 16 sums, a masked last step.
 
+use super::lanes::LANES;
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
 use crate::widen::{Bf16, F16};
 use std::arch::x86_64::*;
@@ -184,4 +185,31 @@ fn reduce_four([a, b, c, d]: [__m512; 4]) -> __m128 {
     let lanes = _mm512_add_ps(low, high);
     let half = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes));
     _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps::<1>(half))
+}
+
+#[target_feature(enable = "avx512f")]
+pub(super) fn lanes_equal(values: &[u32; LANES], wanted: u32) -> u32 {
+    let wanted = _mm512_set1_epi32(wanted.cast_signed());
+    let (halves, _) = values.as_chunks::<16>();
+    let mut mask = 0;
+    for half in halves.iter().rev() {
+        // SAFETY: the 16 values are 64 bytes.
+        let half = unsafe { _mm512_loadu_si512(half.as_ptr().cast()) };
+        mask = mask << 16 | u32::from(_mm512_cmpeq_epi32_mask(half, wanted));
+    }
+    mask
+}
+
+#[target_feature(enable = "avx512f")]
+pub(super) fn lanes_within(values: &[u64; LANES], least: i64, most: i64) -> u32 {
+    let (least, most) = (_mm512_set1_epi64(least), _mm512_set1_epi64(most));
+    let (parts, _) = values.as_chunks::<8>();
+    let mut mask = 0;
+    for part in parts.iter().rev() {
+        // SAFETY: the 8 values are 64 bytes.
+        let part = unsafe { _mm512_loadu_si512(part.as_ptr().cast()) };
+        let enough = _mm512_cmpge_epi64_mask(part, least);
+        mask = mask << 8 | u32::from(_mm512_mask_cmple_epi64_mask(enough, part, most));
+    }
+    mask
 }

@@ -11,6 +11,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod prefetch;
@@ -20,6 +21,7 @@ mod set;
 mod tests;
 mod tile;
 
+pub use lanes::LANES;
 pub use prefetch::prefetch;
 pub use set::Kernels;
 pub use tile::{Tile, TILE_COLUMNS, TILE_ROWS};
@@ -94,6 +96,21 @@ pub fn l2_squared<N: Kernels>(query: &[f32], row: &[N]) -> f32 {
 pub fn inner_product<N: Kernels>(query: &[f32], row: &[N]) -> f32 {
     // SAFETY: the active set's level was found on this machine.
     unsafe { (N::pair(active()).inner_product)(query, row) }
+}
+
+/// Bit `i` is set if value `i` equals `wanted`. Cost: some nanoseconds.
+#[inline]
+pub fn lanes_equal(values: &[u32; LANES], wanted: u32) -> u32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().lanes_equal)(values, wanted) }
+}
+
+/// Bit `i` is set if value `i`, read as a signed number, is in the range, both ends included. Cost: some
+/// nanoseconds.
+#[inline]
+pub fn lanes_within(values: &[u64; LANES], least: i64, most: i64) -> u32 {
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().lanes_within)(values, least, most) }
 }
 
 /// Squared Euclidean norm, `Σ aᵢ²`.

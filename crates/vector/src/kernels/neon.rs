@@ -1,5 +1,6 @@
 //! NEON forms: four registers of 4 sums, a scalar last step.
 
+pub(super) use super::lanes::{equal as lanes_equal, within as lanes_within};
 use super::tile::{self, Tile, TILE_COLUMNS, TILE_ROWS};
 use crate::widen::{Bf16, Widen, F16};
 use std::arch::aarch64::*;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{scalar, Level, Tile, TILE_COLUMNS, TILE_ROWS};
+use super::{lanes, scalar, Level, Tile, LANES, TILE_COLUMNS, TILE_ROWS};
 use crate::widen::{Bf16, Widen, F16};
 
 type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
@@ -24,6 +24,8 @@ pub struct KernelSet {
     pub(super) l2_squared_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
     pub(super) inner_product_batch: unsafe fn(&[f32], &[f32], &mut [f32]),
     pub(super) inner_product_tile: TileKernel,
+    pub(super) lanes_equal: unsafe fn(&[u32; LANES], u32) -> u32,
+    pub(super) lanes_within: unsafe fn(&[u64; LANES], i64, i64) -> u32,
 }
 
 /// A number type with kernels. Sealed, because `KernelSet` is private to this module.
@@ -59,6 +61,8 @@ const SCALAR: KernelSet = KernelSet {
     l2_squared_batch: scalar::l2_squared_batch,
     inner_product_batch: scalar::inner_product_batch,
     inner_product_tile: scalar::inner_product_tile,
+    lanes_equal: lanes::equal,
+    lanes_within: lanes::within,
 };
 
 macro_rules! pair {
@@ -82,6 +86,8 @@ macro_rules! simd_set {
             l2_squared_batch: super::$module::l2_squared_batch,
             inner_product_batch: super::$module::inner_product_batch,
             inner_product_tile: super::$module::inner_product_tile,
+            lanes_equal: super::$module::lanes_equal,
+            lanes_within: super::$module::lanes_within,
         }
     };
 }

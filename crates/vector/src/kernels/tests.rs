@@ -207,3 +207,30 @@ fn dispatched_forms_use_the_widest_level() {
 fn different_lengths_are_refused() {
     l2_squared(&[1.0, 2.0], &[1.0]);
 }
+
+#[test]
+fn lanes_are_compared_alike_at_every_level() {
+    let mut random = SplitMix(SEED);
+    for round in 0..200 {
+        // Few values, so that many are equal; ends of the range of both kinds.
+        let narrow: [u32; LANES] =
+            std::array::from_fn(|_| [0, 1, 7, 1 << 31, u32::MAX][random.below(5)]);
+        let ends = [i64::MIN, i64::MIN + 1, -7, -1, 0, 1, 7, i64::MAX - 1, i64::MAX];
+        let wide: [u64; LANES] = std::array::from_fn(|_| ends[random.below(9)] as u64);
+        let wanted = narrow[random.below(LANES)];
+        let (least, most) = (ends[random.below(9)], ends[random.below(9)]);
+        let bits = |test: &dyn Fn(usize) -> bool| {
+            (0..LANES).fold(0, |mask, lane| mask | u32::from(test(lane)) << lane)
+        };
+        let equal = bits(&|lane| narrow[lane] == wanted);
+        let within = bits(&|lane| (least..=most).contains(&(wide[lane] as i64)));
+        for set in sets() {
+            let level = set.level.name();
+            // SAFETY: `sets` gave only levels that this machine has.
+            let found = unsafe {
+                ((set.lanes_equal)(&narrow, wanted), (set.lanes_within)(&wide, least, most))
+            };
+            assert_eq!(found, (equal, within), "{level}, round {round}, seed {SEED}");
+        }
+    }
+}

@@ -1,29 +1,86 @@
 //! Audits of filtered queries: how the guard's thread makes them and what it concludes.
 
+use std::sync::atomic::Ordering;
+
 use vstream_attribute::Filter;
-use vstream_index::{Effort, Probe};
+use vstream_index::stages::need;
+use vstream_index::{Effort, IndexSettings, Probe};
 
 use super::super::classes::{class_of, CLASSES};
-use super::super::{locked, moment, share_of, Auditor, Guard, RecallEstimate, NOTE_EVERY};
-use super::{is_kept, keep, FilteredAudit, FilteredQuery};
+use super::super::window::Audit;
+use super::super::{
+    cpu_seconds, locked, moment, share_of, Auditor, Guard, RecallEstimate, NOTE_EVERY,
+};
+use super::{is_kept, keep, FilteredAudit, FilteredAudits, FilteredQuery};
 use crate::error::Error;
-use crate::tree::{share_class, Thetas, Tree, SHARE_CLASSES};
+use crate::tree::{Thetas, Tree, SHARE_CLASSES};
 
 impl Guard {
-    /// Offers a query with a filter to the guard.
-    pub(crate) fn note_filtered(&self, vector: &[f32], k: usize, filter: &Filter) {
+    /// Offers a query for `k` neighbours with a filter to the guard.
+    ///
+    /// * `share`: class of the share of the rows that match.
+    pub(crate) fn note_filtered(
+        &self,
+        (vector, k): (&[f32], usize),
+        filter: &Filter,
+        share: usize,
+    ) {
         if !self.on {
             return;
         }
         let class = class_of(k);
+        self.most_asked.fetch_max(k, Ordering::Relaxed);
         let seen = self.filtered.note(class);
-        let is_known = (0..SHARE_CLASSES).all(|share| self.filtered.theta(share, class).is_some());
+        let is_known = self.filtered.is_known(share, class);
         if (is_known && !seen.is_multiple_of(NOTE_EVERY)) || !is_kept(filter) {
             return;
         }
         if let Ok(mut state) = self.state.try_lock() {
-            let query = FilteredQuery { vector: vector.to_vec(), k, filter: filter.clone() };
-            keep(&mut state.filtered, query);
+            let filter = filter.clone();
+            keep(&mut state.filtered, FilteredQuery { vector: vector.to_vec(), k, filter, share });
+        }
+    }
+
+    /// True if filtered queries like those that came go through every code.
+    pub(in crate::guard) fn is_filtered_undecided(&self) -> bool {
+        let is_open = |class| (0..SHARE_CLASSES).any(|s| self.filtered.theta(s, class).is_none());
+        self.filtered.asked().any(is_open)
+    }
+
+    /// True if a filtered query waits for an audit, and its class has few.
+    pub(in crate::guard) fn has_few_filtered(&self) -> bool {
+        let state = locked(&self.state);
+        let is_new =
+            |query: &FilteredQuery| !self.filtered.is_known(query.share, class_of(query.k));
+        state.filtered.iter().any(is_new)
+    }
+
+    /// True if rows are to stand in for filtered queries.
+    pub(in crate::guard) fn wants_filtered_rows(&self, auditor: &Auditor) -> bool {
+        self.filtered.asked().any(|class| auditor.filtered.wants_rows(class))
+    }
+
+    /// Notes what an audit of a row tells about filtered queries.
+    pub(in crate::guard) fn push_filtered_row(
+        &self,
+        settings: IndexSettings,
+        audit: &Audit,
+        filtered: &mut FilteredAudits,
+    ) {
+        let norm = audit.query.iter().map(|x| x * x).sum::<f32>().sqrt();
+        for (class, &k) in CLASSES.iter().enumerate().filter(|&(_, &k)| k <= audit.k) {
+            let Some((last, _)) = audit.hits(k).last() else { continue };
+            let kth = last.distance;
+            let needs = audit.hits(k).flat_map(|(hit, weight)| {
+                let needed = match hit.leaf {
+                    Some(_) => need(settings, norm, hit.cost, kth),
+                    None => f32::NEG_INFINITY,
+                };
+                std::iter::repeat_n(needed, weight as usize)
+            });
+            let needed = needs.collect();
+            filtered
+                .push_row(class, FilteredAudit { query: None, at: audit.at, needed, made: None });
         }
     }
 
@@ -34,35 +91,21 @@ impl Guard {
         class.map_or([None; SHARE_CLASSES], |class| locked(&self.state).filtered_estimates[class])
     }
 
-    /// Makes one audit of a filtered query, or of a row that stands in for one; false if none is
-    /// needed.
+    /// Makes one audit of a filtered query; false if none is needed.
     pub(in crate::guard) fn step_filtered(&self, search: &Tree, auditor: &mut Auditor) -> bool {
         let noted = locked(&self.state).filtered.pop_front();
-        if let Some(query) = noted.or_else(|| auditor.filtered.ask_again()) {
-            let class = class_of(query.k);
-            // An unreadable segment says nothing about recall; its readers get the error.
-            let Ok(audited) = self.audit_filtered(search, query, auditor) else { return false };
-            if let Some((share, audit)) = audited {
-                auditor.filtered.push_query(share, class, audit);
-                self.conclude_filtered(class, auditor);
-            }
-            return true;
+        let Some(query) = noted.or_else(|| auditor.filtered.ask_again()) else { return false };
+        let class = class_of(query.k);
+        // An unreadable segment says nothing about recall; its readers get the error.
+        let Ok(audited) = self.audit_filtered(search, query, auditor) else { return false };
+        if let Some((share, audit)) = audited {
+            auditor.filtered.push_query(share, class, audit);
+            self.conclude_filtered(class, auditor);
         }
-        let short = |class: &usize| auditor.filtered.wants_rows(*class);
-        let Some(class) = self.filtered.asked().find(short) else { return false };
-        let Some((id, row)) = self.sample(search, auditor) else { return false };
-        let at = moment(search);
-        let (k, others) = (CLASSES[class], Filter::Not(Box::new(Filter::Ids(vec![id]))));
-        let (effort, filter) = (Effort::Exact, Some(&others));
-        let probe = Probe { vector: &row, k, effort, filter };
-        let (mut needed, Auditor { scratch, top, .. }) = (Vec::new(), &mut *auditor);
-        let Ok(Some(_)) = search.needs(&probe, scratch, top, &mut needed) else { return false };
-        auditor.filtered.push_row(class, FilteredAudit { query: None, at, needed, made: None });
-        self.conclude_filtered(class, auditor);
         true
     }
 
-    /// Audits a query; `None` if there are no leaves, or if nothing matches.
+    /// Audits a query; `None` if its answers are exact.
     fn audit_filtered(
         &self,
         search: &Tree,
@@ -70,7 +113,7 @@ impl Guard {
         tools: &mut Auditor,
     ) -> Result<Option<(usize, FilteredAudit)>, Error> {
         let at = moment(search);
-        let FilteredQuery { vector, k, filter } = &query;
+        let FilteredQuery { vector, k, filter, .. } = &query;
         let probe = Probe { vector, k: *k, effort: Effort::Exact, filter: Some(filter) };
         let (mut needed, Auditor { scratch, top, found, .. }) = (Vec::new(), tools);
         let Some(share) = search.needs(&probe, scratch, top, &mut needed)? else {
@@ -79,7 +122,6 @@ impl Guard {
         if needed.is_empty() {
             return Ok(None);
         }
-        let share = share_class(share);
         let mut truth = Vec::new();
         top.drain_sorted(&mut truth);
         let mut made = None;
@@ -87,7 +129,9 @@ impl Guard {
             let effort = Effort::Thorough { depth: 0 };
             let probe = Probe { effort, ..probe };
             top.reset(*k);
+            let begin = cpu_seconds();
             search.search_filtered(&probe, &Thetas([theta; SHARE_CLASSES]), scratch, top)?;
+            self.filtered.note_seconds(cpu_seconds() - begin);
             top.drain_sorted(found);
             made = Some((theta, share_of(&truth, found)));
         }
@@ -99,7 +143,7 @@ impl Guard {
         self.filtered.thetas(class_of(k))
     }
 
-    fn conclude_filtered(&self, class: usize, auditor: &Auditor) {
+    pub(in crate::guard) fn conclude_filtered(&self, class: usize, auditor: &Auditor) {
         let estimates = self.filtered.conclude(&auditor.filtered, class, self.target());
         locked(&self.state).filtered_estimates[class] = estimates;
     }

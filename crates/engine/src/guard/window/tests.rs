@@ -18,7 +18,7 @@ fn audit(leaves: [u32; 10], effort: Reached, writes: u64) -> Audit {
     let hit = |(nth, leaf): (u32, u32)| {
         let ranks = CodeRanks::new(leaf, (0..leaf / 10).map(|_| 0));
         let id = u64::from(nth);
-        Reach { id, nth, weight: 1, leaf: Some(leaf), code: Some(ranks) }
+        Reach { id, nth, weight: 1, distance: 1.0, leaf: Some(leaf), cost: 1.0, code: Some(ranks) }
     };
     let mut audit = Audit {
         query: vec![writes as f32],

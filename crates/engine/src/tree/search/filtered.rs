@@ -7,7 +7,7 @@ use std::ops::Range;
 use vstream_attribute::Filter;
 use vstream_index::stages::{
     audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
-    Places, RotatedQueries, Staged, StagedSearch, Stop, Visit, Visited, PATIENCE,
+    Places, RotatedQueries, Staged, Stop, Visit, Visited, FEW_MATCHES, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
 use vstream_segment::{SegmentKind, SegmentView};
@@ -32,6 +32,13 @@ pub(crate) fn share_class(share: f64) -> usize {
 /// Where searches with a filter may stop, by class of the share of rows that match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thetas(pub(crate) [f32; SHARE_CLASSES]);
+
+impl Thetas {
+    /// As [`FilteredProbe::by_share`].
+    fn by_share(&self) -> [(f64, f32); SHARE_CLASSES] {
+        std::array::from_fn(|class| (SHARES.get(class).copied().unwrap_or(0.0), self.0[class]))
+    }
+}
 
 /// What is done with the places of a moment.
 type Work<'w> = dyn FnMut(
@@ -97,35 +104,35 @@ impl FilteredPlace for InMemory<'_> {
 
 impl Tree {
     /// Visits every leaf for a query, and writes to `needs` the θ that each true neighbour needs, nearest
-    /// first; see `guard/filtered.rs`. Returns the share of the rows that match, at most; `None` where
-    /// there are no leaves. Errors: as [`Tree::search`].
+    /// first; see `guard/filtered.rs`. Returns the class of the share of the rows that match; `None`
+    /// where searches are exact. Errors: as [`Tree::search`].
     pub(crate) fn needs(
         &self,
         probe: &Probe<'_>,
         scratch: &mut TreeScratch,
         out: &mut TopK,
         needs: &mut Vec<f32>,
-    ) -> Result<Option<f64>, Error> {
+    ) -> Result<Option<usize>, Error> {
         let pinned = self.pin();
         if pinned.is_flat() {
             return Ok(None);
         }
-        let share = pinned.most_share(probe.filter, scratch)?;
-        pinned.over_places(probe, f32::INFINITY, scratch, &mut |places, probe, scratch| {
+        let stats = pinned.over_places(probe, &[], scratch, &mut |places, probe, scratch| {
             audit_filtered(places, probe, scratch, out, needs)
         })?;
-        Ok(Some(share))
+        Ok((stats.at_most > FEW_MATCHES).then(|| share_class(stats.share())))
     }
 
     /// Offers the nearest rows of one read snapshot that match to `out`. Exact if `probe.effort` is;
-    /// otherwise it goes as far as `thetas` say. Errors: as [`Tree::search`].
+    /// otherwise it goes as far as `thetas` say. Returns also the class of the share of the rows that
+    /// match; `None` if the answer is exact. Errors: as [`Tree::search`].
     pub(crate) fn search_filtered(
         &self,
         probe: &Probe<'_>,
         thetas: &Thetas,
         scratch: &mut TreeScratch,
         out: &mut TopK,
-    ) -> Result<SearchStats, Error> {
+    ) -> Result<(SearchStats, Option<usize>), Error> {
         self.pin().search_filtered(probe, thetas, scratch, out)
     }
 }
@@ -138,16 +145,16 @@ impl Pinned {
         thetas: &Thetas,
         scratch: &mut TreeScratch,
         out: &mut TopK,
-    ) -> Result<SearchStats, Error> {
+    ) -> Result<(SearchStats, Option<usize>), Error> {
         if probe.effort == Effort::Exact || self.is_flat() {
-            return self.exact(probe.vector, probe.filter, out);
+            return Ok((self.exact(probe.vector, probe.filter, out)?, None));
         }
-        let share = self.most_share(probe.filter, scratch)?;
-        let theta = thetas.0[share_class(share)];
-        let stats = self.over_places(probe, theta, scratch, &mut |places, probe, scratch| {
-            search_filtered(places, probe, scratch, out, &mut |_, _| {})
-        })?;
-        Ok(stats.work)
+        let by_share = thetas.by_share();
+        let stats =
+            self.over_places(probe, &by_share, scratch, &mut |places, probe, scratch| {
+                search_filtered(places, probe, scratch, out, &mut |_, _| {})
+            })?;
+        Ok((stats.work, (!stats.is_exact).then(|| share_class(stats.share()))))
     }
 
     /// True if some place has no leaves.
@@ -157,28 +164,11 @@ impl Pinned {
             || self.view.segments.iter().any(|live| is_flat(live))
     }
 
-    /// An upper bound on the share of the rows that match, by the counts that places keep.
-    fn most_share(&self, filter: Option<&Filter>, scratch: &mut TreeScratch) -> Result<f64, Error> {
-        scratch.begin(self.view.segments.len());
-        let (mut most, mut rows) = (0, 0);
-        for (place, state) in self.memory_places().zip(&mut scratch.memory) {
-            let (Ok(all), Ok(some)) =
-                (place.select(None, &mut state.stage), place.select(filter, &mut state.stage));
-            (rows, most) = (rows + all, most + some.min(all));
-        }
-        for (place, state) in self.segments().zip(&mut scratch.segments) {
-            let (all, some) =
-                (place.select(None, &mut state.stage)?, place.select(filter, &mut state.stage)?);
-            (rows, most) = (rows + all, most + some.min(all));
-        }
-        Ok(most as f64 / rows.max(1) as f64)
-    }
-
     /// Does some work on all places of this moment.
     fn over_places(
         &self,
         probe: &Probe<'_>,
-        theta: f32,
+        by_share: &[(f64, f32)],
         scratch: &mut TreeScratch,
         work: &mut Work<'_>,
     ) -> Result<FilteredStats, Error> {
@@ -205,7 +195,8 @@ impl Pinned {
             vector: probe.vector,
             k: probe.k,
             filter: probe.filter,
-            stop: Stop { theta, patience: PATIENCE },
+            stop: Stop { theta: f32::INFINITY, patience: PATIENCE },
+            by_share,
         };
         Ok(work(&mut places, &probe, filtered)?)
     }

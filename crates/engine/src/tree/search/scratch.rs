@@ -118,7 +118,7 @@ impl BestEstimates {
 }
 
 /// The `n`-th least value; infinite if there are fewer.
-fn nth(values: &mut [f32], n: usize) -> f32 {
+pub(super) fn nth(values: &mut [f32], n: usize) -> f32 {
     if n >= values.len() {
         return f32::INFINITY;
     }

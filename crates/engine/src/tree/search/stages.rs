@@ -14,7 +14,7 @@ use vstream_segment::SegmentView;
 use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
-use super::scratch::{TreeScratch, MEMORY_PLACES};
+use super::scratch::{nth, TreeScratch, MEMORY_PLACES};
 use crate::error::Error;
 use crate::tree::Pinned;
 
@@ -51,7 +51,8 @@ impl Pinned {
         for (place, state) in self.memory_places().zip(memory) {
             let Ok(_) = place.select(probe.filter, &mut state.stage);
             estimate(place, (vector, probes), queries, state);
-            rank(place, f32::INFINITY, queries, state);
+            let bound = nth(&mut state.costs, probes);
+            rank(place, bound, queries, state);
         }
         for (place, state) in self.segments().zip(&mut *segments) {
             place.select(probe.filter, &mut state.stage)?;

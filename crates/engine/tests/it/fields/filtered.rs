@@ -92,8 +92,12 @@ fn run(memory: Option<u64>) {
         ("two topics, 4 %", Filter::And(vec![topics(&[5, 11]), numbers(800)])),
         ("another topic's half", Filter::And(vec![topics(&[7]), numbers(500)])),
     ];
-    // Without a decision every leaf is visited.
-    assert!(recall(&engine, &model, &filters[2].1, 60) > 0.98);
+    // No filtered query has been audited: rows stand in, or every leaf is visited.
+    for (name, filter) in [&filters[0], &filters[2], &filters[6]] {
+        let recall = recall(&engine, &model, filter, 60);
+        println!("memory {memory:?}, first, {name}: {recall:.3}");
+        assert!(recall >= 0.95, "memory {memory:?}, first, {name}: {recall:.3}");
+    }
     let (reader, mut scratch, mut found) = (engine.reader(), Scratch::new(), Vec::new());
     let mut random = SplitMix(52);
     for turn in 0..40 {
