@@ -8,7 +8,7 @@
 //! 4. [`partition`], or [`groups`] where rows are in isolated groups, and [`router`] check the bytes
 //!    ([`buffer`]) and call the engine; [`serve`] says what both kinds of partitions do. They use
 //!    [`handover`] when rows change partition, and [`late`] for updates that come before their row;
-//!    [`state`] has the files of a checkpoint. [`filters`] reads the filters of queries.
+//!    [`state`] has the files of a checkpoint. [`filters`] and [`ranked`] read what queries ask.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
@@ -23,6 +23,7 @@ mod late;
 mod memory;
 mod partition;
 mod pool;
+mod ranked;
 mod router;
 mod sample;
 mod serve;
