@@ -36,6 +36,17 @@ use crate::view::View;
 /// were written under an earlier setting.
 const DEVIATIONS: f32 = 7.0;
 
+impl GroupQuery<'_> {
+    /// Checks all of a query that can be checked without rows: what it asks for, its vector, its
+    /// words and its parameters. A store of these settings answers a query that passes. Errors: those
+    /// of [`GroupReader::search`], but for the files.
+    pub fn validate(&self, settings: &GroupSettings) -> Result<(), Error> {
+        self.check(&settings.schema)?;
+        self.vector.map_or(Ok(()), |vector| query_vector(vector, settings).map(drop))?;
+        ranked::RankedQuery::new(self, settings).map(drop)
+    }
+}
+
 /// Answers questions about groups from any thread, while the writer goes on. Cheap to clone.
 #[derive(Clone)]
 pub struct GroupReader {

@@ -492,6 +492,16 @@ pub extern "system" fn filters_compile<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn filters_check_ranked<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    filters: jlong,
+    json: JString<'frame>,
+) {
+    call(env, |env| FILTERS.get(filters)?.check_ranked(&text(env, &json, "order")?))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
 pub extern "system" fn filters_close<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,

@@ -2,9 +2,11 @@
 //! read the bytes.
 
 use vstream_attribute::{Filter, IdKind, NameHash, Names};
+use vstream_group::GroupQuery;
 use vstream_settings::CollectionSettings;
 
 use crate::failure::{Failure, Poison};
+use crate::ranked::Ranked;
 
 /// Reads the filters of one collection.
 pub(crate) struct Filters {
@@ -19,6 +21,17 @@ impl Filters {
         Filters { poison: Poison::default(), names: settings.schema.name_hash(), settings }
     }
 
+    /// Checks an order of answers. Errors: `Invalid` if a partition could not evaluate it.
+    pub(crate) fn check_ranked(&self, json: &str) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            let ranked = Ranked::read(&self.settings.schema, json)?;
+            let vector = vec![1.0; self.settings.dimension];
+            let query = GroupQuery::nearest(&vector, 1);
+            let settings = self.settings.group_store();
+            Ok(ranked.with(query, |query| query.validate(&settings))?)
+        })
+    }
+
     /// Compiles the text of a filter, in JSON. Errors: `Invalid` if it is none, or none of this
     /// collection.
     pub(crate) fn compile(&self, text: &str) -> Result<Vec<u8>, Failure> {
@@ -28,6 +41,7 @@ impl Filters {
             let hash = (schema.id == IdKind::String).then_some(&self.names);
             let names = Names { schema, hash };
             let filter = Filter::from_json(names, text)
+                .and_then(|filter| filter.check(schema).map(|()| filter))
                 .map_err(|refused| Failure::invalid(refused.message))?;
             let mut out = Vec::new();
             filter.simplify().encode(&mut out);
@@ -66,6 +80,31 @@ mod tests {
         row.set(&schema, 0, &vstream_attribute::ValueRef::F64(9.5)).unwrap();
         assert!(filter.holds(id, row.build()));
         assert!(!filter.holds(id ^ 1, row.build()), "another id");
+    }
+
+    #[test]
+    fn an_order_is_checked_before_a_partition_sees_it() {
+        let text = r#"{"dimension": 4, "metric": "l2", "groups": {"mode": "isolated"},
+                       "attributes": {"title": "text", "price": "f64"}}"#;
+        let filters = Filters::new(CollectionSettings::from_json(text).unwrap());
+        for good in [
+            r#"{"text": "red chair", "vector": true}"#,
+            r#"{"text": "title:red", "vector": false}"#,
+            r#"{"rank": "closeness - $a * attribute(price)", "parameters": {"a": 2}, "vector": true}"#,
+        ] {
+            filters.check_ranked(good).unwrap();
+        }
+        for bad in [
+            "",
+            r#"{"vector": false}"#,
+            r#"{"text": "size:red", "vector": true}"#,
+            r#"{"text": 7, "vector": true}"#,
+            r#"{"rank": "closeness +", "vector": true}"#,
+            r#"{"rank": "$a", "vector": true}"#,
+            r#"{"rank": "$a", "parameters": {"a": "b"}, "vector": true}"#,
+        ] {
+            assert_eq!(filters.check_ranked(bad).unwrap_err().kind, Kind::Invalid, "{bad}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::buffer::{push_answer, push_fields, Op, Queries, Query, Record, Record
 use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
 use crate::partition::{Shards, FIELDS_BYTES_MAX};
+use crate::ranked::Ranked;
 use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};
 
@@ -316,9 +317,19 @@ impl Reads {
             with,
             ..GroupQuery::nearest(query.vector, query.k)
         };
-        let found = self.reader.search(asked.group, &group_query)?.rows;
+        let found = match asked.ranked {
+            None => self.reader.search(asked.group, &group_query)?.rows,
+            Some(json) => {
+                let ranked = Ranked::read(&self.schema, json)?;
+                ranked.with(group_query, |query| self.reader.search(asked.group, query))?.rows
+            }
+        };
         let pair = |hit: GroupHit| {
-            let distance = hit.distance.expect("the query has a vector");
+            // In an answer less is nearer; more of a score is better.
+            let distance = match hit.score {
+                Some(score) => -score as f32,
+                None => hit.distance.expect("the query has a vector"),
+            };
             (Neighbor { distance, id: hit.row.id, version: hit.row.version }, hit.row)
         };
         Ok(found.into_iter().map(pair).unzip())

@@ -9,7 +9,7 @@
 //!    ([`buffer`]) and call the engine; [`serve`] says what both kinds of partitions do. They use
 //!    [`handover`] when rows change partition, with [`late`] for updates that come before their row
 //!    and [`leaving`] for rows that are updated after they left; [`state`] has the files of a
-//!    checkpoint. [`filters`] reads the filters of queries.
+//!    checkpoint. [`filters`] and [`ranked`] read what queries ask.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod bridge;
@@ -25,6 +25,7 @@ mod leaving;
 mod memory;
 mod partition;
 mod pool;
+mod ranked;
 mod router;
 mod sample;
 mod serve;

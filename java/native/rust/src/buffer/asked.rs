@@ -5,6 +5,7 @@ use vstream_group::GROUP_BYTES_MAX;
 
 use super::{f32_at, take, take_text, u32_at, ALIGNMENT};
 use crate::failure::Failure;
+use crate::ranked::RANKED_BYTES_MAX;
 
 const HEADER: usize = 16;
 /// Most bytes of a compiled filter.
@@ -15,6 +16,9 @@ const HAS_RADIUS: u16 = 2;
 const WANTS_PAYLOAD: u16 = 4;
 const WANTS_NAMES: u16 = 8;
 const HAS_GROUP: u16 = 16;
+const HAS_ORDER: u16 = 32;
+/// All flags that mean something.
+const FLAGS: u16 = 63;
 
 /// A block that was read. It borrows the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,6 +31,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) payload: bool,
     /// The group that is asked; empty where rows have none.
     pub(crate) group: &'a str,
+    /// Words and a rank expression in JSON, see `ranked.rs`.
+    pub(crate) ranked: Option<&'a str>,
     /// True if rows are to carry their string ids.
     pub(crate) names: bool,
     /// Columns that rows are to carry, two bytes each.
@@ -43,7 +49,7 @@ impl<'a> Asked<'a> {
         let flags = u16::from_le_bytes([header[4], header[5]]);
         let columns = usize::from(u16::from_le_bytes([header[6], header[7]]));
         let (radius, filter) = (f32_at(header, 8), u32_at(header, 12) as usize);
-        if flags & !(HAS_FILTER | HAS_RADIUS | WANTS_PAYLOAD | WANTS_NAMES | HAS_GROUP) != 0 {
+        if flags & !FLAGS != 0 {
             return Err(Failure::invalid(format!("Flags {flags:#x} of what a query asks.")));
         }
         let misfit = || Failure::invalid("The lengths of what a query asks do not fit together.");
@@ -52,18 +58,22 @@ impl<'a> Asked<'a> {
             return Err(misfit());
         }
         let mut body = take(bytes, length)?;
-        // The group stands last, since its length does not fit into the header.
+        // Group and order stand last, since their lengths do not fit into the header.
         let mut tail = body.get(least..).ok_or_else(misfit)?;
-        let mut group = "";
         let mut end = least;
-        if flags & HAS_GROUP != 0 {
+        let mut text = |flag: u16, bytes_max: usize, what: &str| -> Result<&'a str, Failure> {
+            if flags & flag == 0 {
+                return Ok("");
+            }
             let bytes = u32_at(take(&mut tail, 4)?, 0) as usize;
-            if bytes > GROUP_BYTES_MAX {
+            if bytes > bytes_max {
                 return Err(misfit());
             }
-            group = take_text(&mut tail, bytes, "The name of a group")?;
             end += 4 + bytes;
-        }
+            take_text(&mut tail, bytes, what)
+        };
+        let group = text(HAS_GROUP, GROUP_BYTES_MAX, "The name of a group")?;
+        let ranked = text(HAS_ORDER, RANKED_BYTES_MAX, "An order")?;
         if length != end.next_multiple_of(ALIGNMENT) {
             return Err(misfit());
         }
@@ -74,6 +84,7 @@ impl<'a> Asked<'a> {
             radius: (flags & HAS_RADIUS != 0).then_some(radius),
             payload: flags & WANTS_PAYLOAD != 0,
             group,
+            ranked: (flags & HAS_ORDER != 0).then_some(ranked),
             names: flags & WANTS_NAMES != 0,
             columns: take(&mut body, 2 * columns)?,
         })

@@ -169,6 +169,7 @@ fn groups_are_read_as_the_golden_files_say() {
     let queries = Queries::new(bytes(&words), DIMENSION).unwrap();
     let asked = queries.iter().next().unwrap().asked;
     assert_eq!((asked.group, asked.filter, asked.radius), ("ann", None, None));
+    assert_eq!(asked.ranked, Some("{}"));
     assert_eq!(asked.columns().collect::<Vec<_>>(), [2]);
 }
 
@@ -176,7 +177,7 @@ fn groups_are_read_as_the_golden_files_say() {
 fn lengths_of_groups_that_do_not_fit_are_refused() {
     let words = golden(include_str!("../../../src/test/resources/golden/queries-groups.hex"));
     // Length and flags, then column and length of the group.
-    for (word, value) in [(4, 0x0001_0010_0000_0018), (4, 8), (6, 513 << 16), (6, 0xffff << 32)] {
+    for (word, value) in [(4, 0x0001_0030_0000_0018), (4, 8), (6, 513 << 16), (7, 0xffff << 24)] {
         let mut changed = words.clone();
         changed[word] = value;
         assert_eq!(Queries::new(bytes(&changed), DIMENSION).err().unwrap().kind, Kind::Invalid);

@@ -15,7 +15,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.CloseableIterator;
 
 /**
- * A mailbox per user: each question sees the letters of one user alone. Ends with an answer for
+ * A mailbox per user: each question sees the letters of one user alone, and asks for those that
+ * have a word and lie near a vector. Ends with an answer for
  * each user that has all changes behind it.
  *
  * <pre>
@@ -29,7 +30,7 @@ public final class MailboxSearch {
     private static final String COLLECTION =
             """
             {"dimension": 3, "metric": "cosine", "id": "string",
-             "attributes": {"read": "bool"}, "groups": {"mode": "isolated"}}
+             "attributes": {"read": "bool", "text": "text"}, "groups": {"mode": "isolated"}}
             """;
 
     private static final String UNREAD =
@@ -54,7 +55,7 @@ public final class MailboxSearch {
         DataStream<VectorChange> changes =
                 env.fromData(
                         letter("ann", "1", "the invoice", 1, 0, 0),
-                        letter("ann", "2", "the reminder", 0.9f, 0.1f, 0),
+                        letter("ann", "2", "remember the invoice", 0.9f, 0.1f, 0),
                         letter("ann", "3", "holidays", 0, 1, 0),
                         // Ids are those of the mailbox: bob has a letter 1 of his own.
                         letter("bob", "1", "a receipt", 0.8f, 0.2f, 0),
@@ -92,12 +93,18 @@ public final class MailboxSearch {
         return VectorChange.upsert(id, vector)
                 .in(user)
                 .with("read", false)
+                .with("text", text)
                 .withPayload(text.getBytes(StandardCharsets.UTF_8));
     }
 
     private static VectorQuery unreadBills(long number) throws InterruptedException {
         Thread.sleep(20);
-        return VectorQuery.of(number, 1, 0, 0).in(user(number)).where(UNREAD).with("payload");
+        return VectorQuery.of(number, 1, 0, 0)
+                .in(user(number))
+                .where(UNREAD)
+                .matching("invoice receipt")
+                .rankedBy("closeness + $words * bm25", Map.of("words", 0.2))
+                .with("payload");
     }
 
     private static String user(long question) {

@@ -15,7 +15,7 @@ class MailboxSearchIT {
         MailboxSearch.run(new PrintStream(out, true, StandardCharsets.UTF_8));
         assertThat(out.toString(StandardCharsets.UTF_8))
                 .isEqualTo(
-                        "{ann=[the reminder, holidays], bob=[a receipt], eve=[]}"
+                        "{ann=[remember the invoice], bob=[a receipt], eve=[]}"
                                 + System.lineSeparator());
     }
 }

@@ -6,6 +6,7 @@ import io.vstream.flink.state.RecordType;
 import java.io.IOException;
 import java.lang.reflect.Type;
 import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.typeinfo.TypeInfo;
@@ -26,6 +27,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param with attributes that the rows of the answer are to carry, and {@code payload}
  * @param radius largest distance of a row, or NaN for any
  * @param group that is asked, where rows are in isolated groups; empty otherwise
+ * @param order of the answer in a group; {@link Order#DISTANCE} for the nearest rows
  */
 @TypeInfo(VectorQuery.Types.class)
 public record VectorQuery(
@@ -36,7 +38,8 @@ public record VectorQuery(
         String filter,
         List<String> with,
         float radius,
-        String group) {
+        String group,
+        Order order) {
 
     /** Type of a stream of these. */
     public static final RecordType<VectorQuery> TYPE =
@@ -44,7 +47,7 @@ public record VectorQuery(
 
     /** Asks all rows, and for ids and distances alone. */
     public VectorQuery(long id, float[] vector, int k, boolean exact) {
-        this(id, vector, k, exact, null, List.of(), Float.NaN, "");
+        this(id, vector, k, exact, null, List.of(), Float.NaN, "", Order.DISTANCE);
     }
 
     /** Asks for as many rows as the search was built with. */
@@ -54,12 +57,12 @@ public record VectorQuery(
 
     /** The same question, for {@code rows} rows. */
     public VectorQuery withK(int rows) {
-        return new VectorQuery(id, vector, rows, exact, filter, with, radius, group);
+        return new VectorQuery(id, vector, rows, exact, filter, with, radius, group, order);
     }
 
     /** The same question, with an exact answer. */
     public VectorQuery withExactAnswer() {
-        return new VectorQuery(id, vector, k, true, filter, with, radius, group);
+        return new VectorQuery(id, vector, k, true, filter, with, radius, group, order);
     }
 
     /**
@@ -67,22 +70,84 @@ public record VectorQuery(
      * "range":{"lt":10}}]}}. A filter that is none, or none of the collection, refuses the query.
      */
     public VectorQuery where(String json) {
-        return new VectorQuery(id, vector, k, exact, json, with, radius, group);
+        return new VectorQuery(id, vector, k, exact, json, with, radius, group, order);
     }
 
     /** The same question, whose rows carry these attributes, or their {@code payload}. */
     public VectorQuery with(String... names) {
-        return new VectorQuery(id, vector, k, exact, filter, List.of(names), radius, group);
+        return new VectorQuery(id, vector, k, exact, filter, List.of(names), radius, group, order);
     }
 
     /** The same question, about rows that are at most this far. */
     public VectorQuery within(float distance) {
-        return new VectorQuery(id, vector, k, exact, filter, with, distance, group);
+        return new VectorQuery(id, vector, k, exact, filter, with, distance, group, order);
     }
 
     /** The same question to one group, whose answer is exact. */
     public VectorQuery in(String askedGroup) {
-        return new VectorQuery(id, vector, k, exact, filter, with, radius, askedGroup);
+        return new VectorQuery(id, vector, k, exact, filter, with, radius, askedGroup, order);
+    }
+
+    /**
+     * The same question about words in attributes of type {@code text}: {@code invoice "last year"
+     * -paid}. The answer is in the order of BM25; with a vector, in one of both. A question without
+     * a vector is {@code VectorQuery.of(id).in(group).matching(words)}.
+     */
+    public VectorQuery matching(String words) {
+        Order now = new Order(words, order.rank, order.parameters);
+        return new VectorQuery(id, vector, k, exact, filter, with, radius, group, now);
+    }
+
+    /** The same question, whose answer is in the order of an expression, the largest first. */
+    public VectorQuery rankedBy(String expression, Map<String, Double> parameters) {
+        Order now = new Order(order.text, expression, Map.copyOf(parameters));
+        return new VectorQuery(id, vector, k, exact, filter, with, radius, group, now);
+    }
+
+    /**
+     * The order of an answer.
+     *
+     * @param text words, or null
+     * @param rank expression, or null
+     * @param parameters of the expression by name, without {@code $}
+     */
+    public record Order(String text, String rank, Map<String, Double> parameters) {
+
+        /** The nearest rows. */
+        public static final Order DISTANCE = new Order(null, null, Map.of());
+
+        private void write(DataOutputView target) throws IOException {
+            write(text, target);
+            write(rank, target);
+            target.writeShort(parameters.size());
+            for (Map.Entry<String, Double> one : parameters.entrySet()) {
+                write(one.getKey(), target);
+                target.writeDouble(one.getValue());
+            }
+        }
+
+        private static void write(String text, DataOutputView target) throws IOException {
+            target.writeBoolean(text != null);
+            if (text != null) {
+                RowFieldsBlock.write(text.getBytes(StandardCharsets.UTF_8), target);
+            }
+        }
+
+        private static Order read(DataInputView source) throws IOException {
+            String text = readText(source);
+            String rank = readText(source);
+            Map<String, Double> parameters = new LinkedHashMap<>();
+            for (int left = source.readUnsignedShort(); left > 0; left--) {
+                parameters.put(readText(source), source.readDouble());
+            }
+            return new Order(text, rank, parameters);
+        }
+
+        private static String readText(DataInputView source) throws IOException {
+            return source.readBoolean()
+                    ? new String(RowFieldsBlock.bytes(source), StandardCharsets.UTF_8)
+                    : null;
+        }
     }
 
     /** Finds {@link #TYPE}; called by Flink. */
@@ -117,7 +182,8 @@ public record VectorQuery(
                     from.filter,
                     from.with,
                     from.radius,
-                    from.group);
+                    from.group,
+                    from.order);
         }
 
         @Override
@@ -137,6 +203,7 @@ public record VectorQuery(
             }
             target.writeFloat(query.radius);
             target.writeUTF(query.group);
+            query.order.write(target);
         }
 
         @Override
@@ -155,7 +222,9 @@ public record VectorQuery(
             }
             float radius = source.readFloat();
             String group = source.readUTF();
-            return new VectorQuery(id, vector, k, exact, filter, List.of(with), radius, group);
+            Order order = Order.read(source);
+            return new VectorQuery(
+                    id, vector, k, exact, filter, List.of(with), radius, group, order);
         }
     }
 }

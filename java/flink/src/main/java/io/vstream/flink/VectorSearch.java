@@ -2,6 +2,7 @@ package io.vstream.flink;
 
 import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.dataflow.SearchDataflow;
+import io.vstream.flink.ingest.AnswerOrder;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.VectorRules;
@@ -327,6 +328,13 @@ public final class VectorSearch {
                                 in.with = query.with().toArray(String[]::new);
                                 in.radius = query.radius();
                                 in.group = query.group();
+                                VectorQuery.Order order = query.order();
+                                in.order =
+                                        AnswerOrder.json(
+                                                order.text(),
+                                                order.rank(),
+                                                order.parameters(),
+                                                in.vector.length > 0);
                                 return in;
                             })
                     .returns(Incoming.TYPE)

@@ -95,13 +95,16 @@ class ShopIT {
                         VectorChange.upsert("c", vector).withPayload(new byte[(1 << 20) + 1]),
                         VectorChange.upsert("", vector),
                         VectorChange.upsert(7, vector),
+                        VectorChange.dropGroup("ann"),
                         VectorChange.upsert("e", vector).with("price", 3));
         DataStream<VectorQuery> questions =
                 env.fromData(
                         VectorQuery.of(1, vector).where("{\"must\":[{\"key\":\"size\"}]}"),
                         VectorQuery.of(2, vector).where("no json"),
                         VectorQuery.of(3, vector).with("size"),
-                        VectorQuery.of(4, vector).within(Float.POSITIVE_INFINITY));
+                        VectorQuery.of(4, vector).within(Float.POSITIVE_INFINITY),
+                        VectorQuery.of(5, vector).in("ann"),
+                        VectorQuery.of(6, vector).matching("words"));
         VectorSearch search =
                 VectorSearch.collection(settings("id")).vectors(changes).queries(questions).build();
         Map<BadRecord.Reason, Integer> reasons = new HashMap<>();
@@ -116,7 +119,9 @@ class ShopIT {
                                 BadRecord.Reason.TOO_LARGE, 1,
                                 BadRecord.Reason.BAD_ID, 2,
                                 BadRecord.Reason.BAD_FILTER, 2,
-                                BadRecord.Reason.BAD_RADIUS, 1));
+                                BadRecord.Reason.BAD_RADIUS, 1,
+                                BadRecord.Reason.BAD_GROUP, 2,
+                                BadRecord.Reason.BAD_RANK, 1));
     }
 
     private static String settings(String encoder) {

@@ -11,6 +11,8 @@ import java.util.Arrays;
  * @param names true if rows are to carry their string ids
  * @param radius largest distance of a row, or NaN for any
  * @param group that is asked, where rows are in isolated groups; empty otherwise
+ * @param order of the answer in a group, in JSON: {@code text}, {@code rank}, {@code parameters},
+ *     and {@code vector}, true if the query has one; empty for the nearest rows
  */
 public record Asked(
         byte[] filter,
@@ -18,11 +20,12 @@ public record Asked(
         boolean payload,
         boolean names,
         float radius,
-        String group) {
+        String group,
+        String order) {
 
     /** Of a collection without groups. */
     public Asked(byte[] filter, short[] columns, boolean payload, boolean names, float radius) {
-        this(filter, columns, payload, names, radius, "");
+        this(filter, columns, payload, names, radius, "", "");
     }
 
     /** No filter. */
@@ -39,17 +42,26 @@ public record Asked(
 
     /** True if a query that asks this is as one that asks nothing. */
     public boolean isNothing() {
-        return filter.length == 0 && !wantsFields() && Float.isNaN(radius) && group.isEmpty();
+        return filter.length == 0
+                && !wantsFields()
+                && Float.isNaN(radius)
+                && group.isEmpty()
+                && order.isEmpty();
     }
 
     /** The same question without what rows carry, as an audit asks it. */
     public Asked withoutFields() {
-        return new Asked(filter, RowFields.NO_COLUMNS, false, false, radius, group);
+        return new Asked(filter, RowFields.NO_COLUMNS, false, false, radius, group, order);
     }
 
     /** The same question to a group. */
     public Asked in(String askedGroup) {
-        return new Asked(filter, columns, payload, names, radius, askedGroup);
+        return in(askedGroup, order);
+    }
+
+    /** The same question to a group, whose answer has an order of its own. */
+    public Asked in(String askedGroup, String askedOrder) {
+        return new Asked(filter, columns, payload, names, radius, askedGroup, askedOrder);
     }
 
     @Override
@@ -60,7 +72,8 @@ public record Asked(
                 && payload == that.payload
                 && names == that.names
                 && Float.compare(radius, that.radius) == 0
-                && group.equals(that.group);
+                && group.equals(that.group)
+                && order.equals(that.order);
     }
 
     @Override

@@ -17,20 +17,32 @@ final class AskedLayout {
     private static final int WANTS_PAYLOAD = 4;
     private static final int WANTS_NAMES = 8;
     private static final int HAS_GROUP = 16;
+    private static final int HAS_ORDER = 32;
 
     private AskedLayout() {}
 
     /** The bytes of a block. */
     static int bytes(Asked asked) {
-        int group = asked.group().isEmpty() ? 0 : Integer.BYTES + group(asked).length;
+        int texts = bytes(asked.group()) + bytes(asked.order());
         return Math.addExact(
-                        HEADER + asked.columns().length * Short.BYTES + group + 7,
+                        HEADER + asked.columns().length * Short.BYTES + texts + 7,
                         asked.filter().length)
                 & ~7;
     }
 
-    private static byte[] group(Asked asked) {
-        return asked.group().getBytes(StandardCharsets.UTF_8);
+    private static int bytes(String text) {
+        return text.isEmpty() ? 0 : Integer.BYTES + text.getBytes(StandardCharsets.UTF_8).length;
+    }
+
+    /** Writes a text, its length first; nothing if there is none. */
+    private static int put(ByteBuffer buffer, int at, String text) {
+        if (text.isEmpty()) {
+            return at;
+        }
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        buffer.putInt(at, bytes.length);
+        buffer.put(at + Integer.BYTES, bytes);
+        return at + Integer.BYTES + bytes.length;
     }
 
     /** Writes a block at {@code at}; there is room for {@code bytes}. */
@@ -41,7 +53,8 @@ final class AskedLayout {
                         | (bounded ? HAS_RADIUS : 0)
                         | (asked.payload() ? WANTS_PAYLOAD : 0)
                         | (asked.names() ? WANTS_NAMES : 0)
-                        | (asked.group().isEmpty() ? 0 : HAS_GROUP);
+                        | (asked.group().isEmpty() ? 0 : HAS_GROUP)
+                        | (asked.order().isEmpty() ? 0 : HAS_ORDER);
         buffer.putInt(at, bytes);
         buffer.putShort(at + FLAGS, (short) flags);
         buffer.putShort(at + COLUMNS, (short) asked.columns().length);
@@ -54,13 +67,8 @@ final class AskedLayout {
             buffer.putShort(to, column);
             to += Short.BYTES;
         }
-        if (!asked.group().isEmpty()) {
-            byte[] group = group(asked);
-            buffer.putInt(to, group.length);
-            to += Integer.BYTES;
-            buffer.put(to, group);
-            to += group.length;
-        }
+        to = put(buffer, to, asked.group());
+        to = put(buffer, to, asked.order());
         for (; to < at + bytes; to++) {
             buffer.put(to, (byte) 0);
         }

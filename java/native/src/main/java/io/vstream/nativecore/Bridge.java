@@ -136,6 +136,8 @@ final class Bridge {
 
     static native byte[] filtersCompile(long filters, String text);
 
+    static native void filtersCheckRanked(long filters, String json);
+
     static native void filtersClose(long filters);
 
     static native void yieldToOthers();

@@ -23,9 +23,9 @@ import java.nio.ByteOrder;
  *          flags: 1 has a payload, 2 removes the payload, 4 did not fit; the columns are removed
  * asked    u32 bytes of the block | u16 flags | u16 columns | f32 radius | u32 filter bytes
  *          | filter | columns x u16 | u32 group bytes, group (flag 16)
- *          | zeros to a multiple of 8 bytes
- *          flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted, 16 group; the columns are
- *          wanted
+ *          | u32 order bytes, order (flag 32) | zeros to a multiple of 8 bytes
+ *          flags: 1 filter, 2 radius, 4 payload wanted, 8 names wanted, 16 group, 32 order; the
+ *          columns are wanted
  * </pre>
  *
  * Everything is in native byte order, which is little-endian on every supported platform, and

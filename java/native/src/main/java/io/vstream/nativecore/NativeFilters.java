@@ -38,6 +38,18 @@ public final class NativeFilters implements AutoCloseable {
         return Bridge.filtersCompile(handle.number(), text);
     }
 
+    /**
+     * Checks an order of answers in a collection of isolated groups: words, a rank expression and
+     * its parameters.
+     *
+     * @param json as {@link Asked#order} has it
+     * @throws EngineException INVALID with a sentence that says what is wrong and where
+     */
+    public void checkOrder(String json) {
+        Objects.requireNonNull(json, "json");
+        Bridge.filtersCheckRanked(handle.number(), json);
+    }
+
     /** Frees the reader; idempotent. */
     @Override
     public void close() {

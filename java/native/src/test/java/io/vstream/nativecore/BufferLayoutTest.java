@@ -108,7 +108,7 @@ class BufferLayoutTest {
         stain(queries.buffer());
         queries.clear();
         Asked asked = new Asked(Asked.NO_FILTER, new short[] {2}, false, false, Float.NaN);
-        queries.add(10, BufferLayout.EFFORT_AUTO, new float[] {1f, 2f, 3f}, asked.in("ann"));
+        queries.add(10, BufferLayout.EFFORT_AUTO, new float[] {1f, 2f, 3f}, asked.in("ann", "{}"));
         assertThat(Golden.firstBytes(queries.buffer(), queries.bytes()))
                 .isEqualTo(Golden.bytes("queries-groups.hex"));
     }

@@ -6,9 +6,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.vstream.nativecore.EngineException.Kind;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -74,6 +78,64 @@ class NativeGroupsTest {
             assertThat(search(engine, name(3), 1000)).containsExactly("8/6");
             assertThat(search(engine, name(4), 1000)).hasSize(ROWS);
         }
+    }
+
+    @Test
+    void answersFollowWordsAndRanks() {
+        String settings = SETTINGS.replace("\"price\":\"f64\"", "\"title\":\"text\"");
+        try (NativeEngine engine =
+                NativeEngine.createIn(settings, folder.resolve("ranked"), 0, LAST)) {
+            String[] titles = {"a letter", "invoice, invoice", "an invoice of last year", "none"};
+            VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 16);
+            int shard = NativeGroups.shard(SEED, "ann");
+            for (int id = 0; id < titles.length; id++) {
+                RowFields title = RowFields.of("", 0, title(titles[id]), null).in("ann");
+                batch.upsert(id, 1, 0, shard, vector(id), title);
+            }
+            engine.write(batch.buffer(), batch.count());
+
+            assertThat(ranked(engine, "{\"text\":\"invoice\",\"vector\":false}"))
+                    .containsExactly("1/1", "2/1");
+            assertThat(ranked(engine, "{\"text\":\"invoice -year\",\"vector\":true}"))
+                    .containsExactly("1/1");
+            List<String> farthest = new ArrayList<>(search(engine, "ann", 10));
+            Collections.reverse(farthest);
+            assertThat(ranked(engine, "{\"rank\":\"distance\",\"vector\":true}"))
+                    .isEqualTo(farthest);
+            assertThat(
+                            ranked(
+                                    engine,
+                                    "{\"rank\":\"$a * distance\",\"parameters\":{\"a\":-2},"
+                                            + "\"vector\":true}"))
+                    .isEqualTo(search(engine, "ann", 10));
+            assertFails(Kind.INVALID, "no JSON", () -> ranked(engine, "{"));
+        }
+    }
+
+    private static List<String> ranked(NativeEngine engine, String order) {
+        QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 1);
+        queries.add(10, BufferLayout.EFFORT_AUTO, vector(0), Asked.NOTHING.in("ann", order));
+        AnswerBatch answers = new AnswerBatch();
+        answers.search(engine, queries);
+        assertThat(answers.next()).isTrue();
+        List<String> found = new ArrayList<>();
+        for (int row = 0; row < answers.size(); row++) {
+            assertThat(row == 0 || answers.distance(row - 1) <= answers.distance(row)).isTrue();
+            found.add(answers.id(row) + "/" + answers.version(row));
+        }
+        return found;
+    }
+
+    /** The bytes of a title. */
+    private static byte[] title(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        return ByteBuffer.allocate(7 + bytes.length)
+                .order(ByteOrder.LITTLE_ENDIAN)
+                .putShort((short) 0)
+                .put((byte) 6)
+                .putInt(bytes.length)
+                .put(bytes)
+                .array();
     }
 
     @Test

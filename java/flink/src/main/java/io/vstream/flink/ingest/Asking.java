@@ -59,10 +59,41 @@ final class Asking implements AutoCloseable {
     /** Reads what a query asks; returns why it was refused, or null. */
     Reason read(Incoming query) {
         Reason reason = readFields(query);
+        if (reason == null && !query.order.isEmpty()) {
+            reason = refuseOrder(query);
+        }
         if (reason == null && schema.grouped()) {
-            asked = asked.in(query.group);
+            asked = asked.in(query.group, query.order);
         }
         return reason;
+    }
+
+    private Reason refuseOrder(Incoming query) {
+        if (!schema.grouped()) {
+            query.problem = "words and ranks need isolated groups";
+            return Reason.BAD_RANK;
+        }
+        if (query.vector.length == 0 && !Float.isNaN(query.radius)) {
+            query.problem = "a radius needs a vector";
+            return Reason.BAD_RADIUS;
+        }
+        try {
+            filters().checkOrder(query.order);
+            return null;
+        } catch (EngineException e) {
+            if (e.kind() != EngineException.Kind.INVALID) {
+                throw e;
+            }
+            query.problem = e.getMessage();
+            return Reason.BAD_RANK;
+        }
+    }
+
+    private NativeFilters filters() {
+        if (filters == null) {
+            filters = NativeFilters.open(collection);
+        }
+        return filters;
     }
 
     private Reason readFields(Incoming query) {
@@ -118,12 +149,9 @@ final class Asking implements AutoCloseable {
             query.problem = "a filter has at most " + TEXT_MAX + " characters";
             return null;
         }
-        if (filters == null) {
-            filters = NativeFilters.open(collection);
-        }
         byte[] made;
         try {
-            made = filters.compile(text);
+            made = filters().compile(text);
         } catch (EngineException e) {
             if (e.kind() != EngineException.Kind.INVALID) {
                 throw e;

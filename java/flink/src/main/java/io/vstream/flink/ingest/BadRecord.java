@@ -66,7 +66,9 @@ public record BadRecord(Reason reason, String text) {
          * No group, or one whose name has more than 512 bytes, where rows are in isolated groups; a
          * group where they are in none.
          */
-        BAD_GROUP;
+        BAD_GROUP,
+        /** Words or a rank expression that no partition could evaluate. */
+        BAD_RANK;
 
         private static final Reason[] ALL = values();
 

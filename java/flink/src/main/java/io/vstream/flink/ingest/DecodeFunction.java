@@ -208,7 +208,8 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
 
     private Reason query(Incoming record, Context context) {
         Reason reason = VectorRules.refuseQuery(record.k, record.effort);
-        if (reason == null) {
+        boolean without = record.vector.length == 0 && !record.order.isEmpty();
+        if (reason == null && !without) {
             reason = rules.refuseQuery(record.vector);
         }
         if (reason == null) {
@@ -227,7 +228,8 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
                             record.effort,
                             record.intendedNanos,
                             record.measured);
-            context.output(QUERIES, new QueryRecord(ticket, record.vector, asking.asked()));
+            float[] vector = without ? new float[rules.dimension()] : record.vector;
+            context.output(QUERIES, new QueryRecord(ticket, vector, asking.asked()));
         }
         return reason;
     }

@@ -11,7 +11,9 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonFactory;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonParser;
@@ -29,6 +31,9 @@ public final class FieldsParser {
     /** Most names that a query may ask for: more than a collection has attributes. */
     public static final int WITH_MAX = 300;
 
+    /** Most parameters of a rank expression. */
+    private static final int PARAMETERS_MAX = 64;
+
     /** A value that no attribute has. */
     private static final Object NO_VALUE = new Object();
 
@@ -36,6 +41,9 @@ public final class FieldsParser {
 
     private final FieldsBuilder fields;
     private final ByteArrayOutputStream text = new ByteArrayOutputStream();
+    private final Map<String, Double> parameters = new LinkedHashMap<>();
+    private String searched;
+    private String rank;
     private String problem = "";
 
     /** A parser of records of this schema. */
@@ -47,6 +55,9 @@ public final class FieldsParser {
     public void begin() {
         fields.clear();
         problem = "";
+        searched = null;
+        rank = null;
+        parameters.clear();
     }
 
     /** What the fields are collected in. */
@@ -91,16 +102,47 @@ public final class FieldsParser {
         return null;
     }
 
-    /**
-     * Refuses an order that a query to a group cannot ask for in a job; elsewhere it is skipped.
-     */
-    Reason noRank(JsonParser json) throws IOException {
-        if (grouped() && json.currentToken() != JsonToken.VALUE_NULL) {
-            problem = "queries of a job are answered by distance: remove " + json.currentName();
-            return Reason.MALFORMED_LINE;
+    /** Reads a part of the order of an answer. Where rows are in no groups it is skipped. */
+    Reason order(JsonParser json) throws IOException {
+        if (!grouped() || json.currentToken() == JsonToken.VALUE_NULL) {
+            json.skipChildren();
+            return null;
         }
-        json.skipChildren();
+        String name = json.currentName();
+        if (name.equals("parameters")) {
+            return parameters(json);
+        }
+        if (json.currentToken() != JsonToken.VALUE_STRING) {
+            problem = name + " is a text";
+            return Reason.BAD_RANK;
+        }
+        if (name.equals("text")) {
+            searched = json.getText();
+        } else {
+            rank = json.getText();
+        }
         return null;
+    }
+
+    private Reason parameters(JsonParser json) throws IOException {
+        problem = "parameters is an object of numbers";
+        if (json.currentToken() != JsonToken.START_OBJECT) {
+            return Reason.BAD_RANK;
+        }
+        while (json.nextToken() == JsonToken.FIELD_NAME) {
+            String name = json.currentName();
+            if (!json.nextToken().isNumeric() || parameters.size() == PARAMETERS_MAX) {
+                return Reason.BAD_RANK;
+            }
+            parameters.put(name, json.getDoubleValue());
+        }
+        problem = "";
+        return null;
+    }
+
+    /** The order that was read; empty for none. */
+    String order(boolean vector) {
+        return AnswerOrder.json(searched, rank, parameters, vector);
     }
 
     /** Reads an id that is a text. */

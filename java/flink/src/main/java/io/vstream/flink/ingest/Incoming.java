@@ -48,6 +48,7 @@ public final class Incoming {
     private static final int ASKS = 4;
     private static final int HAS_PROBLEM = 8;
     private static final int HAS_GROUP = 16;
+    private static final int HAS_RANK = 32;
 
     private static final Kind[] KINDS = Kind.values();
     private static final BadRecord.Reason[] REASONS = BadRecord.Reason.values();
@@ -112,6 +113,9 @@ public final class Incoming {
     /** The group of the row, or that is asked; empty for none. */
     public String group = "";
 
+    /** Of a query to a group, see {@link AnswerOrder}; empty for the nearest rows. */
+    public String order = "";
+
     /** What is wrong with an {@link Kind#UNREADABLE} record, in words; empty if nobody said. */
     public String problem = "";
 
@@ -123,6 +127,7 @@ public final class Incoming {
         with = NO_NAMES;
         radius = Float.NaN;
         group = "";
+        order = "";
         problem = "";
     }
 
@@ -132,7 +137,8 @@ public final class Incoming {
                 | (newer == ANY_ORDER ? 0 : HAS_ORDER)
                 | (asks ? ASKS : 0)
                 | (problem.isEmpty() ? 0 : HAS_PROBLEM)
-                | (group.isEmpty() ? 0 : HAS_GROUP);
+                | (group.isEmpty() ? 0 : HAS_GROUP)
+                | (order.isEmpty() ? 0 : HAS_RANK);
     }
 
     private void writeExtras(DataOutputView target) throws IOException {
@@ -158,6 +164,9 @@ public final class Incoming {
         if ((extras & HAS_GROUP) != 0) {
             write(group, target);
         }
+        if ((extras & HAS_RANK) != 0) {
+            write(order, target);
+        }
     }
 
     private void readExtras(DataInputView source) throws IOException {
@@ -182,6 +191,9 @@ public final class Incoming {
         }
         if ((extras & HAS_GROUP) != 0) {
             group = read(source);
+        }
+        if ((extras & HAS_RANK) != 0) {
+            order = read(source);
         }
     }
 
@@ -234,6 +246,7 @@ public final class Incoming {
             to.radius = from.radius;
             to.problem = from.problem;
             to.group = from.group;
+            to.order = from.order;
             return to;
         }
 

@@ -20,7 +20,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
  * <p>A vector record may also have {@code attributes}, {@code payload} or {@code payload_base64},
  * {@code "op":"update"} without a vector, and {@code "if":{"newer":17}}; a query {@code filter},
  * {@code with} and {@code radius}: see {@link FieldsParser}. Where rows are in groups, both name
- * their {@code group}, and {@code {"op":"drop-group","group":"ann"}} removes one.
+ * their {@code group}, a query may have {@code text}, {@code rank} and {@code parameters}, and
+ * {@code {"op":"drop-group","group":"ann"}} removes one.
  */
 public final class LineParser {
 
@@ -190,7 +191,7 @@ public final class LineParser {
             case "group":
                 return extras.group(json, record);
             case "text", "rank", "parameters":
-                return extras.noRank(json);
+                return extras.order(json);
             default:
                 json.skipChildren();
                 return null;
@@ -209,6 +210,11 @@ public final class LineParser {
             record.kind = Incoming.Kind.QUERY;
             record.k = fields.k ? record.k : defaultK;
             record.effort = fields.effort ? record.effort : 0;
+            record.order = extras.order(fields.vector);
+            if (!fields.vector && !record.order.isEmpty()) {
+                record.vector = new float[0];
+                return null;
+            }
             return fields.vector ? null : Reason.MALFORMED_LINE;
         }
         record.kind =

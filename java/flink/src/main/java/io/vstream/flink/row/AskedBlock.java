@@ -14,6 +14,7 @@ public final class AskedBlock {
     private static final int PAYLOAD = 2;
     private static final int NAMES = 4;
     private static final int GROUP = 8;
+    private static final int ORDER = 16;
 
     private AskedBlock() {}
 
@@ -27,7 +28,8 @@ public final class AskedBlock {
                 ASKS
                         | (asked.payload() ? PAYLOAD : 0)
                         | (asked.names() ? NAMES : 0)
-                        | (asked.group().isEmpty() ? 0 : GROUP));
+                        | (asked.group().isEmpty() ? 0 : GROUP)
+                        | (asked.order().isEmpty() ? 0 : ORDER));
         RowFieldsBlock.write(asked.filter(), out);
         out.writeShort(asked.columns().length);
         for (short column : asked.columns()) {
@@ -36,6 +38,9 @@ public final class AskedBlock {
         out.writeFloat(asked.radius());
         if (!asked.group().isEmpty()) {
             RowFieldsBlock.write(asked.group().getBytes(StandardCharsets.UTF_8), out);
+        }
+        if (!asked.order().isEmpty()) {
+            RowFieldsBlock.write(asked.order().getBytes(StandardCharsets.UTF_8), out);
         }
     }
 
@@ -56,7 +61,11 @@ public final class AskedBlock {
                 (flags & GROUP) == 0
                         ? ""
                         : new String(RowFieldsBlock.bytes(in), StandardCharsets.UTF_8);
+        String order =
+                (flags & ORDER) == 0
+                        ? ""
+                        : new String(RowFieldsBlock.bytes(in), StandardCharsets.UTF_8);
         boolean payload = (flags & PAYLOAD) != 0;
-        return new Asked(filter, columns, payload, (flags & NAMES) != 0, radius, group);
+        return new Asked(filter, columns, payload, (flags & NAMES) != 0, radius, group, order);
     }
 }

@@ -97,8 +97,16 @@ class FieldsParserTest {
         assertThat(groups.parse(record)).isEqualTo(Reason.BAD_GROUP);
         record.kind = Incoming.Kind.QUERY_LINE;
         record.line = "{\"group\":\"eve\",\"query_id\":1,\"vector\":[1],\"text\":\"bill\"}";
-        assertThat(groups.parse(record)).isEqualTo(Reason.MALFORMED_LINE);
-        assertThat(record.problem).contains("remove text");
+        assertThat(groups.parse(record)).isNull();
+        assertThat(record.order).contains("\"text\":\"bill\"", "\"vector\":true");
+        record.kind = Incoming.Kind.QUERY_LINE;
+        record.line = "{\"group\":\"eve\",\"query_id\":1,\"rank\":\"$a\",\"parameters\":{\"a\":2}}";
+        assertThat(groups.parse(record)).isNull();
+        assertThat(record.order).contains("\"a\":2.0", "\"vector\":false");
+        assertThat(record.vector).isEmpty();
+        record.kind = Incoming.Kind.QUERY_LINE;
+        record.line = "{\"group\":\"eve\",\"query_id\":1,\"vector\":[1],\"rank\":7}";
+        assertThat(groups.parse(record)).isEqualTo(Reason.BAD_RANK);
         // Elsewhere the name means nothing, and a drop is no operation.
         assertThat(read("{'id':1,'vector':[1],'group':'ann'}").group).isEmpty();
         record.kind = Incoming.Kind.VECTOR_LINE;

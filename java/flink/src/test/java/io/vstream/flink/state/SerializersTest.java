@@ -128,6 +128,7 @@ class SerializersTest {
         drop.delete = true;
         drop.drop = true;
         drop.fields = RowFields.NONE.in("ann");
+        incoming.order = "{}";
         incoming.group = "gr\u00f6\u00dfe";
         long[] offsets = {7, -1, 1L << 40};
         incoming.reason = BadRecord.Reason.BAD_ID;
@@ -154,10 +155,17 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, grouped),
                 Arguments.of(VectorRecord.TYPE, dropped),
                 Arguments.of(Write.TYPE, drop),
-                Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED.in("ann"))),
+                Arguments.of(
+                        QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED.in("ann", "{}"))),
                 Arguments.of(VectorChange.TYPE, VectorChange.dropGroup("ann").ifNewer(3)),
                 Arguments.of(VectorChange.TYPE, VectorChange.update(3).in("ann")),
-                Arguments.of(VectorQuery.TYPE, VectorQuery.of(3, VECTOR).within(1).in("ann")),
+                Arguments.of(
+                        VectorQuery.TYPE,
+                        VectorQuery.of(3, VECTOR)
+                                .within(1)
+                                .in("ann")
+                                .matching("a bill")
+                                .rankedBy("$a", Map.of("a", 2.0))),
                 Arguments.of(Write.TYPE, carried),
                 Arguments.of(Write.TYPE, changed),
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED)),
