@@ -114,3 +114,40 @@ fn isolated_groups_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.message().contains("shared"), "{error}");
 }
+
+#[test]
+fn rows_are_taken_over_by_a_schema_that_extends_theirs_alone() {
+    use AttributeKind::{Keyword, F64, I64};
+    let root = tempfile::tempdir().expect("a directory");
+    let of = |attributes: &[(&str, AttributeKind)]| {
+        settings(Schema::new(attributes.iter().copied()).expect("a schema"))
+    };
+    let builder = || Engine::builder().scratch().journaling(journaling(false));
+    let (live, copy) = (root.path().join("live"), root.path().join("copy"));
+    let made = builder().dir(&live).create(of(&[("price", F64), ("colour", Keyword)]));
+    let mut engine = made.expect("an engine");
+    let vector = vec![1.0; DIMENSION];
+    let mut values = AttributesBuilder::default();
+    values.set(engine.schema(), 0, &ValueRef::F64(2.5)).expect("a value");
+    let fields = Fields { attributes: values.build(), ..Fields::NONE };
+    engine.upsert(&row(1, &vector, fields)).expect("a row with a price");
+    let state = engine.share().expect("a state");
+    std::fs::create_dir(&copy).expect("a directory");
+    for file in state.files().expect("files") {
+        std::fs::copy(&file.path, copy.join(&file.name)).expect("copied");
+    }
+    std::fs::write(copy.join("COLLECTION"), state.manifest()).expect("a manifest");
+    let take = |attributes: &[(&str, AttributeKind)]| {
+        Engine::create(of(attributes)).expect("an engine").take_shared(&copy, &|_| true)
+    };
+    assert_eq!(take(&[("price", F64), ("colour", Keyword), ("size", I64)]), Ok(1));
+    let others: [&[(&str, AttributeKind)]; 3] = [
+        &[("colour", Keyword), ("price", F64)],
+        &[("price", F64)],
+        &[("price", F64), ("colour", I64)],
+    ];
+    for other in others {
+        let refused = take(other).expect_err("it is refused");
+        assert_eq!(refused.refused(), Some(RefusedKind::BadSchema), "{other:?}: {refused}");
+    }
+}
