@@ -31,16 +31,18 @@ impl Column {
         let Some(values) = self.values.as_mut().filter(|values| values.len() < VALUES_MAX) else {
             return;
         };
-        match value {
-            ValueRef::Keywords(texts) => values.extend(texts.iter().map(|text| hash(*text))),
-            ValueRef::Keyword(text) | ValueRef::Text(text) => drop(values.insert(hash(*text))),
-            ValueRef::I64(number) | ValueRef::Timestamp(number) => {
-                values.insert(hash(*number));
+        let one = match value {
+            ValueRef::Keywords(texts) => {
+                values.extend(texts.iter().map(|text| hash(*text)));
+                return;
             }
+            ValueRef::Keyword(text) | ValueRef::Text(text) => hash(*text),
+            ValueRef::I64(number) | ValueRef::Timestamp(number) => hash(*number),
             // 0 and -0 are one value.
-            ValueRef::F64(number) => drop(values.insert(hash((number + 0.0).to_bits()))),
-            ValueRef::Bool(is_true) => drop(values.insert(hash(*is_true))),
-        }
+            ValueRef::F64(number) => hash((number + 0.0).to_bits()),
+            ValueRef::Bool(is_true) => hash(*is_true),
+        };
+        values.insert(one);
     }
 
     /// Different values, and whether there may be more.

@@ -252,6 +252,12 @@ impl Meta {
         if needed != Some(input.left() as u64) {
             return Err(Malformed("meta is not as long as its counts say"));
         }
+        // Merges make room for as many groups as their runs say that they have.
+        let parts = blocks * DIRECTORY_PARTS as u64;
+        let entries = parts * PART_ROWS_MAX as u64;
+        if groups > parts || rows > entries || tombstones > entries {
+            return Err(Malformed("more groups or rows than the directory has room for"));
+        }
         let mut directory: Vec<DirectoryBlock> = Vec::with_capacity(blocks as usize);
         for _ in 0..blocks {
             let (first, offset, bytes) = (input.u128()?, input.u64()?, input.u32()?);

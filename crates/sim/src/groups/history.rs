@@ -175,7 +175,9 @@ impl History {
                 }
                 Write::Upsert(group, id)
                 | Write::UpsertIf(group, id, _)
-                | Write::Update(group, id) => drop(deletes.remove(&(group, id))),
+                | Write::Update(group, id) => {
+                    deletes.remove(&(group, id));
+                }
                 Write::Drop(group) => deletes.retain(|(of, _), _| *of != group),
             }
         }

@@ -37,8 +37,9 @@ fn every_changed_byte_of_a_group_store_is_noticed() {
         let changed = change_bytes(seed, 60).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
         println!("seed {seed}: {changed:?}");
         assert_eq!(changed.changes, 180);
-        // The others hit frames of the log behind which nothing was synced.
-        assert!(changed.told * 10 >= changed.changes * 8, "{changed:?}");
+        // The others change no row that is read: blocks of codes that no search came to, or frames
+        // of the log behind which nothing was synced.
+        assert!(changed.told * 2 >= changed.changes, "{changed:?}");
     }
 }
 
