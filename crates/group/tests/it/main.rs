@@ -4,6 +4,7 @@ mod checkpoint;
 mod contract;
 mod crash;
 mod damage;
+mod isolation;
 mod model;
 mod ranked;
 mod recovery;
