@@ -278,8 +278,8 @@ impl GroupStore {
             _ if !is_bottom => 0,
             // Also those of this second.
             None => u32::MAX,
-            // Parts of a second count as one, so that no delete is forgotten early.
-            Some(kept) => now_s().saturating_sub(kept.as_secs() as u32 + 1),
+            // A delete of second s is older than n - s - 1 seconds in second n.
+            Some(kept) => now_s().saturating_sub(kept.as_millis().div_ceil(1000) as u32),
         }
     }
 

@@ -22,7 +22,9 @@ pub use answer::{
     Fused, GroupBy, Ranked, RankedList, TooManyRows, FUSION_CONSTANT,
 };
 pub use error::{QueryError, QueryErrorKind};
-pub use expression::{closeness, Expression, Program, RankInputs, RankRow, EXPRESSION_BYTES_MAX};
+pub use expression::{
+    closeness, Expression, Program, RankInputs, RankRow, ScoreRange, EXPRESSION_BYTES_MAX,
+};
 pub use text::{
     fold, tokens, Bm25Collector, Bm25Constants, Bm25Scores, Bm25Settings, Language, PlainTerms,
     TermCounts, TextMatcher, TextQuery, Token, TEXT_QUERY_BYTES_MAX,

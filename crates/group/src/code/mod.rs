@@ -22,7 +22,7 @@ mod scan;
 mod tests;
 
 pub(crate) use encode::encode_leaf;
-pub(crate) use scan::{LeafQuery, QueryCodes};
+pub(crate) use scan::{Interval, LeafQuery, QueryCodes};
 
 use vstream_quantize::rabitq::{block_bytes, extended, BLOCK};
 use vstream_quantize::Form;

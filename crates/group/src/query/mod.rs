@@ -2,6 +2,7 @@
 //! rows in order.
 
 mod ask;
+mod bounds;
 mod gather;
 mod group;
 mod groups;
@@ -73,8 +74,9 @@ impl GroupReader {
     ///
     /// Cost: by distance alone the codes of the group and the rows that these leave; about 1.5 ms
     /// for 10,000 rows of 384 dimensions in the page cache. With words or an expression, diverse or
-    /// grouped: the attributes of all rows, and the vectors of those that pass filter and words, if
-    /// the order asks for distances. Errors: `Invalid` for a vector, k, radius or grouping out of
+    /// grouped: the attributes of all rows; if the order asks for distances, the codes of those that
+    /// pass filter and words and the vectors that these leave; all their vectors if both orders are
+    /// fused. Errors: `Invalid` for a vector, k, radius or grouping out of
     /// range, `Refused` for a filter that does not fit the schema, `Query` for words and parameters,
     /// `BadGroup`, those of the files.
     pub fn search(&self, group: &str, query: &GroupQuery<'_>) -> Result<GroupAnswer, Error> {
@@ -87,9 +89,22 @@ impl GroupReader {
             return self.nearest(&found, query, vector, distances);
         }
         let ranked = ranked::RankedQuery::new(query, &self.settings)?;
-        let distances = vector.as_deref().map(|vector| Distances::new(&self.settings, vector));
         let found = group::open(&view, hash, group)?;
-        ranked.run(&found, &found.hidden()?, distances)
+        let hidden = found.hidden()?;
+        let Some(vector) = &vector else { return ranked.run(&found, &hidden, None) };
+        let make_codes = |part: &Part| self.codes(part, vector);
+        let distances = Distances::new(&self.settings, vector);
+        let bounds = bounds::Bounds::new(&found, distances, &make_codes);
+        ranked.run(&found, &hidden, Some(bounds))
+    }
+
+    /// The codes of a query's vector for the rotation and the bound of a part.
+    fn codes(&self, part: &Part, vector: &[f32]) -> QueryCodes {
+        let deviations = match self.settings.bound {
+            Bound::Proven => DEVIATIONS,
+            Bound::Deviations(deviations) => deviations,
+        };
+        QueryCodes::new(self.settings.metric, part.run().rotation(), vector, deviations)
     }
 
     fn nearest(
@@ -99,13 +114,7 @@ impl GroupReader {
         vector: &[f32],
         distances: Distances<'_>,
     ) -> Result<GroupAnswer, Error> {
-        let deviations = match self.settings.bound {
-            Bound::Proven => DEVIATIONS,
-            Bound::Deviations(deviations) => deviations,
-        };
-        let metric = self.settings.metric;
-        let codes =
-            |part: &Part| QueryCodes::new(metric, part.run().rotation(), vector, deviations);
+        let codes = |part: &Part| self.codes(part, vector);
         let radius = query.radius.unwrap_or(f32::INFINITY);
         let reads = query.with != With::NOTHING || self.settings.schema.id == IdKind::String;
         let search = search::Search::new(query.k, query.filter, radius, reads, distances);

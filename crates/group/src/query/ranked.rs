@@ -1,24 +1,32 @@
-//! Answers by text, by rank expression, and by value: all visible rows are scanned.
+//! Answers by text, by rank expression, and by value: the attributes of all visible rows are scanned.
 //!
 //! 1. The pass of `gather.rs` finds the rows that pass filter and text, and counts their words.
-//! 2. Rows get distances, if the order or the radius asks for them.
-//! 3. Rows get scores, and a collector keeps the best ones.
+//! 2. If the order asks for distances, `bounds.rs` gives an interval for each, from codes. Interval
+//!    arithmetic over the expression makes a range of it that holds the score.
+//! 3. The answer for the least scores gives a bound: the k-th score of the true answer is not less,
+//!    because answers are best sets of a matroid, whose j-th score grows with every score. A row
+//!    whose greatest score is below the bound is left out.
+//! 4. Rows that are left get exact distances, by greatest score, until none can be in the answer.
 
 use std::cmp::Ordering;
 
 use vstream_attribute::{Attributes, Value};
 use vstream_rank::{
-    AnswerGroup, AnswerRow, Best, Bm25Scores, Bm25Settings, Diversify, GroupBy as GroupByValue,
-    Program, RankInputs, RankRow, TextMatcher, FUSION_CONSTANT,
+    by_score, AnswerGroup, AnswerRow, Best, Bm25Scores, Bm25Settings, Diversify,
+    GroupBy as GroupByValue, Program, RankInputs, RankRow, ScoreRange, TextMatcher,
+    FUSION_CONSTANT,
 };
 use vstream_vector::Element;
 
 use super::ask::{Diversity, GroupAnswer, GroupBy, GroupHit, GroupQuery, QueryStats};
+use super::bounds::{Bounds, Near};
 use super::gather::{Candidate, Gathered, Gatherer};
 use super::group::{GroupView, Hidden};
-use crate::accept::Distances;
 use crate::error::Error;
 use crate::settings::GroupSettings;
+
+/// Candidates that get exact distances together at first; then twice as many, and so on.
+const REFINED_FIRST: usize = 32;
 
 /// A query whose words and expression are compiled.
 pub(super) struct RankedQuery<'a> {
@@ -39,7 +47,7 @@ struct Scored {
 
 impl AnswerRow for Scored {
     fn order(&self, other: &Scored) -> Ordering {
-        vstream_rank::by_score(self.score, other.score).then(self.id.cmp(&other.id))
+        by_score(self.score, other.score).then(self.id.cmp(&other.id))
     }
 }
 
@@ -81,98 +89,31 @@ impl<'a> RankedQuery<'a> {
 
     /// Answers the query.
     ///
-    /// * `distances`: those to the query's vector, if it has one.
+    /// * `bounds`: of distances to the query's vector, if it has one.
     pub(super) fn run(
         &self,
         group: &GroupView,
         hidden: &Hidden,
-        mut distances: Option<Distances<'_>>,
+        bounds: Option<Bounds<'_>>,
     ) -> Result<GroupAnswer, Error> {
         let by_attributes = self.query.rank.is_some_and(|rank| rank.expression.uses_attributes());
         let keeps = by_attributes || self.column().is_some();
         let must_match = self.query.text.is_some_and(|text| text.must_match);
         let text = self.matcher.as_ref().map(|matcher| (matcher, must_match));
         let gatherer = Gatherer::new(self.query.filter, text, keeps);
-        let (mut gathered, bm25) = gatherer.run(group, hidden)?;
+        let (gathered, bm25) = gatherer.run(group, hidden)?;
         let default = Bm25Settings::default();
         let constants = self.query.text.and_then(|text| text.bm25).unwrap_or(&default);
         let bm25 = bm25.map(|collector| collector.finish(constants));
-        let mut stats = QueryStats {
-            rows: gathered.rows,
-            matches: gathered.candidates.len() as u64,
-            runs: group.runs.len() as u64,
-            ..QueryStats::default()
-        };
-        let mut near = None;
-        if let (Some(distances), true) = (&mut distances, self.uses_distance()) {
-            let mut found = exact(group, &gathered.candidates, distances)?;
-            stats.exact_rows = found.len() as u64;
-            if let Some(radius) = self.query.radius {
-                let mut within = found.iter().map(|distance| *distance <= radius);
-                gathered.candidates.retain(|_| within.next() == Some(true));
-                found.retain(|distance| *distance <= radius);
-            }
-            near = Some(found);
-        }
-        let scores = self.scores(&gathered, near.as_deref(), bm25.as_ref());
-        let best = self.best(&gathered, &scores);
-        let mut hits = Hits { ranked: self, group, gathered: &gathered, near, distances };
-        let mut answer = hits.answer(best)?;
-        stats.bytes = group.asked_bytes();
-        answer.stats = stats;
+        let (rows, matches) = (gathered.rows, gathered.candidates.len() as u64);
+        let near = Vec::new();
+        let mut search = Search { ranked: self, group, gathered, bm25, bounds, near };
+        let chosen = search.choose()?;
+        let mut answer = search.answer(chosen)?;
+        let found = search.bounds.map_or_else(QueryStats::default, |bounds| bounds.stats);
+        let (runs, bytes) = (group.runs.len() as u64, group.asked_bytes());
+        answer.stats = QueryStats { rows, matches, runs, bytes, ..found };
         Ok(answer)
-    }
-
-    /// The score of each candidate.
-    fn scores(
-        &self,
-        gathered: &Gathered,
-        near: Option<&[f32]>,
-        bm25: Option<&Bm25Scores>,
-    ) -> Vec<f64> {
-        let candidates = &gathered.candidates;
-        let distance = |at: usize| near.map(|near| near[at]);
-        if let Some(program) = &self.program {
-            let score = |(at, candidate): (usize, &Candidate)| {
-                let attributes = gathered.attributes(candidate);
-                let bm25 = bm25.map(|scores| (scores, candidate.bm25));
-                program.evaluate(&RankRow { attributes, distance: distance(at), bm25 })
-            };
-            return candidates.iter().enumerate().map(score).collect();
-        }
-        let words: Option<Vec<f64>> = bm25.map(|scores| {
-            candidates.iter().map(|candidate| scores.score(candidate.bm25)).collect()
-        });
-        let closeness: Option<Vec<f64>> =
-            near.map(|near| near.iter().map(|distance| -f64::from(*distance)).collect());
-        match (closeness, words) {
-            (Some(closeness), Some(words)) => fused(candidates, &closeness, &words),
-            (closeness, words) => closeness.or(words).expect("a query has a vector or a text"),
-        }
-    }
-
-    fn best(&self, gathered: &Gathered, scores: &[f64]) -> Chosen {
-        let scored = |at: usize| {
-            let row = Scored { score: scores[at], id: gathered.candidates[at].id, at };
-            let attributes = gathered.attributes(&gathered.candidates[at]);
-            (row, attributes)
-        };
-        let rows = (0..scores.len()).map(scored);
-        if let Some(Diversity { column, per_value }) = self.query.diversify {
-            let mut collector = Diversify::new(self.query.k, per_value);
-            rows.for_each(|(row, attributes)| {
-                collector.offer(attributes.get(column).as_ref(), row);
-            });
-            return Chosen::Rows(collector.finish().into_iter().map(|(_, row)| row).collect());
-        }
-        if let Some(GroupBy { column, values, per_value }) = self.query.group_by {
-            return Chosen::Groups(group_by(rows, column, values, per_value));
-        }
-        let mut collector = Best::new(self.query.k);
-        rows.for_each(|(row, _)| {
-            collector.offer(row);
-        });
-        Chosen::Rows(collector.finish())
     }
 }
 
@@ -182,107 +123,323 @@ enum Chosen {
     Groups(Vec<AnswerGroup<Scored>>),
 }
 
-/// The best values in two passes: the first finds them, the second their rows.
-fn group_by<'a>(
-    rows: impl Iterator<Item = (Scored, Attributes<'a>)> + Clone,
-    column: u16,
-    values: usize,
-    per_value: usize,
-) -> Vec<AnswerGroup<Scored>> {
-    let mut first = Diversify::new(values, 1);
-    rows.clone().for_each(|(row, attributes)| {
-        first.offer(attributes.get(column).as_ref(), row);
-    });
-    let best: Vec<Option<Value>> = first.finish().into_iter().map(|(value, _)| value).collect();
-    let mut second = GroupByValue::among(best.iter().map(Option::as_ref), per_value);
-    rows.for_each(|(row, attributes)| {
-        let offered = second.offer(attributes.get(column).as_ref(), row);
-        offered.expect("a collector of known values has no limit");
-    });
-    second.finish(values)
+/// Keeps the best rows: all of one kind of answers.
+enum Collector {
+    Best(Best<Scored>),
+    /// With the column, and how many rows may have one value.
+    Diverse(Diversify<Scored>, u16, usize),
 }
 
-/// Reciprocal rank fusion of two orders of all candidates. A row without any of the words has no
-/// place in theirs.
-fn fused(candidates: &[Candidate], closeness: &[f64], words: &[f64]) -> Vec<f64> {
-    let mut scores = vec![0.0; candidates.len()];
-    for (values, counts) in [(closeness, None), (words, Some(0.0))] {
-        let counts = |at: &usize| counts.is_none_or(|least| values[*at] > least);
-        let mut order: Vec<usize> = (0..candidates.len()).filter(counts).collect();
-        let row = |at: usize| Scored { score: values[at], id: candidates[at].id, at };
-        order.sort_unstable_by(|a, b| row(*a).order(&row(*b)));
-        for (place, at) in (1u32..).zip(order) {
-            scores[at] += 1.0 / (FUSION_CONSTANT + f64::from(place));
-        }
-    }
-    scores
-}
-
-/// The distance of each candidate, by its position. Cost: reads the vectors of all of them.
-fn exact(
-    group: &GroupView,
-    candidates: &[Candidate],
-    distances: &mut Distances<'_>,
-) -> Result<Vec<f32>, Error> {
-    let mut found = vec![0.0; candidates.len()];
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
-    order.sort_unstable_by_key(|at| candidates[*at].place);
-    for of_part in order.chunk_by(|a, b| candidates[*a].place.is_beside(candidates[*b].place)) {
-        let place = candidates[of_part[0]].place;
-        if place.is_in_memory() {
-            for at in of_part {
-                let entry = &group.memory[candidates[*at].place.row as usize];
-                let content = entry.content.as_ref().expect("a living row").content();
-                found[*at] = distances.to(content.vector);
+impl Collector {
+    fn offer(&mut self, row: Scored, attributes: Attributes<'_>) {
+        match self {
+            Collector::Best(best) => best.offer(row),
+            Collector::Diverse(diverse, column, _) => {
+                diverse.offer(attributes.get(*column).as_ref(), row)
             }
-            continue;
-        }
-        let rows: Vec<u32> = of_part.iter().map(|at| candidates[*at].place.row).collect();
-        let mut next = of_part.iter();
-        group.part(place).visit_rows(&rows, |_, _, _, vector| {
-            let at = next.next().expect("a row for each that was asked for");
-            found[*at] = distances.to(vector);
-        })?;
+        };
     }
-    Ok(found)
+
+    /// Rows of a lower score are not in the answer.
+    fn bound(&self) -> Option<f64> {
+        let worst = match self {
+            Collector::Best(best) => best.bound(),
+            Collector::Diverse(diverse, ..) => diverse.bound(),
+        };
+        worst.map(|row| row.score)
+    }
+
+    fn finish(self) -> Vec<Scored> {
+        match self {
+            Collector::Best(best) => best.finish(),
+            Collector::Diverse(diverse, ..) => {
+                diverse.finish().into_iter().map(|(_, row)| row).collect()
+            }
+        }
+    }
 }
 
-/// Makes the rows of an answer.
-struct Hits<'a> {
+/// A query at work.
+struct Search<'a> {
     ranked: &'a RankedQuery<'a>,
     group: &'a GroupView,
-    gathered: &'a Gathered,
-    near: Option<Vec<f32>>,
-    distances: Option<Distances<'a>>,
+    gathered: Gathered,
+    bm25: Option<Bm25Scores>,
+    bounds: Option<Bounds<'a>>,
+    /// The distances of the candidates, if the order or the radius asks for them.
+    near: Vec<Near>,
 }
 
-impl Hits<'_> {
+impl Search<'_> {
+    fn choose(&mut self) -> Result<Chosen, Error> {
+        if let (Some(bounds), true) = (&mut self.bounds, self.ranked.uses_distance()) {
+            self.near = bounds.first(&self.gathered.candidates)?;
+        }
+        let query = self.ranked.query;
+        let all: Vec<usize> = (0..self.gathered.candidates.len()).collect();
+        let fused = if query.rank.is_none() && query.text.is_some() && query.vector.is_some() {
+            self.make_exact(&all)?;
+            Some(self.fused())
+        } else {
+            None
+        };
+        let fused = fused.as_deref();
+        let Some(GroupBy { column, values, per_value }) = query.group_by else {
+            let make = || match query.diversify {
+                Some(Diversity { column, per_value }) => {
+                    Collector::Diverse(Diversify::new(query.k, per_value), column, per_value)
+                }
+                None => Collector::Best(Best::new(query.k)),
+            };
+            return Ok(Chosen::Rows(self.best(all, fused, make)?));
+        };
+        // The best values first, then the rows of these values alone.
+        let one_each = || Collector::Diverse(Diversify::new(values, 1), column, 1);
+        let best = self.best(all.clone(), fused, one_each)?;
+        let value =
+            |row: &Scored| self.attributes(row.at).get(column).map(|value| value.to_value());
+        let best: Vec<Option<Value>> = best.iter().map(value).collect();
+        let among = || GroupByValue::among(best.iter().map(Option::as_ref), per_value);
+        let mut least = among();
+        let mut pending: Vec<(Scored, Scored)> = Vec::new();
+        for at in all {
+            if let Some((low, high)) = self.ends(at, fused) {
+                let found = least.offer(self.attributes(at).get(column).as_ref(), low);
+                found.expect("known values have no limit");
+                pending.push((low, high));
+            }
+        }
+        pending.retain(|(_, high)| {
+            // Of equal scores the row counts as the one that stands before.
+            let high = Scored { id: 0, ..*high };
+            least.may_keep(self.attributes(high.at).get(column).as_ref(), &high)
+        });
+        let pending: Vec<usize> = pending.iter().map(|(low, _)| low.at).collect();
+        self.make_exact(&pending)?;
+        let mut groups = among();
+        for at in pending {
+            if let Some((score, _)) = self.ends(at, fused) {
+                let found = groups.offer(self.attributes(at).get(column).as_ref(), score);
+                found.expect("known values have no limit");
+            }
+        }
+        Ok(Chosen::Groups(groups.finish(values)))
+    }
+
+    /// The best of some candidates.
+    ///
+    /// * `fused`: the scores of all candidates, if they are known.
+    fn best(
+        &mut self,
+        all: Vec<usize>,
+        fused: Option<&[f64]>,
+        make: impl Fn() -> Collector,
+    ) -> Result<Vec<Scored>, Error> {
+        let mut pending = self.pruned(all, fused, &make, None);
+        let open: Vec<usize> = pending.iter().map(|(_, at)| *at).collect();
+        if pending.len() > REFINED_FIRST && self.look_again(&open)? {
+            pending = self.pruned(open, fused, &make, None);
+        }
+        let mut chosen = make();
+        let mut together = REFINED_FIRST.max(self.ranked.query.k);
+        while !pending.is_empty() {
+            pending.sort_unstable_by(|a, b| by_score(a.0, b.0).then(a.1.cmp(&b.1)));
+            let later = pending.split_off(pending.len().min(together));
+            let now: Vec<usize> = pending.into_iter().map(|(_, at)| at).collect();
+            self.make_exact(&now)?;
+            for at in now {
+                if let Some((score, _)) = self.ends(at, fused) {
+                    chosen.offer(score, self.attributes(at));
+                }
+            }
+            together *= 2;
+            let later = later.into_iter().map(|(_, at)| at).collect();
+            pending = self.pruned(later, fused, &make, chosen.bound());
+        }
+        Ok(chosen.finish())
+    }
+
+    /// The candidates that may be among the best, given that some have the score `bound` or more,
+    /// with the greatest score of each.
+    fn pruned(
+        &self,
+        all: Vec<usize>,
+        fused: Option<&[f64]>,
+        make: &impl Fn() -> Collector,
+        bound: Option<f64>,
+    ) -> Vec<(f64, usize)> {
+        let mut least = make();
+        // The best rows of each value, where an answer takes so many of a value.
+        let mut of_values = match least {
+            Collector::Best(_) => None,
+            Collector::Diverse(_, column, n) => Some((column, GroupByValue::new(n, usize::MAX))),
+        };
+        let mut pending = Vec::with_capacity(all.len());
+        for at in all {
+            let Some((low, high)) = self.ends(at, fused) else { continue };
+            if bound.is_some_and(|bound| by_score(high.score, bound).is_gt()) {
+                continue;
+            }
+            let attributes = self.attributes(at);
+            least.offer(low, attributes);
+            if let Some((column, values)) = &mut of_values {
+                let found = values.offer(attributes.get(*column).as_ref(), low);
+                found.expect("no limit was set");
+            }
+            pending.push((high.score, at));
+        }
+        // What is no number stands last, so it bounds nothing.
+        let own = least.bound();
+        pending.retain(|(high, _)| own.is_none_or(|own| by_score(*high, own).is_le()));
+        if let Some((column, mut values)) = of_values {
+            pending.retain(|&(score, at)| {
+                // Of equal scores the row counts as the one that stands before.
+                let high = Scored { score, id: 0, at };
+                values.may_keep(self.attributes(at).get(column).as_ref(), &high)
+            });
+        }
+        pending
+    }
+
+    /// The least and the greatest score that a candidate may have, both the score if its distance is
+    /// exact; `None` if it is beyond the radius.
+    fn ends(&self, at: usize, fused: Option<&[f64]>) -> Option<(Scored, Scored)> {
+        let id = self.gathered.candidates[at].id;
+        let scored = |score| Scored { score, id, at };
+        let near = self.near.get(at);
+        let mut may_be_left_out = false;
+        if let (Some(near), Some(radius)) = (near, self.ranked.query.radius) {
+            if near.least > radius {
+                return None;
+            }
+            may_be_left_out = near.most > radius;
+        }
+        if let Some(fused) = fused {
+            return Some((scored(fused[at]), scored(fused[at])));
+        }
+        let range = match near {
+            Some(near) if !near.is_exact => self.range(at, near),
+            _ => {
+                let score = self.score(at, near.map(|near| near.least));
+                return Some((scored(score), scored(score)));
+            }
+        };
+        // The worst that a row may be is not to be in the answer at all.
+        let is_certain = !range.may_be_nan && !may_be_left_out;
+        let least = if is_certain { range.least } else { f64::NAN };
+        Some((scored(least), scored(range.most)))
+    }
+
+    fn range(&self, at: usize, near: &Near) -> ScoreRange {
+        match &self.ranked.program {
+            Some(program) => program.range(&self.row(at, None), (near.least, near.most)),
+            None => ScoreRange {
+                least: -f64::from(near.most),
+                most: -f64::from(near.least),
+                may_be_nan: false,
+            },
+        }
+    }
+
+    /// The score of a candidate whose distance is known, or not needed.
+    fn score(&self, at: usize, distance: Option<f32>) -> f64 {
+        match (&self.ranked.program, distance) {
+            (Some(program), _) => program.evaluate(&self.row(at, distance)),
+            (None, Some(distance)) => -f64::from(distance),
+            (None, None) => self.words(at),
+        }
+    }
+
+    fn row(&self, at: usize, distance: Option<f32>) -> RankRow<'_> {
+        let bm25 = self.bm25.as_ref().map(|scores| (scores, self.gathered.candidates[at].bm25));
+        RankRow { attributes: self.attributes(at), distance, bm25 }
+    }
+
+    fn words(&self, at: usize) -> f64 {
+        let number = self.gathered.candidates[at].bm25;
+        self.bm25.as_ref().map_or(0.0, |scores| scores.score(number))
+    }
+
+    fn attributes(&self, at: usize) -> Attributes<'_> {
+        self.gathered.attributes(&self.gathered.candidates[at])
+    }
+
+    /// Exact distances of those of some candidates that need one and have none.
+    fn make_exact(&mut self, which: &[usize]) -> Result<(), Error> {
+        let open = |at: &usize| self.near.get(*at).is_some_and(|near| !near.is_exact);
+        let open: Vec<usize> = which.iter().copied().filter(open).collect();
+        match &mut self.bounds {
+            Some(bounds) => bounds.exact(&self.gathered.candidates, &open, &mut self.near),
+            None => Ok(()),
+        }
+    }
+
+    fn look_again(&mut self, which: &[usize]) -> Result<bool, Error> {
+        let open: Vec<usize> = which
+            .iter()
+            .copied()
+            .filter(|at| self.near.get(*at).is_some_and(|near| !near.is_exact))
+            .collect();
+        match &self.bounds {
+            Some(bounds) => bounds.look_again(&self.gathered.candidates, &open, &mut self.near),
+            None => Ok(false),
+        }
+    }
+
+    /// Reciprocal rank fusion of the orders by distance and by BM25, over all candidates within the
+    /// radius. A row without any of the words has no place in the second.
+    fn fused(&self) -> Vec<f64> {
+        let candidates = &self.gathered.candidates;
+        let radius = self.ranked.query.radius.unwrap_or(f32::INFINITY);
+        let inside: Vec<usize> =
+            (0..candidates.len()).filter(|&at| self.near[at].least <= radius).collect();
+        let mut scores = vec![0.0; candidates.len()];
+        let mut add = |mut rows: Vec<Scored>| {
+            rows.sort_unstable_by(Scored::order);
+            for (place, row) in (1u32..).zip(rows) {
+                scores[row.at] += 1.0 / (FUSION_CONSTANT + f64::from(place));
+            }
+        };
+        let scored = |at: usize, score: f64| Scored { score, id: candidates[at].id, at };
+        let near = |at: &usize| scored(*at, -f64::from(self.near[*at].least));
+        add(inside.iter().map(near).collect());
+        let words = |at: &usize| scored(*at, self.words(*at));
+        add(inside.iter().map(words).filter(|row| row.score > 0.0).collect());
+        scores
+    }
+
     fn answer(&mut self, chosen: Chosen) -> Result<GroupAnswer, Error> {
         let mut answer = GroupAnswer::default();
         match chosen {
-            Chosen::Rows(rows) => {
-                answer.rows = rows.iter().map(|row| self.hit(row)).collect::<Result<_, _>>()?;
-            }
+            Chosen::Rows(rows) => answer.rows = self.hits(&rows)?,
             Chosen::Groups(groups) => {
-                for group in groups {
-                    let rows = group.rows.iter().map(|row| self.hit(row));
-                    let rows = rows.collect::<Result<_, _>>()?;
-                    answer.groups.push(AnswerGroup { value: group.value, rows });
+                for AnswerGroup { value, rows } in groups {
+                    answer.groups.push(AnswerGroup { value, rows: self.hits(&rows)? });
                 }
             }
         }
         Ok(answer)
     }
 
-    fn hit(&mut self, scored: &Scored) -> Result<GroupHit, Error> {
+    fn hits(&mut self, rows: &[Scored]) -> Result<Vec<GroupHit>, Error> {
+        let candidates = &self.gathered.candidates;
+        if let (Some(bounds), true) = (&mut self.bounds, self.near.is_empty()) {
+            // The order did not ask for distances, but the answer tells them.
+            let of_rows: Vec<Candidate> =
+                rows.iter().map(|row| candidates[row.at].clone()).collect();
+            let distances = bounds.of_each(&of_rows)?;
+            return rows
+                .iter()
+                .zip(distances)
+                .map(|(row, near)| self.hit(row, Some(near)))
+                .collect();
+        }
+        let near = |row: &Scored| self.near.get(row.at).map(|near| near.least);
+        rows.iter().map(|row| self.hit(row, near(row))).collect()
+    }
+
+    fn hit(&self, scored: &Scored, distance: Option<f32>) -> Result<GroupHit, Error> {
         let candidate = &self.gathered.candidates[scored.at];
-        let distance = match (&self.near, &mut self.distances) {
-            (Some(near), _) => Some(near[scored.at]),
-            (None, Some(distances)) => {
-                Some(exact(self.group, std::slice::from_ref(candidate), distances)?[0])
-            }
-            (None, None) => None,
-        };
         let query = self.ranked.query;
         let by_distance = query.text.is_none() && query.rank.is_none();
         let key = (candidate.id, candidate.version);

@@ -5,6 +5,7 @@ mod contract;
 mod crash;
 mod damage;
 mod inspect;
+mod isolation;
 mod model;
 mod ranked;
 mod recovery;

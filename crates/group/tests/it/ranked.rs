@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use vstream_attribute::{Attributes, Filter, Value};
 use vstream_group::{
-    Diversity, Expression, GroupBy, GroupHit, GroupQuery, GroupSettings, PlainTerms, RankBy,
+    Bound, Diversity, Expression, GroupBy, GroupHit, GroupQuery, GroupSettings, PlainTerms, RankBy,
     TextQuery, TextSearch, With,
 };
 use vstream_rank::{
@@ -117,6 +117,7 @@ fn compare(query: &GroupQuery<'_>, hits: &[GroupHit], wanted: &[Row], context: &
 /// Compares the answers to one query as rows, as diverse rows and as groups.
 fn check(pair: &Pair, group: &str, query: &GroupQuery<'_>, context: &str) {
     let reader = pair.store.reader();
+    let query = &GroupQuery { diversify: None, group_by: None, ..*query };
     let wanted = oracle(pair, group, query);
     let answer = reader.search(group, query).unwrap();
     compare(query, &answer.rows, &wanted[..wanted.len().min(query.k)], context);
@@ -304,4 +305,38 @@ fn queries_that_cannot_be_answered_are_refused() {
         assert!(reader.search("box", &query).is_err(), "{query:?}");
     }
     assert_eq!(reader.search("box", &near).unwrap().rows.len(), 1);
+}
+
+/// Interval arithmetic over codes leaves few rows to read, whatever the answer is made of.
+#[test]
+fn most_rows_need_no_exact_distance() {
+    for bound in [Bound::Proven, Bound::Deviations(7.0)] {
+        let settings = GroupSettings { bound, ..settings(Metric::Cosine, Element::Bf16) };
+        let mut pair = Pair::with_texts(settings, 31);
+        (0..4000).for_each(|id| pair.upsert("box", id));
+        pair.store.compact_all().unwrap();
+        let schema = pair.store.settings().schema.clone();
+        let texts = ["closeness", "closeness * (1 + 0.1 * freshness(sent, 86400)) + 0.01 * bm25"];
+        let text = TextQuery::parse(&schema, "meeting offer", PlainTerms::Any).unwrap();
+        let text = TextSearch { must_match: false, ..TextSearch::new(&text) };
+        for rank in [None, Some(texts[0]), Some(texts[1])] {
+            let vector = pair.draw.vector();
+            let expression = rank.map(|text| Expression::parse(&schema, text).unwrap());
+            let rank = expression.as_ref().map(|expression| RankBy {
+                expression,
+                parameters: &[],
+                now_ms: crate::model::NOW_MS,
+            });
+            let near =
+                GroupQuery { rank, text: rank.map(|_| text), ..GroupQuery::nearest(&vector, 10) };
+            let diversify = Some(Diversity { column: 1, per_value: 3 });
+            let group_by = Some(GroupBy { column: 1, values: 10, per_value: 3 });
+            check(&pair, "box", &near, &format!("{bound:?}, {near:?}"));
+            for query in [near, GroupQuery { diversify, ..near }, GroupQuery { group_by, ..near }] {
+                let context = format!("{bound:?}, {query:?}");
+                let stats = pair.store.reader().search("box", &query).unwrap().stats;
+                assert!(stats.exact_rows < 800, "{context}: {stats:?}");
+            }
+        }
+    }
 }

@@ -170,3 +170,21 @@ fn groups_come_page_by_page() {
     let stats = pair.store.stats();
     assert_eq!((stats.memtable_rows, stats.rows > 1000), (0, true));
 }
+
+/// Codes and leaves are made anew by every merge, from the rows that are left.
+#[test]
+fn a_group_that_shrinks_loses_its_codes() {
+    let settings = GroupSettings { coded_rows: 128, clustered_rows: 1024, ..settings() };
+    let mut pair = Pair::new(settings, 26);
+    (0..1500).for_each(|id| pair.upsert("box", id));
+    let coded = |pair: &mut Pair| {
+        pair.store.compact_all().unwrap();
+        let vector = pair.draw.vector();
+        let query = vstream_group::GroupQuery::nearest(&vector, 100);
+        pair.store.reader().search("box", &query).unwrap().stats.coded_rows
+    };
+    assert!(coded(&mut pair) > 128);
+    (100..1500).for_each(|id| pair.delete("box", id));
+    assert_eq!(coded(&mut pair), 0);
+    assert_eq!(pair.store.reader().count("box", None), Ok(100));
+}

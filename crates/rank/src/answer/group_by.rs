@@ -110,6 +110,18 @@ impl<R: AnswerRow> GroupBy<R> {
         Ok(true)
     }
 
+    /// False if a row of this value would not be kept, whatever is offered before it. Cost: a look-up.
+    pub fn may_keep(&mut self, value: Option<&ValueRef<'_>>, row: &R) -> bool {
+        write_key(value, &mut self.key);
+        match self.groups.get(&self.key[..]) {
+            Some(rows) if rows.len() == self.per_value => {
+                rows.last().is_some_and(|worst| row.order(worst).is_le())
+            }
+            Some(_) => true,
+            None => !self.is_closed,
+        }
+    }
+
     /// The `k` best values with their rows, best first. Cost: O(v log v) for v values.
     pub fn finish(self, k: usize) -> Vec<AnswerGroup<R>> {
         let with_rows = self.groups.into_iter().filter(|(_, rows)| !rows.is_empty());

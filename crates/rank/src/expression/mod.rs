@@ -39,9 +39,11 @@ mod features;
 mod lexer;
 mod parse;
 mod program;
+mod range;
 #[cfg(test)]
 mod tests;
 
 pub use features::{closeness, RankRow};
 pub use parse::EXPRESSION_BYTES_MAX;
 pub use program::{Expression, Program, RankInputs};
+pub use range::ScoreRange;

@@ -72,7 +72,7 @@ pub(super) enum Two {
     Max,
 }
 
-fn is_true(value: f64) -> bool {
+pub(super) fn is_true(value: f64) -> bool {
     value != 0.0 && !value.is_nan()
 }
 
@@ -99,6 +99,11 @@ impl One {
 }
 
 impl Two {
+    pub(super) fn compares(self) -> bool {
+        use Two::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        matches!(self, Less | LessOrEqual | Greater | GreaterOrEqual | Equal | NotEqual)
+    }
+
     #[inline]
     pub fn apply(self, a: f64, b: f64) -> f64 {
         match self {
@@ -218,9 +223,9 @@ impl Expression {
 /// An expression that is ready to be evaluated, on any number of threads.
 #[derive(Clone, Debug)]
 pub struct Program {
-    operations: Vec<Operation>,
-    by_column: Vec<(u8, Lookup)>,
-    metric: Metric,
+    pub(super) operations: Vec<Operation>,
+    pub(super) by_column: Vec<(u8, Lookup)>,
+    pub(super) metric: Metric,
     now_ms: i64,
 }
 
@@ -279,7 +284,7 @@ impl Program {
 
     /// 1 − age ⁄ `age_max`, both in seconds, within 0 to 1. A moment in the future is fresh; an
     /// `age_max` of 0 or less, or not a number, lets nothing be fresh.
-    fn freshness(&self, moment_ms: f64, age_max: f64) -> f64 {
+    pub(super) fn freshness(&self, moment_ms: f64, age_max: f64) -> f64 {
         let age = (self.now_ms as f64 - moment_ms).max(0.0) / 1000.0;
         if age_max > 0.0 {
             (1.0 - age / age_max).max(0.0)

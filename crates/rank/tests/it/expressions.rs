@@ -208,6 +208,61 @@ fn programs_compute_what_their_trees_mean() {
     assert!(total > 13_000 && numbers > total / 2, "{numbers} of {total} are numbers");
 }
 
+/// A range holds the value at every distance within its ends, and says when there may be none.
+#[test]
+fn ranges_hold_all_values() {
+    let (mut useful, mut total) = (0, 0);
+    for seed in 0..4_000 {
+        let random = &mut SplitMix(10_000 + seed);
+        let levels = random.below(6);
+        let text = write(&random_tree(random, levels));
+        let Ok(expression) = Expression::parse(&schema(), &text) else { continue };
+        if !expression.uses_distance() {
+            continue;
+        }
+        let has_parameter = expression.parameters().next().is_some();
+        let parameters: &[(&str, f64)] = if has_parameter { &[("p", 1.25)] } else { &[] };
+        let inputs = RankInputs { parameters, metric: Metric::Cosine, now_ms: NOW_MS };
+        let program = expression.bind(&inputs).expect("a program");
+        for mail in &mails(random, 3, 20) {
+            let near = 2.0 * random.unit() - 0.5;
+            let far = near + random.unit() * [0.0, 0.01, 1.0][random.below(3)];
+            let attributes = mail.attributes();
+            let row = |distance| RankRow { attributes, distance, bm25: None };
+            let range = program.range(&row(None), (near, far));
+            for part in 0..=20 {
+                let distance = (near + (far - near) * part as f32 / 20.0).clamp(near, far);
+                let value = program.evaluate(&row(Some(distance)));
+                let holds = (range.least..=range.most).contains(&value);
+                let is_in = if value.is_nan() { range.may_be_nan } else { holds };
+                assert!(is_in, "seed {seed}: {text} at {distance} is {value}, not in {range:?}");
+            }
+            useful += usize::from(range.least.is_finite() && range.most.is_finite());
+            total += 1;
+        }
+    }
+    assert!(total > 2_000 && useful > total / 5, "{useful} of {total} ranges have ends");
+}
+
+/// The expressions that one writes give ranges as narrow as the distance allows.
+#[test]
+fn ranges_are_narrow() {
+    let row = RankRow::default();
+    for (text, most) in [
+        ("closeness", 0.01),
+        ("0.7 * closeness + 0.3 * bm25 / (bm25 + 10)", 0.007),
+        ("closeness * (1 + freshness(sent)) + attribute(stars)", 0.01),
+        ("if(has(folder), 2, 1) * exp(-distance)", 0.01),
+        ("max(closeness ^ 2, 0.1) - log(1 + distance)", 0.03),
+    ] {
+        let expression = Expression::parse(&schema(), text).expect("an expression");
+        let inputs = RankInputs { parameters: &[], metric: Metric::Cosine, now_ms: NOW_MS };
+        let program = expression.bind(&inputs).expect("a program");
+        let range = program.range(&row, (0.2, 0.21));
+        assert!(range.most - range.least < most && !range.may_be_nan, "{text}: {range:?}");
+    }
+}
+
 /// One lookup per column in any order of columns, several of one column, and rows that lack some.
 #[test]
 fn lookups_find_their_columns_in_any_order() {
