@@ -19,9 +19,8 @@ const ALL_CALLS: usize = 120;
 /// One state in this many is written to again and merged, one in that many crashed in its recovery.
 const WRITE_ONE_IN: u64 = 8;
 const RECOVERY_ONE_IN: u64 = 24;
-/// Writes to a state that is written to, and rows that are tried after their deletes.
+/// Writes to a state that is written to.
 const WRITES: u64 = 6;
-const LATE: usize = 8;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Debug, Default)]
@@ -257,26 +256,12 @@ impl Oracle<'_> {
             }
             store.flush().and_then(|()| store.compact_all()).map_err(|e| refused("no merge", e))?;
             let number = number + WRITES;
-            self.come_late(&mut store, number)?;
             compare(&store, self.history, number..=number)?;
-            store.commit().map_err(|e| refused("no commit", e))?;
             disk.kill(|| drop(store));
             let again = open(&disk, self.history);
             let again = again.map_err(|e| refused("does not open after writes", e))?;
             compare(&again, self.history, number..=number)?;
         }
         Ok(states)
-    }
-
-    /// Where deletes are remembered, tries rows that are older than theirs.
-    fn come_late(&self, store: &mut GroupStore, number: u64) -> Result<(), Violation> {
-        if self.history.settings.deletes_remembered.is_none() {
-            return Ok(());
-        }
-        for (key, deleted) in self.history.deletes_after(number).into_iter().take(LATE) {
-            let tried = self.history.upsert_late(store, key, deleted);
-            tried.map_err(|e| refused("no late upsert", e))?;
-        }
-        Ok(())
     }
 }

@@ -165,39 +165,6 @@ impl History {
         rows
     }
 
-    /// Rows whose last write of the first `number` was their delete: which write that was.
-    pub fn deletes_after(&self, number: u64) -> Rows {
-        let mut deletes = Rows::new();
-        for (write, at) in self.writes[..number as usize].iter().zip(1..) {
-            match *write {
-                Write::Delete(group, id) | Write::DeleteWhere(group, id, _) => {
-                    deletes.insert((group, id), at);
-                }
-                Write::Upsert(group, id)
-                | Write::UpsertIf(group, id, _)
-                | Write::Update(group, id) => {
-                    deletes.remove(&(group, id));
-                }
-                Write::Drop(group) => deletes.retain(|(of, _), _| *of != group),
-            }
-        }
-        deletes
-    }
-
-    /// Gives a store a row that is older than its delete, the write `deleted`. Errors: those of the
-    /// store.
-    pub fn upsert_late(
-        &self,
-        store: &mut GroupStore,
-        (group, id): (usize, u64),
-        deleted: u64,
-    ) -> Result<(), Error> {
-        let fields = fields::of_upsert(&self.settings.schema, id, deleted - 1);
-        let (vector, fields) = (&self.given[deleted as usize], fields.fields());
-        let row = RowRef { id, version: deleted - 1, vector, fields };
-        store.upsert(GROUPS[group], &row).map(drop)
-    }
-
     /// The digest of what is there after the first `number` writes.
     pub fn digest_after(&self, number: u64) -> u64 {
         self.digests[number as usize]
