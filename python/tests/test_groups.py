@@ -249,6 +249,11 @@ def test_what_is_committed_is_there_after_a_crash(tmp_path, rng):
     assert GroupCollection.exists(tmp_path / "a")
     with pytest.raises(InvalidInput, match="already"):
         GroupCollection.create(3, path=tmp_path / "a")
+    with pytest.raises(InvalidInput, match="groups already"):
+        vstream.Collection.create(3, path=tmp_path / "a")
+    vstream.Collection.create(3, path=tmp_path / "plain").close()
+    with pytest.raises(InvalidInput, match="without groups"):
+        GroupCollection.create(3, path=tmp_path / "plain")
     with pytest.raises(InvalidInput, match="no collection"):
         GroupCollection.open(tmp_path / "nothing")
 

@@ -239,6 +239,9 @@ class Collection(Writes, Reads):
             )
         chosen = _arguments.name("durability", durability)
         place = None if path is None else _arguments.path(path)
+        if place is not None and _native.Groups.exists(place):
+            message = "use GroupCollection.open, or another directory"
+            raise InvalidInput(f"the directory holds a collection of groups already: {message}")
         native = _native.Collection.create(
             _arguments.integer("dimension", dimension),
             (

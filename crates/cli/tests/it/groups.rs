@@ -1,9 +1,11 @@
 //! `search`, `inspect` and `verify` on a directory of isolated groups.
 
 use std::fs;
+use std::sync::Arc;
 
 use vstream_engine::{
-    AttributeKind, AttributesBuilder, Element, Fields, Grouping, IdKind, Metric, Schema, ValueRef,
+    AttributeKind, AttributesBuilder, Element, Engine, Fields, Grouping, IdKind, Metric, Row,
+    Schema, Settings, ValueRef,
 };
 use vstream_group::{GroupSettings, GroupStore, RowRef};
 
@@ -126,4 +128,35 @@ fn groups_are_described_and_verified() {
         let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
         assert_eq!(json["findings"].as_array().map(Vec::len), Some(1), "byte {at}: {json}");
     }
+}
+
+#[test]
+fn a_shared_group_of_a_snapshot_is_searched() {
+    let stage = Stage::new("exit 1");
+    let mut schema = Schema::default();
+    schema.set_grouping(Grouping::Shared).expect("groups");
+    let settings = Settings::new(4, Metric::L2, Element::F32);
+    let mut engine =
+        Engine::create(Settings { schema: Arc::new(schema.clone()), ..settings }).expect("creates");
+    let mut builder = AttributesBuilder::default();
+    for id in 0..60u64 {
+        builder.clear();
+        let group = ValueRef::Keyword(["ann", "bob", "eve"][id as usize % 3]);
+        builder.set(&schema, 0, &group).expect("a value");
+        let fields = Fields { attributes: builder.build(), ..Fields::NONE };
+        let vector = [id as f32, 0.0, 0.0, 0.0];
+        let row = Row { id, version: 1, code: 0, shard: 0, vector: &vector, fields };
+        engine.upsert(&row).expect("a good row");
+    }
+    engine.snapshot(&stage.path("notes")).expect("writes");
+    let asked = ["search", "notes", "--vector", "[0, 0, 0, 0]", "-k", "3", "--json"];
+    let said = stage.run(&[&asked[..], &["--group", "bob"]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["ids"], serde_json::json!([1, 4, 7]));
+    let said = stage.run(&asked);
+    let json: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["ids"], serde_json::json!([0, 1, 2]));
+    let said = stage.run(&[&asked[..], &["--text", "x"]].concat());
+    assert_eq!(said.code, Some(2));
 }

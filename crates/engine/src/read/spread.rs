@@ -16,7 +16,7 @@ use vstream_vector::Neighbor;
 
 use super::{StoredRow, With, WithAttributes};
 use crate::error::Error;
-use crate::reader::{Query, ReadSnapshot, Reader, Scratch};
+use crate::reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 use crate::row::RowId;
 use crate::settings::K_MAX;
 
@@ -163,7 +163,13 @@ impl ReadSnapshot {
         let (mut kept, mut full): (Vec<Valued>, Vec<Option<Value>>) = (known, Vec::new());
         loop {
             let filter = wanted.filter(query.filter, &full);
-            let round = Query { k: width, filter: filter.as_ref(), ..*query };
+            // The guard measures what users ask for, not the filters of later rounds.
+            let is_first = full.is_empty() && wanted.among.is_none();
+            let effort = match query.effort {
+                Effort::Auto if !is_first => Effort::Unaudited,
+                effort => effort,
+            };
+            let round = Query { k: width, effort, filter: filter.as_ref(), ..*query };
             let found = self.answer(&round, &with, scratch)?;
             stats.leaves += found.stats.leaves;
             stats.rows += found.stats.rows;
