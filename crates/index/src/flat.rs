@@ -438,6 +438,14 @@ impl StagedSearch for Pinned {
     }
 }
 
+impl Pinned {
+    fn find(&self, mut wanted: Wanted, visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
+        for chunk in self.chunks.iter().rev() {
+            wanted.find(chunk, self.visible(), visit);
+        }
+    }
+}
+
 impl IndexSnapshot for Pinned {
     fn sequence(&self) -> u64 {
         self.pin
@@ -453,10 +461,11 @@ impl IndexSnapshot for Pinned {
         _: &mut Scratch,
         visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
-        let mut wanted = Wanted::new(rows);
-        for chunk in self.chunks.iter().rev() {
-            wanted.find(chunk, self.visible(), visit);
-        }
+        self.find(Wanted::new(rows), visit);
+    }
+
+    fn read_ids(&self, ids: &[u64], visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
+        self.find(Wanted::of_ids(ids), visit);
     }
 }
 

@@ -229,4 +229,12 @@ pub trait IndexSnapshot:
         scratch: &mut Scratch,
         visit: &mut dyn FnMut(usize, IndexRow<'_>),
     );
+
+    /// Calls `visit` with the position of each id that has a visible row, and with the row, in any
+    /// order.
+    ///
+    /// * `ids`: each once, in any order.
+    ///
+    /// Cost: a walk over the ids of all rows, until all are found.
+    fn read_ids(&self, ids: &[u64], visit: &mut dyn FnMut(usize, IndexRow<'_>));
 }

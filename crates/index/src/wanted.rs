@@ -5,19 +5,44 @@ use vstream_vector::Neighbor;
 
 use crate::rows::{IndexRow, RowChunk, Visible};
 
-/// The rows of an answer that are not found yet.
+/// Words of 64 bits, one bit per hash of an id: a pass over many ids asks them before the sorted list.
+const BITS_WORDS: usize = 64;
+/// The golden ratio in 64 bits, which spreads consecutive ids.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Rows that are not found yet.
 pub(crate) struct Wanted {
-    /// Id, version, and position in the answer; sorted.
-    rows: Vec<(u64, u64, usize)>,
+    /// Id, version if it matters, and position in the list that was asked for; sorted.
+    rows: Vec<(u64, Option<u64>, usize)>,
+    bits: [u64; BITS_WORDS],
     found: FieldsBuffer,
+}
+
+/// Word and bit of an id.
+fn bit(id: u64) -> (usize, u64) {
+    // The upper 12 bits of the product: 64 words of 64 bits.
+    let hash = id.wrapping_mul(SPREAD) >> 52;
+    ((hash >> 6) as usize, 1 << (hash & 63))
 }
 
 impl Wanted {
     /// All rows of an answer.
     pub(crate) fn new(rows: &[Neighbor]) -> Wanted {
-        let mut rows: Vec<_> = rows.iter().zip(0..).map(|(r, at)| (r.id, r.version, at)).collect();
+        Wanted::of(rows.iter().zip(0..).map(|(row, at)| (row.id, Some(row.version), at)).collect())
+    }
+
+    /// The rows of some ids, each once, whatever their version.
+    pub(crate) fn of_ids(ids: &[u64]) -> Wanted {
+        Wanted::of(ids.iter().zip(0..).map(|(&id, at)| (id, None, at)).collect())
+    }
+
+    fn of(mut rows: Vec<(u64, Option<u64>, usize)>) -> Wanted {
         rows.sort_unstable();
-        Wanted { rows, found: FieldsBuffer::default() }
+        let mut bits = [0; BITS_WORDS];
+        for (word, one) in rows.iter().map(|row| bit(row.0)) {
+            bits[word] |= one;
+        }
+        Wanted { rows, bits, found: FieldsBuffer::default() }
     }
 
     /// True if every row was found.
@@ -34,9 +59,14 @@ impl Wanted {
         visit: &mut dyn FnMut(usize, IndexRow<'_>),
     ) {
         let id = chunk.id(lane);
+        let (word, one) = bit(id);
+        if self.bits[word] & one == 0 {
+            return;
+        }
         let Ok(at) = self.rows.binary_search_by_key(&id, |row| row.0) else { return };
         let key = chunk.key(lane);
-        if chunk.is_visible(lane, visible) && key.version == self.rows[at].1 {
+        let is_version = self.rows[at].1.is_none_or(|version| version == key.version);
+        if is_version && chunk.is_visible(lane, visible) {
             let (.., position) = self.rows.remove(at);
             chunk.read_fields(lane, &mut self.found);
             let (vector, fields) = (chunk.vector(lane), self.found.fields());

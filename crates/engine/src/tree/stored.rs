@@ -2,7 +2,7 @@
 
 use vstream_attribute::{Fields, Filter};
 use vstream_index::stages::ExactSearch;
-use vstream_index::{IndexRow, RowKey, Scratch, VectorRef};
+use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_segment::WantedFields;
 use vstream_vector::Neighbor;
 
@@ -118,29 +118,21 @@ impl Pinned {
         mut answered: Option<Answered<'_>>,
         visit: &mut dyn FnMut(usize, ReadRow<'_>),
     ) {
-        let mut scratch = Scratch::default();
-        let filter = answered.is_none().then(|| Filter::Ids(ids.to_vec()));
+        let mut show = |row: IndexRow<'_>| {
+            let at = ids.binary_search(&row.key.id).expect("an id that was asked for");
+            let IndexRow { key, vector, fields } = row;
+            visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
+        };
         for (number, place) in self.memory_places().enumerate() {
-            let mut rows = Vec::new();
-            let scratch = match &mut answered {
-                Some(Answered { rows: all, scratch }) => {
+            match &mut answered {
+                Some(Answered { rows, scratch }) => {
                     let is_left = |row: &&Neighbor| ids.binary_search(&row.id).is_ok();
-                    rows.extend(all.iter().filter(is_left));
-                    &mut scratch.memory[number].stage
+                    let rows: Vec<Neighbor> = rows.iter().filter(is_left).copied().collect();
+                    let scratch = &mut scratch.memory[number].stage;
+                    place.read_rows(&rows, scratch, &mut |_, row| show(row));
                 }
-                None => {
-                    let note = &mut |RowKey { id, version, .. }| {
-                        rows.push(Neighbor { distance: 0.0, id, version });
-                    };
-                    let Ok(()) = place.for_each_match(filter.as_ref(), note);
-                    &mut scratch
-                }
-            };
-            place.read_rows(&rows, scratch, &mut |_, row| {
-                let at = ids.binary_search(&row.key.id).expect("an id that was asked for");
-                let IndexRow { key, vector, fields } = row;
-                visit(at, ReadRow { version: key.version, vector: Some(vector), fields });
-            });
+                None => place.read_ids(ids, &mut |_, row| show(row)),
+            }
         }
     }
 

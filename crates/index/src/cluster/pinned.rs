@@ -41,6 +41,16 @@ impl Pinned {
     fn view(&self) -> View<'_> {
         View { shared: &self.shared, root: &self.root, pin: self.pin }
     }
+
+    fn find_in_leaves(&self, mut wanted: Rows, visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
+        let view = self.view();
+        for leaf in self.root.tree.leaves() {
+            if wanted.is_done() {
+                return;
+            }
+            leaf.chunks().for_each(|chunk| wanted.find(&chunk.rows, view.placed(), visit));
+        }
+    }
 }
 
 impl PinnedRows for Pinned {
@@ -244,11 +254,12 @@ impl IndexSnapshot for Pinned {
         scratch.buffers::<ClusterScratch>().state.origins = alone;
         scratch.buffers::<ClusterState>().origins = staged;
         // The rows of exact searches have no origin.
-        for leaf in self.root.tree.leaves() {
-            if wanted.is_done() {
-                return;
-            }
-            leaf.chunks().for_each(|chunk| wanted.find(&chunk.rows, view.placed(), visit));
-        }
+        self.find_in_leaves(wanted, visit);
+    }
+
+    fn read_ids(&self, ids: &[u64], visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
+        let mut wanted = Rows::of_ids(ids);
+        wanted.find(&self.root.tail, self.view().tail(), visit);
+        self.find_in_leaves(wanted, visit);
     }
 }

@@ -298,6 +298,18 @@ impl<'a> Filtered<'a> {
                 read += 1;
             });
             assert_eq!(read, answer.len(), "{name}: fields of an answer");
+            let mut ids: Vec<u64> = answer.iter().map(|row| row.id).collect();
+            // One that no row has.
+            ids.push(u64::MAX);
+            let mut read = vec![0; ids.len()];
+            reader.snapshot(None).read_ids(&ids, &mut |at, row| {
+                assert_eq!(row.key.id, ids[at]);
+                assert_eq!(row.fields, self.fields[&ids[at]].fields());
+                assert_eq!(row.vector, self.oracle.rows[&ids[at]].1.vector());
+                read[at] += 1;
+            });
+            let once = |(at, &times): (usize, &i32)| times == i32::from(at < answer.len());
+            assert!(read.iter().enumerate().all(once), "{name}: rows of ids: {read:?}");
         }
         if let Some(last) = nearest.last() {
             let mut near = Vec::new();
