@@ -16,8 +16,8 @@ import org.apache.flink.util.CloseableIterator;
 
 /**
  * A mailbox per user: each question sees the letters of one user alone, and asks for those that
- * have a word and lie near a vector. Ends with an answer for
- * each user that has all changes behind it.
+ * have a word and lie near a vector. Ends with an answer for each user that has all changes behind
+ * it.
  *
  * <pre>
  * make build
