@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vstream import Collection, InvalidInput
+from vstream import Collection, GroupCollection, InvalidInput
 
 
 def test_versions_decide_which_write_stays():
@@ -97,3 +97,22 @@ def test_a_remembered_delete_keeps_older_rows_away_and_lets_later_calls_win(tmp_
 def test_deletes_are_remembered_for_a_time_that_makes_sense(seconds):
     with pytest.raises(InvalidInput):
         Collection.create(1, deletes_remembered=seconds)
+
+
+def test_versions_decide_in_a_group():
+    """A row that is gone stays away from older writes until all files are one."""
+    mail = GroupCollection.create(2, attributes={"at": "i64"})
+    ann, bob = mail.group("ann"), mail.group("bob")
+    assert ann.upsert([1, 2, 3], np.eye(3, 2), attributes={"at": [5, 5, 5]}, version=[5, 5, 5]) == 3
+    assert ann.upsert([1, 2], np.ones((2, 2)), attributes={"at": [4, 6]}, version=[4, 6]) == 1
+    assert ann.update([1, 2, 3], attributes={"at": 7}, version=[4, 7, 5]) == 2
+    assert ann.get([1, 2, 3], with_=["at"]).attributes["at"] == [5, 7, 7]
+    assert ann.delete([1, 2, 99], version=[5, 6, 9]) == 1
+    assert ann.delete(where={"at": {"$eq": 7}}, version=6) == 1
+    assert ann.scroll().ids.tolist() == [2]
+    assert ann.upsert(1, [1, 1], version=4) == 0
+    assert ann.upsert(1, [1, 1], version=6) == 1
+    assert bob.upsert(1, [0, 1], version=1) == 1
+    with pytest.raises(InvalidInput):
+        bob.upsert(1, [0, 1], version=-1)
+    assert len(bob) == 1

@@ -155,6 +155,13 @@ pub(crate) struct SearchArguments {
 }
 
 impl SearchArguments {
+    /// Whether they say what to search for: a vector, or words of a group.
+    pub(crate) fn asks(&self) -> bool {
+        let Wanted { query_id, vector, random } = &self.what;
+        let vector = query_id.is_some() || vector.is_some() || random.is_some();
+        vector || self.ranked.text.is_some() || self.ranked.rank.is_some()
+    }
+
     /// The folder to search.
     pub(crate) fn folder(&self) -> &Path {
         let folder = self.folder.as_ref().or(self.snapshot.as_ref());

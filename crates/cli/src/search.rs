@@ -48,6 +48,9 @@ struct Found {
 
 /// Searches for each wanted vector and prints its neighbours.
 pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
+    if !arguments.asks() {
+        return Err(Failure::settings("Say what to search for: --vector, --query-id or --random."));
+    }
     let folder = arguments.folder();
     if let Some(summary) = vstream_group::inspect_groups(folder)? {
         return groups::search(folder, summary, arguments);
@@ -58,9 +61,6 @@ pub(crate) fn search(arguments: &SearchArguments) -> Result<(), Failure> {
     let filter = in_group(arguments, &schema, filter.transpose()?)?;
     let shown = Shown::new(&arguments.with, schema)?;
     let wanted = wanted(arguments)?;
-    if wanted.is_empty() {
-        return Err(Failure::settings("Say what to search for: --vector, --query-id or --random."));
-    }
     let names = match &arguments.names {
         Some(path) => Names::read(path)?,
         None => Names::default(),

@@ -26,15 +26,13 @@ use crate::found::{values_of, Found, GivenSpread, IdsAndDistances, PyRows, Selec
 use crate::ids::{GivenId, GivenIds, IdForm};
 use crate::rows::{check_ids, slice1, slice2, Matrix};
 use crate::stretches::stretches;
+use crate::versions::{version_at, versions_of, GivenVersions};
 use crate::writer::Writer;
 
 /// Rows written before signals such as Ctrl-C are looked at and other writers get their turn.
 const STRETCH: usize = 1024;
 /// Queries answered before signals are looked at: an exact one may take milliseconds.
 const STRETCH_QUERIES: usize = 128;
-
-/// A version per row, if any were given.
-type GivenVersions<'py> = Option<PyReadonlyArray1<'py, i64>>;
 
 /// An engine, the lock of its one writer, and a reader that needs no lock.
 #[pyclass(frozen, module = "vstream._native")]
@@ -609,22 +607,6 @@ impl Collection {
         commit?.wait()?;
         done
     }
-}
-
-/// Copies the versions of so many rows: another Python thread may change the array meanwhile.
-fn versions_of(given: GivenVersions<'_>, rows: usize) -> Result<Option<Vec<u64>>, Failure> {
-    let Some(given) = given else { return Ok(None) };
-    let versions = slice1(&given)?;
-    if versions.len() != rows || versions.iter().any(|&version| version < 0) {
-        let found = versions.len();
-        let message = format!("there are {found} versions for {rows} rows, or one is negative");
-        return Err(Failure::invalid(message));
-    }
-    Ok(Some(versions.iter().map(|&version| version as u64).collect()))
-}
-
-fn version_at(versions: &Option<Vec<u64>>, at: usize) -> Option<u64> {
-    versions.as_ref().map(|versions| versions[at])
 }
 
 /// The schema of a new collection, with a key of its own for string ids.

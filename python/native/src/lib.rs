@@ -16,6 +16,7 @@ mod groups;
 mod ids;
 mod rows;
 mod stretches;
+mod versions;
 mod writer;
 
 use pyo3::prelude::*;

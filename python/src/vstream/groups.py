@@ -324,7 +324,9 @@ class Group(Writes, RowReads):
     """One group of a `GroupCollection`: `GroupCollection.group` gives it.
 
     `upsert`, `update`, `delete`, `get`, `scroll` and `count` are those of `Collection`, and see
-    this group alone. `len()` is the number of its rows; it reads what `count` reads.
+    this group alone. `len()` is the number of its rows; it reads what `count` reads. A write
+    without a `version` has the time as its version, in nanoseconds since 1970: give versions to all
+    writes of a group, or to none.
     """
 
     _native: NativeGroup

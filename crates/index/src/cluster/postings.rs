@@ -170,10 +170,13 @@ impl Postings {
         if lists.clone().any(Option::is_none) {
             return false;
         }
-        leaves.resize(listed.leaves.len().div_ceil(64), 0);
+        leaves.resize(listed.numbers.len().div_ceil(64), 0);
         for entry in lists.flatten().flatten() {
-            let leaf = (entry >> CHUNK_BITS) as usize;
-            leaves[leaf / 64] |= 1 << (leaf % 64);
+            // Without a leaf the entry is stale.
+            if let Some(leaf) = &listed.leaves[(entry >> CHUNK_BITS) as usize].leaf {
+                let id = leaf.id as usize;
+                leaves[id / 64] |= 1 << (id % 64);
+            }
         }
         true
     }

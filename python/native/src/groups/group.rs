@@ -1,5 +1,6 @@
 //! One group. Its methods are those of a collection, so that the Python half is the same for both.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -22,6 +23,7 @@ use crate::found::{values_of, Found, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, RowIds};
 use crate::rows::{check_ids, slice1, Matrix};
 use crate::stretches::stretches;
+use crate::versions::{version_at, versions_of, GivenVersions};
 
 /// Rows written before signals are looked at and other writers get their turn.
 const STRETCH: usize = 1024;
@@ -75,10 +77,11 @@ impl Group {
         ids: GivenIds<'_>,
         vectors: &Bound<'_, PyAny>,
         fields: Option<FieldColumns>,
-        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>),
+        how: (Option<GivenFilter>, Option<Bound<'_, PyAny>>, GivenVersions<'_>),
     ) -> PyResult<usize> {
-        let (condition, progress) = how;
+        let (condition, progress, versions) = how;
         let ids = self.shared.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let matrix = Matrix::from_python(vectors)?;
         let rows = matrix.rows(self.shared.settings.dimension)?;
         if ids.len() != rows.count() {
@@ -105,7 +108,8 @@ impl Group {
                 for at in range {
                     let vector = rows.row(at, &mut buffer);
                     let fields = encoded.fields(at, &fields, ids.name(at));
-                    let version = writer.next_version();
+                    let version =
+                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
                     let row = RowRef { id: ids.get(at).id, version, vector, fields };
                     written += usize::from(self.upsert(writer, &row, condition.as_ref())?);
                 }
@@ -117,8 +121,15 @@ impl Group {
     }
 
     /// Changes what rows carry beside their vectors; says how many rows there were.
-    fn update(&self, py: Python<'_>, ids: GivenIds<'_>, fields: FieldColumns) -> PyResult<usize> {
+    fn update(
+        &self,
+        py: Python<'_>,
+        ids: GivenIds<'_>,
+        fields: FieldColumns,
+        versions: GivenVersions<'_>,
+    ) -> PyResult<usize> {
         let ids = self.shared.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let encoded = detached(py, || {
             self.shared.check_open()?;
             fields.check(ids.len())?;
@@ -136,7 +147,8 @@ impl Group {
                         (true, None) => PayloadChange::Remove,
                     };
                     let update = Update { set: encoded.row(at), unset: &unset, payload };
-                    let version = writer.next_version();
+                    let version =
+                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
                     let id = ids.get(at).id;
                     let applied = writer.store().update(&self.name, id, version, &update)?;
                     updated += usize::from(applied.is_applied());
@@ -150,18 +162,24 @@ impl Group {
     }
 
     /// Removes the rows of `ids`; says how many there were.
-    fn delete(&self, py: Python<'_>, ids: GivenIds<'_>) -> PyResult<usize> {
+    fn delete(
+        &self,
+        py: Python<'_>,
+        ids: GivenIds<'_>,
+        versions: GivenVersions<'_>,
+    ) -> PyResult<usize> {
         let ids = self.shared.ids.read(ids)?;
+        let versions = versions_of(versions, ids.len())?;
         let mut removed = 0;
         let work = |range: std::ops::Range<usize>| {
             self.shared.write(|writer| {
-                let found = self.read_rows(&ids, range, With::NOTHING)?;
-                // An id that comes twice is one row.
-                let mut there: Vec<u64> = found.into_iter().flatten().map(|row| row.id).collect();
-                there.sort_unstable();
-                there.dedup();
-                for id in there {
-                    let version = writer.next_version();
+                let found = self.read_rows(&ids, range.clone(), With::NOTHING)?;
+                let found = range.zip(found).filter_map(|(at, row)| Some((row?.id, at)));
+                // An id that comes twice is one row; its last version counts.
+                let there: BTreeMap<u64, usize> = found.collect();
+                for (id, at) in there {
+                    let version =
+                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
                     removed += usize::from(writer.store().delete(&self.name, id, version)?);
                 }
                 Ok(())
@@ -173,11 +191,16 @@ impl Group {
     }
 
     /// Removes the rows that match; says how many there were.
-    fn delete_where(&self, py: Python<'_>, condition: GivenFilter) -> PyResult<u64> {
+    fn delete_where(
+        &self,
+        py: Python<'_>,
+        condition: GivenFilter,
+        version: Option<u64>,
+    ) -> PyResult<u64> {
         let filter = self.filter(&condition)?;
         Ok(detached(py, || {
             let removed = self.shared.write(|writer| {
-                let version = writer.next_version();
+                let version = version.unwrap_or_else(|| writer.next_version());
                 Ok(writer.store().delete_where(&self.name, &filter, version)?)
             })?;
             self.shared.written()?;

@@ -51,6 +51,12 @@ fn lists_hold_the_chunks_of_the_leaves_that_are_there() {
             let mut by_leaf = listed;
             by_leaf.sort();
             assert_eq!(by_leaf, expected, "code {code} at step {step}");
+            let mut marked = Vec::new();
+            assert!(postings.mark(&[code], step, &mut marked));
+            let bits = (0..marked.len() as u32 * 64)
+                .filter(|id| marked[(id / 64) as usize] >> (id % 64) & 1 == 1);
+            let leaves: Vec<u32> = expected.iter().map(|(leaf, _)| *leaf).collect();
+            assert_eq!(bits.collect::<Vec<u32>>(), leaves, "code {code} at step {step}");
         }
         let listed = postings.0.read().expect("a lock");
         let entries: usize = listed.lists.iter().flatten().map(Vec::len).sum();
