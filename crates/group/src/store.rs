@@ -6,6 +6,8 @@
 //!    removed.
 //! 4. Compaction makes one run of several, on the caller's thread or on another one.
 
+#[cfg(test)]
+mod golden;
 mod write;
 
 use std::fs::{File, TryLockError};

@@ -302,3 +302,49 @@ impl Footer {
         Ok(Footer { identity, meta_offset, meta_bytes, file_bytes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DirectoryBlock, Meta, DIRECTORY_PARTS, PART_ROWS_MAX};
+
+    /// Counts that no directory has room for are refused with a right checksum too: merges take
+    /// memory for that many groups.
+    #[test]
+    fn counts_of_meta_fit_its_directory() {
+        let block = |at: u64| DirectoryBlock { first: at.into(), offset: 100 * at, bytes: 90 };
+        for blocks in 0..4 {
+            let parts = blocks * DIRECTORY_PARTS as u64;
+            let entries = parts * PART_ROWS_MAX as u64;
+            let directory: Vec<DirectoryBlock> = (0..blocks).map(block).collect();
+            let meta = |rows, tombstones, groups| {
+                let presence = vec![0xff; 8];
+                Meta { rows, tombstones, groups, directory: directory.clone(), presence }
+            };
+            let whole = meta(entries, entries, parts);
+            assert_eq!(Meta::decode(&whole.encode()).unwrap(), whole);
+            for more in [1, 1 << 40, u64::MAX - entries] {
+                for bad in [
+                    meta(entries + more, 0, 0),
+                    meta(0, entries + more, 0),
+                    meta(0, 0, parts + more.min(u64::MAX - parts)),
+                ] {
+                    assert!(Meta::decode(&bad.encode()).is_err(), "{bad:?}");
+                }
+            }
+        }
+    }
+
+    /// The same for the counts of the lengths that follow.
+    #[test]
+    fn lengths_of_meta_are_those_of_its_bytes() {
+        let meta = Meta { rows: 0, tombstones: 0, groups: 0, directory: vec![], presence: vec![1] };
+        let bytes = meta.encode();
+        for at in [24, 32] {
+            for count in [2, 1 << 33, u64::MAX / 28, u64::MAX] {
+                let mut bad = bytes.clone();
+                bad[at..at + 8].copy_from_slice(&u64::to_le_bytes(count));
+                assert!(Meta::decode(&bad).is_err(), "{count} at {at}");
+            }
+        }
+    }
+}

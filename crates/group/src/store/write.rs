@@ -194,7 +194,7 @@ impl GroupStore {
         Ok(ids.len() as u64)
     }
 
-    fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
+    pub(super) fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
         let hash = group_hash(group, self.seed)?;
         self.make_room()?;
         if !self.view.load().memtable.put(hash, group, &row)? {

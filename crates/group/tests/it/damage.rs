@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use vstream_group::{Error, Expression, GroupQuery, GroupSettings, GroupStore, RankBy, With};
+use vstream_store::blocks::{checksum, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::{Access, FileStore, Files, Memory, Syncing};
 use vstream_vector::{Element, Metric};
 
@@ -58,6 +59,42 @@ fn a_changed_byte_is_an_error() {
             files.reopen(&name).unwrap().cut(cut).unwrap();
             let error = ask(&files, &pair, &vector).expect_err(&format!("{name} cut at {cut}"));
             assert!(error.is_corrupt(), "{name} cut at {cut}: {error}");
+        }
+    }
+}
+
+/// A run whose checksums are right and whose counts are not is refused before memory is taken for
+/// its groups.
+#[test]
+fn a_run_counts_no_more_than_it_holds() {
+    let mut pair = Pair::new(GroupSettings::new(64, Metric::L2, Element::F32), 52);
+    (0..100).for_each(|id| pair.upsert("large", id));
+    pair.store.flush().unwrap();
+    let files = pair.files.list().unwrap();
+    let name = files.into_iter().map(|(name, _)| name).find(|name| name.starts_with("run-"));
+    let name = name.expect("a run");
+    let run = pair.files.open(&name, Access::Cached).unwrap();
+    let run = run.read(0, run.bytes().unwrap() as usize).unwrap().to_vec();
+    let number = |at: usize| u64::from_le_bytes(run[at..at + 8].try_into().unwrap());
+    // The footer: magic, identity, then where meta begins; the header's version is that of blocks.
+    let footer = run.len() - 40 - CHECKSUM_BYTES;
+    let (file, from) = (number(footer + 8), number(footer + 16));
+    let version = u32::from_le_bytes(run[8..12].try_into().unwrap());
+    let address = BlockAddress { file, number: from, version };
+    let (meta, body) = (from as usize, footer - CHECKSUM_BYTES);
+    assert_eq!(number(body), checksum(address, &run[meta..body]), "where meta is");
+    // Rows, tombstones, groups.
+    for (at, is_right) in [(0, 100), (8, 0), (16, 1)] {
+        assert_eq!(number(meta + at), is_right);
+        for count in [64 * 16_384 + 1, 1 << 40, u64::MAX] {
+            let mut bad = run.clone();
+            bad[meta + at..meta + at + 8].copy_from_slice(&count.to_le_bytes());
+            let sum = checksum(address, &bad[meta..body]);
+            bad[body..footer].copy_from_slice(&sum.to_le_bytes());
+            let files = copy(&pair.files);
+            files.reopen(&name).unwrap().overwrite(meta as u64, &bad[meta..footer]).unwrap();
+            let error = ask(&files, &pair, &[1.0; 64]).expect_err("counts that are too large");
+            assert!(error.is_corrupt(), "{count} at {at}: {error}");
         }
     }
 }

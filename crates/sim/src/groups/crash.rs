@@ -1,5 +1,7 @@
 //! One seed of a group store: a workload with faults, crashed after every step of input and output.
 
+use std::ops::RangeInclusive;
+
 use vstream_group::{Error, GroupStore};
 use vstream_vector::SplitMix;
 
@@ -19,8 +21,9 @@ const ALL_CALLS: usize = 120;
 /// One state in this many is written to again and merged, one in that many crashed in its recovery.
 const WRITE_ONE_IN: u64 = 8;
 const RECOVERY_ONE_IN: u64 = 24;
-/// Writes to a state that is written to.
+/// Writes to a state that is written to, and rows that are tried after their deletes.
 const WRITES: u64 = 6;
+const LATE: usize = 8;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +38,11 @@ pub struct Crashed {
 
 /// Opens the store of a disk.
 pub(super) fn open(disk: &Disk, history: &History) -> Result<GroupStore, Error> {
-    GroupStore::open(check::store(disk), history.settings.clone())
+    let mut settings = history.settings.clone();
+    if active() == Some(GroupDefect::DeletesForgotten) {
+        settings.deletes_remembered = None;
+    }
+    GroupStore::open(check::store(disk), settings)
 }
 
 /// Plays the history of `seed` and opens every state that a crash may leave of it, but for those that
@@ -196,6 +203,7 @@ impl Player {
         // A write that failed may be there all the same.
         self.history.extend_to(self.at + 1);
         self.at = compare(&store, &self.history, self.acked..=self.at + 1)?;
+        self.history.doubt(self.history.doubtful_before(self.at, self.acked));
         self.store = Some(store);
         // Opening syncs nothing: what is there may still be lost with the power.
         self.disk.mark(Event::Issued(self.at));
@@ -238,6 +246,7 @@ impl Oracle<'_> {
         let mut store = open(&disk, self.history)
             .map_err(|e| refused(&format!("does not open, promised {:?}", promise.lsn), e))?;
         let number = compare(&store, self.history, promise.lsn.clone())?;
+        let doubtful = self.history.doubtful_before(number, *promise.lsn.start());
         self.seen.note(fingerprint, Some(number));
         let mut states = 1;
         if may_crash && fingerprint.is_multiple_of(RECOVERY_ONE_IN) {
@@ -256,12 +265,38 @@ impl Oracle<'_> {
             }
             store.flush().and_then(|()| store.compact_all()).map_err(|e| refused("no merge", e))?;
             let number = number + WRITES;
+            self.come_late(&mut store, number, doubtful)?;
             compare(&store, self.history, number..=number)?;
+            store.commit().map_err(|e| refused("no commit", e))?;
             disk.kill(|| drop(store));
             let again = open(&disk, self.history);
-            let again = again.map_err(|e| refused("does not open after writes", e))?;
+            let mut again = again.map_err(|e| refused("does not open after writes", e))?;
             compare(&again, self.history, number..=number)?;
+            if self.history.settings.deletes_remembered.is_some() {
+                again.compact_all().map_err(|e| refused("no merge with late rows", e))?;
+                compare(&again, self.history, number..=number)?;
+            }
         }
         Ok(states)
+    }
+
+    /// Where deletes are remembered, tries rows that are older than theirs, but for deletes that are
+    /// among the `doubtful` writes.
+    fn come_late(
+        &self,
+        store: &mut GroupStore,
+        number: u64,
+        doubtful: RangeInclusive<u64>,
+    ) -> Result<(), Violation> {
+        if self.history.settings.deletes_remembered.is_none() {
+            return Ok(());
+        }
+        let deletes = self.history.deletes_after(number).into_iter();
+        let sure = deletes.filter(|(_, deleted)| !doubtful.contains(deleted));
+        for (key, deleted) in sure.take(LATE) {
+            let tried = self.history.upsert_late(store, key, deleted);
+            tried.map_err(|e| refused("no late upsert", e))?;
+        }
+        Ok(())
     }
 }

@@ -21,11 +21,13 @@ pub enum GroupDefect {
     UpdatesSkipped,
     /// Deletes and dropped groups do not reach the store.
     DeletesSkipped,
+    /// Merges forget deletes that are to be remembered.
+    DeletesForgotten,
 }
 
 impl GroupDefect {
     /// All of them.
-    pub const ALL: [GroupDefect; 8] = [
+    pub const ALL: [GroupDefect; 9] = [
         GroupDefect::SyncsLost,
         GroupDefect::NamesLost,
         GroupDefect::FieldsOfAnotherRow,
@@ -34,6 +36,7 @@ impl GroupDefect {
         GroupDefect::PayloadLost,
         GroupDefect::UpdatesSkipped,
         GroupDefect::DeletesSkipped,
+        GroupDefect::DeletesForgotten,
     ];
 
     /// Runs `work` on this thread with the defect.

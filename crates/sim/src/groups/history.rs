@@ -5,7 +5,8 @@
 //! and begin anew. Names begin alike, differ in case, or are no ASCII. A write is known by its
 //! number, which is its version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use vstream_engine::{Fields, FieldsBuffer};
@@ -63,6 +64,8 @@ pub struct History {
     digests: Vec<u64>,
     given: Vec<Vec<f32>>,
     fields: Vec<FieldsBuffer>,
+    /// Writes that a crash may have taken back without a trace in the rows.
+    doubtful: BTreeSet<u64>,
 }
 
 /// Settings of the store of a seed: three pairs of metric and element in turns.
@@ -96,6 +99,7 @@ impl History {
             digests: vec![0],
             given: vec![Vec::new()],
             fields: vec![FieldsBuffer::default()],
+            doubtful: BTreeSet::new(),
         }
     }
 
@@ -163,6 +167,55 @@ impl History {
             play(&mut rows, *write, at);
         }
         rows
+    }
+
+    /// The last writes up to `number` of which rows do not tell whether they were made, if those up
+    /// to `promised` were: without them the rows were the same. A delete of a row that is not there
+    /// leaves no row, but a memory of it.
+    pub fn doubtful_before(&self, number: u64, promised: u64) -> RangeInclusive<u64> {
+        let digest = self.digest_after(number);
+        let first = (promised..=number).find(|&at| self.digest_after(at) == digest);
+        first.unwrap_or(number) + 1..=number
+    }
+
+    /// Notes writes that may not have been made, though later ones were.
+    pub fn doubt(&mut self, writes: RangeInclusive<u64>) {
+        self.doubtful.extend(writes);
+    }
+
+    /// Rows whose last write of the first `number` was their delete, which was certainly made: which
+    /// write that was.
+    pub fn deletes_after(&self, number: u64) -> Rows {
+        let mut deletes = Rows::new();
+        for (write, at) in self.writes[..number as usize].iter().zip(1..) {
+            match *write {
+                Write::Delete(group, id) | Write::DeleteWhere(group, id, _) => {
+                    deletes.insert((group, id), at);
+                }
+                Write::Upsert(group, id)
+                | Write::UpsertIf(group, id, _)
+                | Write::Update(group, id) => {
+                    deletes.remove(&(group, id));
+                }
+                Write::Drop(group) => deletes.retain(|(of, _), _| *of != group),
+            }
+        }
+        deletes.retain(|_, at| !self.doubtful.contains(at));
+        deletes
+    }
+
+    /// Gives a store a row that is older than its delete, the write `deleted`. Errors: those of the
+    /// store.
+    pub fn upsert_late(
+        &self,
+        store: &mut GroupStore,
+        (group, id): (usize, u64),
+        deleted: u64,
+    ) -> Result<(), Error> {
+        let fields = fields::of_upsert(&self.settings.schema, id, deleted - 1);
+        let (vector, fields) = (&self.given[deleted as usize], fields.fields());
+        let row = RowRef { id, version: deleted - 1, vector, fields };
+        store.upsert(GROUPS[group], &row).map(drop)
     }
 
     /// The digest of what is there after the first `number` writes.
