@@ -105,11 +105,11 @@ def test_versions_decide_in_a_group():
     ann, bob = mail.group("ann"), mail.group("bob")
     assert ann.upsert([1, 2, 3], np.eye(3, 2), attributes={"at": [5, 5, 5]}, version=[5, 5, 5]) == 3
     assert ann.upsert([1, 2], np.ones((2, 2)), attributes={"at": [4, 6]}, version=[4, 6]) == 1
-    assert ann.update([1, 2, 3], attributes={"at": 7}, version=[4, 7, 5]) == 2
+    assert ann.update([1, 2, 3], attributes={"at": [7, 7, 7]}, version=[4, 7, 5]) == 2
     assert ann.get([1, 2, 3], with_=["at"]).attributes["at"] == [5, 7, 7]
     assert ann.delete([1, 2, 99], version=[5, 6, 9]) == 1
     assert ann.delete(where={"at": {"$eq": 7}}, version=6) == 1
-    assert ann.scroll().ids.tolist() == [2]
+    assert ann.scroll()[0].ids.tolist() == [2]
     assert ann.upsert(1, [1, 1], version=4) == 0
     assert ann.upsert(1, [1, 1], version=6) == 1
     assert bob.upsert(1, [0, 1], version=1) == 1
