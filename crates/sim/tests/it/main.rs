@@ -196,8 +196,25 @@ fn a_seed_says_everything() {
     for seed in 1..5 {
         let traces = [play(seed), play(seed)].map(|played| {
             let played = played.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
-            format!("{:?}", played.trace)
+            played.trace.into_iter().map(without_times).collect::<Vec<_>>()
         });
-        assert_eq!(traces[0], traces[1], "seed {seed}");
+        // Traces of megabytes say nothing to a reader.
+        let differs = traces[0].iter().zip(&traces[1]).position(|(a, b)| a != b);
+        let lengths = traces.map(|trace| trace.len());
+        assert_eq!((differs, lengths[0]), (None, lengths[1]), "seed {seed}");
+    }
+}
+
+/// An event as text. Remembered deletes hold the times at which they were made, which no seed sets:
+/// of these entries only id and version count.
+fn without_times(event: Event) -> String {
+    match &event {
+        Event::Write(inode, offset, bytes) if bytes.starts_with(b"VSTRGONE") => {
+            let (head, rest) = bytes.split_at(bytes.len().min(40));
+            let entries = rest[..rest.len().saturating_sub(8)].chunks(24);
+            let entries = entries.map(|entry| &entry[..entry.len().min(16)]);
+            format!("{inode} {offset} {head:?} {:?}", entries.collect::<Vec<_>>())
+        }
+        event => format!("{event:?}"),
     }
 }
