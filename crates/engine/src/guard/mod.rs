@@ -500,17 +500,23 @@ impl Guard {
         if let Some(writes) = window.supported_writes() {
             decision.supported_writes.store(writes, Ordering::Relaxed);
         }
-        let target = match of {
-            None => self.target(),
-            Some(_) => 1.0 - (1.0 - self.target()) / ROWS_EASIER,
-        };
+        let of_rows = 1.0 - (1.0 - self.target()) / ROWS_EASIER;
+        let target = if of.is_none() { self.target() } else { of_rows };
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);
         if !is_confirmed {
-            if let Some(Reached { probes, refine }) =
-                choose(window, of, in_force, target, now, &self.costs)
-            {
+            let mut chosen = choose(window, of, in_force, target, now, &self.costs);
+            if of.is_none() && queries.is_short() {
+                let of = Some(CLASSES[class]);
+                let is_deep = auditor.rows.audits.iter().all(|audit| audit.k >= CLASSES[class]);
+                let rows = Some(&auditor.rows).filter(|_| is_deep);
+                let by_rows = rows
+                    .and_then(|rows| choose(rows, of, in_force, of_rows, now, &self.costs))
+                    .zip(chosen);
+                chosen = by_rows.map(|(rows, few)| few.blend(rows, queries.fairness())).or(chosen);
+            }
+            if let Some(Reached { probes, refine }) = chosen {
                 decision.leaves.store(now.leaves, Ordering::Relaxed);
                 decision.refine.store(refine, Ordering::Relaxed);
                 decision.probes.store(probes, Ordering::Relaxed);

@@ -53,6 +53,21 @@ impl Reached {
     pub(super) fn for_k(self, k: usize) -> Reached {
         Reached { probes: self.probes.max(8), refine: self.refine.max(4 * k + 40) }
     }
+
+    /// An effort between this one and a greater one, by the share of trust in this one. The first
+    /// queries may be easier than those that follow: of words by their frequency, 16 audits at a
+    /// target of 0.95 chose an effort that found 0.69 of the neighbours of the next thousand.
+    pub(super) fn blend(self, greater: Reached, trust: f64) -> Reached {
+        let between = |few: usize, many: usize| match (few, many) {
+            _ if many <= few || trust >= 1.0 => few,
+            (_, usize::MAX) => many,
+            _ => ((few.max(1) as f64).powf(trust) * (many as f64).powf(1.0 - trust)) as usize,
+        };
+        Reached {
+            probes: between(self.probes, greater.probes),
+            refine: between(self.refine, greater.refine),
+        }
+    }
 }
 
 /// Size and age of the collection at one time.
@@ -199,6 +214,12 @@ impl Window {
             self.again.pop_front();
         }
         self.again.push_back((audit.query, audit.k));
+    }
+
+    /// Trust in the decision of a short window, from 0 for the least that decides to 1.
+    pub(super) fn fairness(&self) -> f64 {
+        let beyond = self.audits.len().saturating_sub(WINDOW_MIN);
+        (beyond as f64 / (WINDOW_FAIR - WINDOW_MIN) as f64).min(1.0)
     }
 
     /// Number of fresh audits, which need not be made again yet.
