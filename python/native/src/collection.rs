@@ -12,9 +12,9 @@ use numpy::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
-    inspect, inspect_collection, AttributeKind, DeleteOrder, Durability, Engine, Fields, Filter,
-    Grouping, IdKind, Journaling, NameHash, Names, PayloadChange, Query, Reader, RowId, Schema,
-    Settings, Spread, SpreadOf, Update, With, K_MAX, READ_ROWS_MAX,
+    inspect, inspect_collection, DeleteOrder, Durability, Engine, Fields, Filter, Grouping, IdKind,
+    Journaling, Names, PayloadChange, Query, Reader, Settings, Spread, SpreadOf, Update, K_MAX,
+    READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
@@ -24,7 +24,9 @@ use crate::fields::{Column, EncodedFields, FieldColumns};
 use crate::filters::{self, GivenFilter};
 use crate::found::{values_of, Found, GivenSpread, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
+use crate::named::named;
 use crate::rows::{check_ids, slice1, slice2, Matrix};
+use crate::schema::{kind_of, new_schema};
 use crate::stretches::stretches;
 use crate::versions::{version_at, versions_of, GivenVersions};
 use crate::writer::Writer;
@@ -401,7 +403,7 @@ impl Collection {
             answers.push_within(&self.reader, vector, radius, filter.as_ref())?;
             Ok(answers)
         })?;
-        self.named(py, answers)
+        named(py, (&self.ids, &self.reader), answers)
     }
 
     /// As `search` for each row of `queries`, padded to `k` columns; lists of texts in a collection
@@ -564,28 +566,6 @@ impl Collection {
         Ok(encoded)
     }
 
-    /// Ids as Python has them, with distances.
-    fn named<'py>(&self, py: Python<'py>, answers: Answers) -> PyResult<IdsAndDistances<'py>> {
-        if self.ids.kind == IdKind::U64 {
-            let (ids, distances) = answers.into_pair(py);
-            return Ok((ids.into_any(), distances));
-        }
-        let ids: Vec<RowId> = answers.ids.iter().map(|&id| RowId::from(id as u64)).collect();
-        let (mut kept, mut distances) = (Vec::new(), Vec::new());
-        let snapshot = self.reader.read_snapshot();
-        for (ids, near) in ids.chunks(READ_ROWS_MAX).zip(answers.distances.chunks(READ_ROWS_MAX)) {
-            let rows = detached(py, || Ok(snapshot.get(ids, &With::default())?))?;
-            // A row that was deleted after the search has no text any more.
-            for (row, distance) in rows.into_iter().zip(near) {
-                if let Some(row) = row {
-                    kept.push(row);
-                    distances.push(*distance);
-                }
-            }
-        }
-        Ok((self.ids.of_rows(py, &kept)?, PyArray1::from_vec(py, distances)))
-    }
-
     /// Never called with the interpreter lock: its holder may be waiting for this one.
     fn writer(&self) -> Result<MutexGuard<'_, Writer>, Failure> {
         self.writer.lock().map_err(|_| {
@@ -607,20 +587,4 @@ impl Collection {
         commit?.wait()?;
         done
     }
-}
-
-/// The schema of a new collection, with a key of its own for string ids.
-fn new_schema(json: &str) -> Result<Schema, Failure> {
-    let mut schema = Schema::from_json(json)?;
-    if schema.id == IdKind::String {
-        schema.id_key = NameHash::random_key();
-    }
-    Ok(schema)
-}
-
-pub(crate) fn kind_of(name: &str) -> Result<AttributeKind, Failure> {
-    AttributeKind::from_name(name).ok_or_else(|| {
-        let known: Vec<&str> = AttributeKind::ALL.iter().map(|kind| kind.name()).collect();
-        Failure::invalid(format!("'{name}' is no type: choose from {}", known.join(", ")))
-    })
 }

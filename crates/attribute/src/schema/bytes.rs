@@ -69,6 +69,10 @@ impl Schema {
         if !input.is_empty() {
             return Err(Malformed("bytes follow a schema"));
         }
+        let group = schema.group_column().and_then(|column| schema.kind(column));
+        if grouping == Grouping::Shared && group != Some(AttributeKind::Keyword) {
+            return Err(Malformed("shared groups without their attribute"));
+        }
         Ok(schema)
     }
 }

@@ -101,4 +101,14 @@ fn shared_groups_are_an_attribute() {
     let other = r#"{"attributes": {"group": "i64"}, "groups": {"mode": "shared"}}"#;
     assert_eq!(Schema::from_json(other).unwrap_err().kind, RefusedKind::BadSchema);
     assert_eq!(shop().group_column(), None);
+    // Bytes say nothing else.
+    let mut bytes = Vec::new();
+    schema.encode(&mut bytes);
+    assert_eq!(Schema::decode(&bytes), Ok(schema));
+    for attributes in [vec![], vec![("group", AttributeKind::I64)]] {
+        let bare = Schema { grouping: Grouping::Shared, ..Schema::new(attributes).unwrap() };
+        bytes.clear();
+        bare.encode(&mut bytes);
+        assert_eq!(Schema::decode(&bytes), Err(Malformed("shared groups without their attribute")));
+    }
 }

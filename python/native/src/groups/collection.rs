@@ -86,7 +86,7 @@ impl Groups {
             };
             let mut settings = sized(found.settings, sizes)?;
             for (name, kind) in more {
-                settings.schema.add(&name, crate::collection::kind_of(&kind)?)?;
+                settings.schema.add(&name, crate::schema::kind_of(&kind)?)?;
             }
             let store = GroupStore::open_dir(&directory, settings)?;
             Shared::start(store, Some(&directory), durability)
