@@ -30,7 +30,6 @@ mod run;
 mod settings;
 mod shard;
 mod store;
-mod update;
 mod view;
 
 pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
@@ -44,7 +43,7 @@ pub use query::{
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
 pub use shard::{shard_of, ShardRange, SHARDS};
 pub use store::{Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion};
-pub use update::{PayloadChange, Update};
+pub use vstream_attribute::{PayloadChange, Update};
 /// What texts and rank expressions are made of.
 pub use vstream_rank::{
     grouping_column, AnswerGroup, Bm25Constants, Bm25Settings, Expression, Language, PlainTerms,

@@ -16,14 +16,13 @@
 //! `synced` is the length of the log at its last sync. Bytes that are no frame are the torn end of
 //! the log if no later frame says that they were synced; else the log was damaged.
 
-use vstream_attribute::{Fields, PAYLOAD_BYTES_MAX};
+use vstream_attribute::{Fields, PayloadChange, Update, PAYLOAD_BYTES_MAX};
 use vstream_store::blocks::{seal, unseal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::{Access, Error as StoreError, FileStore, LogFile, Range, Store};
 use vstream_vector::cursor::ByteReader;
 
 use crate::error::{Error, Malformed};
 use crate::run::{attributes, Content, StoredRow};
-use crate::update::{PayloadChange, Update};
 
 const MAGIC: &[u8; 8] = b"VSTRGLOG";
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"VSGF");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vstream_attribute::{
-    AttributeKind, AttributesBuilder, Fields, FieldsBuffer, Filter, IdKind, Schema, Test, ValueRef,
+    AttributeKind, AttributesBuilder, Fields, FieldsBuffer, Filter, IdKind, PayloadChange, Schema,
+    Test, Update, ValueRef,
 };
 use vstream_store::{Access, FileStore, Files, Memory, Syncing};
 use vstream_vector::{Element, Metric};
@@ -18,7 +19,6 @@ use crate::manifest::log_name;
 use crate::query::{GroupQuery, With};
 use crate::run::StoredRow;
 use crate::settings::{Bound, GroupSettings};
-use crate::update::{PayloadChange, Update};
 
 const DIMENSION: usize = 64;
 /// Rows of the largest group, which has codes, and of the next one.

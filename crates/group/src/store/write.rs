@@ -2,7 +2,8 @@
 //! is checked before it changes anything.
 
 use vstream_attribute::{
-    AttributesBuilder, Fields, Filter, Refused, RefusedKind, Schema, ATTRIBUTES_BYTES_MAX,
+    AttributesBuilder, Fields, Filter, PayloadChange, Refused, RefusedKind, Schema, Update,
+    ATTRIBUTES_BYTES_MAX,
 };
 
 use super::{now_s, GroupStore};
@@ -15,7 +16,6 @@ use crate::log::Record;
 use crate::memtable::MemoryContent;
 use crate::query::{find, Existing};
 use crate::run::{Content, StoredRow};
-use crate::update::{PayloadChange, Update};
 use crate::view::View;
 
 /// The result of a write that looks at the row that is there.
@@ -248,11 +248,7 @@ pub(super) fn merge(
             format!("The attributes of the row would take more than {ATTRIBUTES_BYTES_MAX} bytes.");
         return Err(Refused::new(RefusedKind::TooLarge, what).into());
     }
-    let payload = match update.payload {
-        PayloadChange::Keep => fields.payload,
-        PayloadChange::Set(payload) => Some(payload),
-        PayloadChange::Remove => None,
-    };
+    let payload = update.payload.of(fields.payload);
     let fields = Fields { attributes, payload, ..fields };
     Ok(Ok(MemoryContent::copy(&Content { vector, fields })))
 }
