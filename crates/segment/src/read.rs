@@ -102,6 +102,12 @@ impl ReadAt for Counted {
         self.file.waits()
     }
 
+    fn read_ready(&self, range: Range) -> Option<Buffer> {
+        let read = self.file.read_ready(range)?;
+        self.count(&[range]);
+        Some(read)
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         self.count(ranges);
         self.file.read_many(ranges)

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheKey};
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::fill;
 use crate::store::{Range, ReadAt};
 
 /// A block is longer than its payload by this many bytes.
@@ -243,8 +243,8 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
     if !all.iter().any(|(file, _)| file.waits()) {
         return all.iter().map(|(file, range)| file.read(*range)).collect();
     }
-    let count = all.len();
-    Pool::shared().run(count, move |index| all[index].0.read(all[index].1)).into_iter().collect()
+    let ready = all.iter().map(|(file, range)| file.read_ready(*range)).collect();
+    fill(ready, move |index| all[index].0.read(all[index].1))
 }
 
 /// Extends a range to the block that follows it. `None` if the block is too far away or the range

@@ -1,13 +1,14 @@
 //! A directory of the operating system.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, IoSliceMut, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use rustix::fs::{renameat_with, OFlags, RenameFlags};
-use rustix::io::Errno;
+use rustix::io::{preadv2, Errno, ReadWriteFlags};
 
 use crate::buffer::{Buffer, ALIGNMENT};
 use crate::files::{Access, Files, InFile, OutFile};
@@ -62,7 +63,7 @@ impl Files for Disk {
             Access::Cached => None,
             Access::Direct => open_direct(&path)?,
         };
-        Ok(Arc::new(DiskReader { cached, direct }))
+        Ok(Arc::new(DiskReader { cached, direct, knows_ready: AtomicBool::new(true) }))
     }
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
@@ -148,6 +149,8 @@ impl OutFile for DiskWriter {
 struct DiskReader {
     cached: File,
     direct: Option<File>,
+    /// False if the file system cannot say what is in the page cache.
+    knows_ready: AtomicBool,
 }
 
 impl InFile for DiskReader {
@@ -165,6 +168,23 @@ impl InFile for DiskReader {
         let mut buffer = Buffer::aligned((skip + bytes).next_multiple_of(ALIGNMENT));
         let read = direct.read_at(buffer.as_mut(), offset - skip as u64)?;
         Ok(buffer.narrow(skip.min(read), read.saturating_sub(skip).min(bytes)))
+    }
+
+    fn read_ready(&self, offset: u64, bytes: usize) -> Option<io::Result<Buffer>> {
+        if self.direct.is_some() || !self.knows_ready.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut buffer = Buffer::from(vec![0; bytes]);
+        let mut into = [IoSliceMut::new(buffer.as_mut())];
+        match preadv2(&self.cached, &mut into, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Some(Ok(buffer.narrow(0, read))),
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                self.knows_ready.store(false, Ordering::Relaxed);
+                None
+            }
+            Err(error) => Some(Err(error.into())),
+        }
     }
 
     fn waits(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 use crate::files::{Access, Files, InFile, OutFile};
 use crate::log::LogFile;
 use crate::names::{check_name, PARTIAL};
-use crate::pool::Pool;
+use crate::pool::fill;
 use crate::store::{check_range, Entry, FileWriter, Range, ReadAt, Store};
 
 /// Bytes of a streamed file that are buffered before a write.
@@ -386,6 +386,13 @@ impl Read {
         Ok(Buffer::from(whole))
     }
 
+    /// The range, if all of it is there without a wait.
+    fn read_ready(&self, range: Range) -> Option<Buffer> {
+        check_range(range, self.bytes, &self.name).ok()?;
+        let read = self.file.read_ready(range.offset, range.bytes)?.ok()?;
+        (read.len() == range.bytes).then_some(read)
+    }
+
     fn part(&self, offset: u64, bytes: usize) -> Result<Buffer, Error> {
         loop {
             match self.file.read(offset, bytes) {
@@ -415,6 +422,10 @@ impl ReadAt for Reader {
         self.waits
     }
 
+    fn read_ready(&self, range: Range) -> Option<Buffer> {
+        self.read.read_ready(range)
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         for range in ranges {
             check_range(*range, self.read.bytes, &self.read.name)?;
@@ -425,8 +436,8 @@ impl ReadAt for Reader {
         if !self.waits || ranges.len() < 2 {
             return ranges.iter().map(|&range| self.read.read(range)).collect();
         }
+        let ready = ranges.iter().map(|&range| self.read.read_ready(range)).collect();
         let (read, wanted) = (self.read.clone(), ranges.to_vec());
-        let job = move |at: usize| read.read(wanted[at]);
-        Pool::shared().run(ranges.len(), job).into_iter().collect()
+        fill(ready, move |at| read.read(wanted[at]))
     }
 }

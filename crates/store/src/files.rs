@@ -70,6 +70,11 @@ pub trait InFile: Send + Sync {
     /// an interrupt.
     fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer>;
 
+    /// As [`InFile::read`], if that needs no wait; `None` if it may, or if nobody knows.
+    fn read_ready(&self, _offset: u64, _bytes: usize) -> Option<io::Result<Buffer>> {
+        None
+    }
+
     /// Reads whole ranges in one call. `None` where that is no better than one call for each range;
     /// it is better over a network.
     fn read_many(&self, _ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {

@@ -5,12 +5,36 @@ use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::buffer::Buffer;
+use crate::error::Error;
+
 /// Reads in flight at once. A disk answers 8 to 32 reads in the time of one, and more threads would
 /// only wait for each other.
 const THREADS: usize = 8;
 
 /// A thread without work ends after this time, so that an idle process has no threads.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Reads what is missing, at the same time if that is more than one range. Errors: the first one.
+///
+/// * `ready`: what needed no wait. To hand a read of the page cache to another thread costs more
+///   than the read.
+pub(crate) fn fill(
+    ready: Vec<Option<Buffer>>,
+    read: impl Fn(usize) -> Result<Buffer, Error> + Send + Sync + 'static,
+) -> Result<Vec<Buffer>, Error> {
+    let missing: Vec<usize> = (0..ready.len()).filter(|&at| ready[at].is_none()).collect();
+    let mut late = match missing[..] {
+        [] => Vec::new(),
+        [only] => vec![read(only)],
+        _ => Pool::shared().run(missing.len(), move |at| read(missing[at])),
+    }
+    .into_iter();
+    let next = |read: Option<Buffer>| {
+        read.map_or_else(|| late.next().expect("a read for each that is missing"), Ok)
+    };
+    ready.into_iter().map(next).collect()
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -155,6 +179,24 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_read_into_its_place() {
+        let buffer = |at: usize| Buffer::from(vec![at as u8; 3]);
+        for missing in 0..1u8 << 5 {
+            let is_missing = move |at: usize| missing & 1 << at != 0;
+            let ready = (0..5).map(|at| (!is_missing(at)).then(|| buffer(at))).collect();
+            let read = move |at: usize| {
+                assert!(is_missing(at), "it was there");
+                Ok(buffer(at))
+            };
+            let filled = fill(ready, read).expect("all that is missing");
+            assert!(filled.iter().enumerate().all(|(at, read)| **read == [at as u8; 3]));
+        }
+        let broken = |_| Err(Error::corrupt("file", 7, "broken"));
+        assert_eq!(fill(vec![None, None], broken).unwrap_err().offset(), Some(7));
+        assert_eq!(fill(vec![None], broken).unwrap_err().offset(), Some(7));
     }
 
     #[test]

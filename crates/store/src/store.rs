@@ -88,6 +88,12 @@ pub trait ReadAt: Send + Sync {
         false
     }
 
+    /// Reads a whole range that is in memory already, as in the page cache. `None` if it is not, or
+    /// if nobody knows: then [`ReadAt::read`] says more.
+    fn read_ready(&self, _range: Range) -> Option<Buffer> {
+        None
+    }
+
     /// Reads ranges and returns them in the given order. The reads run at the same time if the
     /// store can do that.
     ///

@@ -40,6 +40,28 @@ fn a_log_grows_and_is_continued_where_the_caller_says() {
 }
 
 #[test]
+fn what_is_ready_is_what_a_read_gives() {
+    everywhere(|store| {
+        let content: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+        store.put("file", &content).expect("room");
+        for access in [Access::Cached, Access::Direct] {
+            let file = store.open("file", access).expect("a file");
+            for (offset, bytes) in [(0, 300_000), (1, 4_096), (4_095, 3), (299_999, 1), (70_001, 0)]
+            {
+                let range = Range { offset, bytes };
+                let ready = file.read_ready(range);
+                let read = file.read(range).expect("bytes");
+                assert!(ready.is_none_or(|ready| *ready == *read), "{range:?}");
+            }
+            for range in [Range { offset: 300_000, bytes: 1 }, Range { offset: u64::MAX, bytes: 2 }]
+            {
+                assert!(file.read_ready(range).is_none(), "{range:?} is not in the file");
+            }
+        }
+    });
+}
+
+#[test]
 fn what_was_not_finished_is_swept() {
     let memory = Memory::new();
     let store = FileStore::new(Arc::new(memory.clone()), Syncing::Full);
