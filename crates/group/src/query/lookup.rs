@@ -7,7 +7,7 @@ use vstream_attribute::Fields;
 use super::group::open_parts;
 use crate::accept::GroupHash;
 use crate::error::Error;
-use crate::memtable::MemoryContent;
+use crate::memtable::{MemoryContent, MemoryGroup};
 use crate::run::{attributes, Content, Part};
 use crate::view::View;
 
@@ -34,18 +34,71 @@ pub(crate) fn find(
     let parts = open_parts(view, hash, group)?;
     let mut place: Option<(&Part, Option<u32>)> = None;
     for part in parts.iter().flatten() {
-        for entry in part.find(&[id])? {
-            // Places come newest first, so an equal version does not replace.
-            if newest.as_ref().is_none_or(|known| entry.version > known.version) {
-                newest = Some(Existing { version: entry.version, content: None });
-                place = Some((part, entry.row));
-            }
+        let Some((version, row)) = part.find_one(id)? else { continue };
+        // Places come newest first, so an equal version does not replace.
+        if newest.as_ref().is_none_or(|known| version > known.version) {
+            newest = Some(Existing { version, content: None });
+            place = Some((part, row));
         }
     }
     if let (Some(newest), Some((part, Some(row)))) = (&mut newest, place) {
         newest.content = Some(Arc::new(whole(part, row)?));
     }
     Ok(newest)
+}
+
+/// The parts of the group that was written last, for look-ups by its next writes: reading their heads
+/// costs more than finding an id.
+pub(crate) struct OpenedGroup {
+    hash: GroupHash,
+    /// Numbers of the runs that there were.
+    runs: Vec<u64>,
+    parts: Vec<Vec<Part>>,
+}
+
+impl OpenedGroup {
+    /// The check of the row that an id has now; `None` if it has none.
+    ///
+    /// * `opened`: what an earlier call left. Cost: a block per run that may hold the id, and the heads
+    ///   of the group's parts if the last call was for another group.
+    pub(crate) fn check_of(
+        opened: &mut Option<OpenedGroup>,
+        view: &View,
+        hash: GroupHash,
+        group: &str,
+        id: u64,
+    ) -> Result<Option<u64>, Error> {
+        let known = |rows: &MemoryGroup| (rows.drops, rows.check_of(id));
+        let (drops, in_memory) = view.memtable.visit(hash, group, known)?.unwrap_or_default();
+        let mut newest = in_memory.map(|(version, _)| version);
+        let mut check = in_memory.and_then(|(_, check)| check);
+        if drops {
+            return Ok(check);
+        }
+        let is_same = |opened: &OpenedGroup| {
+            let runs = view.runs.iter().map(|run| run.number);
+            opened.hash == hash && runs.eq(opened.runs.iter().copied())
+        };
+        if !opened.as_ref().is_some_and(is_same) {
+            let runs = view.runs.iter().map(|run| run.number).collect();
+            *opened = Some(OpenedGroup { hash, runs, parts: open_parts(view, hash, group)? });
+        }
+        let parts = opened.iter().flat_map(|opened| opened.parts.iter().flatten());
+        let mut place: Option<(&Part, u32)> = None;
+        for part in parts {
+            let Some((version, row)) = part.find_one(id)? else { continue };
+            // Places come newest first, so an equal version does not replace.
+            if newest.is_none_or(|known| version > known) {
+                newest = Some(version);
+                place = row.map(|row| (part, row));
+                check = None;
+            }
+        }
+        match place {
+            Some((part, row)) => Ok(Some(part.check_of(row)?)),
+            None => Ok(check),
+        }
+    }
 }
 
 /// All that a row of a part holds.

@@ -13,7 +13,7 @@ use serde_json::json;
 use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema};
 use vstream_group::{
     shard_of, Compaction, Error, GroupHit, GroupQuery, GroupReader, GroupStore, OwnedRow,
-    PayloadChange, RowRef, ShardRange, Update, With,
+    PayloadChange, RowId, RowRef, ShardRange, Update, With,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
@@ -90,12 +90,14 @@ impl Groups {
         let block = block.ok_or_else(|| Failure::invalid("A record names no group."))?;
         let (group, id, version) = (block.group, record.id, record.version);
         self.shards.check(shard_of(group, self.reads.seed)?)?;
+        // 0 where ids are numbers.
+        let row = RowId { id, check: block.fields.check };
         let done = match record.op {
             Op::Upsert(vector) => {
                 let row = RowRef { id, version, vector, fields: block.fields };
                 store.upsert(group, &row).map(|_| true)
             }
-            Op::Delete => store.delete(group, id, version).map(|_| true),
+            Op::Delete => store.delete(group, row, version).map(|_| true),
             Op::Update => {
                 let unset: Vec<u16> = block.unset().collect();
                 let payload = match block.fields.payload {
@@ -104,7 +106,7 @@ impl Groups {
                     None => PayloadChange::Keep,
                 };
                 let update = Update { set: block.fields.attributes, unset: &unset, payload };
-                store.update(group, id, version, &update).map(|applied| applied.is_applied())
+                store.update(group, row, version, &update).map(|applied| applied.is_applied())
             }
             Op::Drop => store.drop_group(group).map(|()| true),
         };
