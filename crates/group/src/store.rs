@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::log::{replay, Log, Record, LOG_HEADER_BYTES};
 use crate::manifest::{log_name, run_name, Manifest, RunEntry};
 use crate::memtable::Memtable;
-use crate::query::{GroupReader, OpenedGroup};
+use crate::query::{GroupReader, OpenedGroups};
 use crate::run::{Header, Run, RunSummary, RunWriter, Shape, Thresholds};
 use crate::settings::{Bound, GroupSettings};
 use crate::view::View;
@@ -75,8 +75,8 @@ pub struct GroupStore {
     log: Log,
     flushed_bytes: u64,
     merged_bytes: u64,
-    /// Where ids of the group that was written last are looked up, in a store of string ids.
-    opened: Option<OpenedGroup>,
+    /// Where writes look ids up, if they do.
+    opened: OpenedGroups,
     /// The merge under way, and whether it was given up.
     merging: Weak<AtomicBool>,
     /// Held open for its lock.
@@ -140,7 +140,7 @@ impl GroupStore {
             log,
             flushed_bytes: 0,
             merged_bytes: 0,
-            opened: None,
+            opened: OpenedGroups::default(),
             merging: Weak::new(),
             _lock: None,
         })
@@ -217,7 +217,7 @@ impl GroupStore {
         manifest.publish(&*self.store)?;
         self.manifest = manifest;
         // It holds runs open, whose files may go now.
-        self.opened = None;
+        self.opened.clear();
         Ok(())
     }
 

@@ -47,22 +47,31 @@ pub(crate) fn find(
     Ok(newest)
 }
 
-/// The parts of the group that was written last, for look-ups by its next writes: reading their heads
-/// costs more than finding an id.
-pub(crate) struct OpenedGroup {
-    hash: GroupHash,
+/// Groups whose parts a writer keeps open.
+const OPENED_MAX: usize = 8;
+
+/// The parts of the groups that were written last, for look-ups by their next writes: reading the
+/// heads of parts costs more than finding an id.
+#[derive(Default)]
+pub(crate) struct OpenedGroups {
     /// Numbers of the runs that there were.
     runs: Vec<u64>,
-    parts: Vec<Vec<Part>>,
+    /// The one that was asked last in front.
+    groups: Vec<(GroupHash, Vec<Vec<Part>>)>,
 }
 
-impl OpenedGroup {
-    /// The check of the row that an id has now; `None` if it has none.
+impl OpenedGroups {
+    /// Lets go of all runs.
+    pub(crate) fn clear(&mut self) {
+        self.groups.clear();
+    }
+
+    /// The check of the row that an id has now, which is 0 for a number; `None` if it has none.
     ///
-    /// * `opened`: what an earlier call left. Cost: a block per run that may hold the id, and the heads
-    ///   of the group's parts if the last call was for another group.
+    /// Cost: a block per run that may hold the id, and the heads of the group's parts if the group is
+    /// none of the last ones.
     pub(crate) fn check_of(
-        opened: &mut Option<OpenedGroup>,
+        &mut self,
         view: &View,
         hash: GroupHash,
         group: &str,
@@ -75,17 +84,8 @@ impl OpenedGroup {
         if drops {
             return Ok(check);
         }
-        let is_same = |opened: &OpenedGroup| {
-            let runs = view.runs.iter().map(|run| run.number);
-            opened.hash == hash && runs.eq(opened.runs.iter().copied())
-        };
-        if !opened.as_ref().is_some_and(is_same) {
-            let runs = view.runs.iter().map(|run| run.number).collect();
-            *opened = Some(OpenedGroup { hash, runs, parts: open_parts(view, hash, group)? });
-        }
-        let parts = opened.iter().flat_map(|opened| opened.parts.iter().flatten());
         let mut place: Option<(&Part, u32)> = None;
-        for part in parts {
+        for part in self.open(view, hash, group)?.iter().flatten() {
             let Some((version, row)) = part.find_one(id)? else { continue };
             // Places come newest first, so an equal version does not replace.
             if newest.is_none_or(|known| version > known) {
@@ -98,6 +98,23 @@ impl OpenedGroup {
             Some((part, row)) => Ok(Some(part.check_of(row)?)),
             None => Ok(check),
         }
+    }
+
+    fn open(&mut self, view: &View, hash: GroupHash, group: &str) -> Result<&[Vec<Part>], Error> {
+        let runs = view.runs.iter().map(|run| run.number);
+        if !runs.clone().eq(self.runs.iter().copied()) {
+            self.groups.clear();
+            self.runs = runs.collect();
+        }
+        match self.groups.iter().position(|(opened, _)| *opened == hash) {
+            Some(at) => self.groups[..=at].rotate_right(1),
+            None => {
+                let parts = open_parts(view, hash, group)?;
+                self.groups.truncate(OPENED_MAX - 1);
+                self.groups.insert(0, (hash, parts));
+            }
+        }
+        Ok(&self.groups[0].1)
     }
 }
 

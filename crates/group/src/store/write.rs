@@ -14,7 +14,7 @@ use crate::accept::{
 use crate::error::Error;
 use crate::log::Record;
 use crate::memtable::MemoryContent;
-use crate::query::{find, Existing, OpenedGroup};
+use crate::query::{find, Existing};
 use crate::run::{Content, StoredRow};
 use crate::view::View;
 
@@ -198,6 +198,24 @@ impl GroupStore {
         self.put(group, StoredRow { id, version, content: None, deleted_at: now_s() })
     }
 
+    /// Works like [`GroupStore::delete`] if there is a row of the id; leaves no trace otherwise, so that
+    /// an older upsert may follow. True if there was one.
+    ///
+    /// Cost: a look-up in every run that holds the group, cheap for many rows of few groups in turn.
+    /// Errors: those of `delete` and of reads.
+    pub fn delete_existing(
+        &mut self,
+        group: &str,
+        id: impl Into<RowId>,
+        version: u64,
+    ) -> Result<bool, Error> {
+        let row: RowId = id.into();
+        match self.check_of(group, row.id)? {
+            Some(check) if row.may_be(check) => self.delete(group, row.id, version),
+            _ => Ok(false),
+        }
+    }
+
     /// Deletes every row of a group that matches and is not newer than `version`; returns their
     /// number.
     ///
@@ -223,9 +241,13 @@ impl GroupStore {
         if row.check == 0 {
             return Ok(true);
         }
+        Ok(self.check_of(group, row.id)?.is_none_or(|check| row.may_be(check)))
+    }
+
+    /// The check of the row that an id has now; `None` if it has none.
+    fn check_of(&mut self, group: &str, id: u64) -> Result<Option<u64>, Error> {
         let (view, hash) = (self.view.load(), group_hash(group, self.seed)?);
-        let there = OpenedGroup::check_of(&mut self.opened, &view, hash, group, row.id)?;
-        Ok(there.is_none_or(|check| row.may_be(check)))
+        self.opened.check_of(&view, hash, group, id)
     }
 
     pub(super) fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
