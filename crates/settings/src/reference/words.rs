@@ -222,8 +222,8 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "collection.groups",
         "spread-rows",
-        "Rows from which a job spreads an isolated group over several partitions; `isolated` only. A \
-         query reads as many rows of a group in one place, and then some.",
+        "Rows from which a job spreads an isolated group over several partitions, 50,000 unless set; \
+         `isolated` only.",
     ),
     (
         "collection",

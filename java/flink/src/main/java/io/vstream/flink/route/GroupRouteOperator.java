@@ -20,7 +20,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * to each of its slices. Nothing is audited: every answer is exact.
  *
  * <p>The second input says which groups are spread. Every subtask hears of all of them, and never
- * forgets one: see {@link io.vstream.flink.place.GroupSpreading}.
+ * forgets one: see {@code GroupSpreading}.
  */
 public final class GroupRouteOperator extends AbstractStreamOperator<QueryCopy>
         implements TwoInputStreamOperator<QueryRecord, SpreadGroup, QueryCopy> {

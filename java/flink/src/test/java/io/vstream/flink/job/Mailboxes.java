@@ -262,7 +262,7 @@ final class Mailboxes {
         List<Incoming> asked = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             // The largest group, one that is not there, and any.
-            int group = i == 0 ? 0 : i == 1 ? GROUPS : random.nextInt(GROUPS);
+            int group = i % 10 == 0 ? 0 : i == 1 ? GROUPS : random.nextInt(GROUPS);
             Incoming query = RecordLog.query(queries++, vector(), K, 0);
             query.group = name(group);
             query.filter = i % 3 == 2 ? FILTER : null;
