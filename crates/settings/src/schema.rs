@@ -88,7 +88,8 @@ pub(crate) fn write<S: Serializer>(schema: &Schema, serializer: S) -> Result<S::
     map.end()
 }
 
-/// Rows from which an isolated group is spread, if nothing is said: a query reads them in some 7 ms.
+/// Rows from which an isolated group is spread, if nothing is said. A query of 10,000 rows takes 1.5 ms
+/// from the page cache.
 const SPREAD_ROWS: u64 = 50_000;
 const SPREAD_ROWS_MIN: u64 = 1_000;
 const SPREAD_ROWS_MAX: u64 = 1 << 40;
