@@ -5,7 +5,8 @@
 //! ```
 //!
 //! One group of each size, of the first rows of `base.fbin`, merged into one run: in leaves by
-//! cluster and in leaves by id, under each bound. Queries are those of `query.fbin`.
+//! cluster and in leaves by id, under each bound. Queries are the first of `query.fbin`; *lost* are the
+//! neighbours that the answers of the proven bound have and these have not.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,8 +14,6 @@ use std::time::Instant;
 use vstream_attribute::Fields;
 use vstream_group::{Bound, GroupQuery, GroupSettings, GroupStore, RowRef};
 use vstream_vector::{Element, Metric};
-
-const QUERIES: usize = 300;
 
 /// Vectors of a file: u32 rows | u32 dimension | numbers of 32 bits.
 struct Matrix {
@@ -36,7 +35,17 @@ impl Matrix {
     }
 }
 
-fn measure(base: &Matrix, queries: &Matrix, size: usize, bound: Bound, clustered: usize) {
+/// The ids of an answer, in order.
+type Ids = Vec<u64>;
+
+/// Measures one group, and returns the answers. `truth`: those of the proven bound, if known.
+fn measure(
+    base: &Matrix,
+    queries: &[&[f32]],
+    size: usize,
+    (bound, clustered): (Bound, usize),
+    truth: &[Ids],
+) -> Vec<Ids> {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = GroupSettings {
         bound,
@@ -55,12 +64,15 @@ fn measure(base: &Matrix, queries: &Matrix, size: usize, bound: Bound, clustered
     let merge = began.elapsed().as_secs_f64();
     let reader = store.reader();
     let raw = (size * base.dimension * 2) as f64;
+    let mut answers = Vec::new();
     for pass in 0..2 {
+        answers.clear();
         let (mut times, mut bytes, mut exact, mut coded) = (Vec::new(), 0, 0, 0);
-        for vector in queries.rows().take(QUERIES) {
+        for vector in queries {
             let began = Instant::now();
             let answer = reader.search("all", &GroupQuery::nearest(vector, 10)).expect("an answer");
             times.push(began.elapsed().as_secs_f64() * 1e3);
+            answers.push(answer.rows.iter().map(|hit| hit.row.id).collect::<Ids>());
             bytes += answer.stats.bytes;
             exact += answer.stats.exact_rows;
             coded += answer.stats.coded_rows;
@@ -74,20 +86,29 @@ fn measure(base: &Matrix, queries: &Matrix, size: usize, bound: Bound, clustered
         let (bytes, exact) = (bytes as f64 / n / raw, exact as f64 / n);
         let coded = coded as f64 / n / size as f64;
         let leaves = if clustered == 0 { "cluster" } else { "id" };
+        let missing =
+            |(wanted, found): (&Ids, &Ids)| wanted.iter().filter(|id| !found.contains(id)).count();
+        let lost: usize = truth.iter().zip(&answers).map(missing).sum();
         println!(
             "| {size} | {bound:?} | {leaves} | {p50:.2} | {p99:.2} | {bytes:.3} | {coded:.2} | \
-             {exact:.0} | {merge:.1} |"
+             {exact:.0} | {lost} | {merge:.1} |"
         );
     }
+    answers
 }
 
 fn main() {
     let (mut folder, mut sizes) = (PathBuf::from("data/text384"), vec![2000, 10_000]);
+    let (mut asked, mut deviations) = (300, vec![7.0]);
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--vectors" => folder = value.into(),
+            "--queries" => asked = value.parse().expect("a whole number"),
+            "--deviations" => {
+                deviations = value.split(',').map(|n| n.parse().expect("a number")).collect();
+            }
             "--sizes" => {
                 sizes = value.split(',').map(|n| n.parse().expect("a whole number")).collect();
             }
@@ -97,15 +118,23 @@ fn main() {
     let base = Matrix::read(&folder.join("base.fbin"));
     let queries = Matrix::read(&folder.join("query.fbin"));
     println!("{}: {} dimensions\n", folder.display(), base.dimension);
+    let queries: Vec<&[f32]> = queries.rows().take(asked).collect();
     println!(
-        "| rows | bound | leaves by | p50 ms | p99 ms | bytes / raw | codes | exact | merge s |"
+        "| rows | bound | leaves by | p50 ms | p99 ms | bytes / raw | codes | exact | lost of {} | \
+         merge s |",
+        10 * queries.len()
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for size in sizes {
         assert!(size <= base.rows().len(), "{size} rows of {}", base.rows().len());
-        for bound in [Bound::Proven, Bound::Deviations(7.0)] {
+        let bounds = deviations.iter().map(|&deviations| Bound::Deviations(deviations));
+        let mut truth = Vec::new();
+        for bound in std::iter::once(Bound::Proven).chain(bounds) {
             for clustered in [usize::MAX, 0] {
-                measure(&base, &queries, size, bound, clustered);
+                let found = measure(&base, &queries, size, (bound, clustered), &truth);
+                if truth.is_empty() {
+                    truth = found;
+                }
             }
         }
     }

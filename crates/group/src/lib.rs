@@ -32,7 +32,7 @@ mod shard;
 mod store;
 mod view;
 
-pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
+pub use accept::{RowId, RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use checkpoint::{SharedGroups, SharedRun};
 pub use error::Error;
 pub use inspect::{inspect_groups, verify_groups, RunInfo, StoreSummary, VerifiedGroups};

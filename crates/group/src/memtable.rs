@@ -107,6 +107,12 @@ impl MemoryGroup {
         self.rows.get(&id).map(|row| (row.version, row.content.clone()))
     }
 
+    /// Version of an id, and the check of its row; no check for a tombstone.
+    pub(crate) fn check_of(&self, id: u64) -> Option<(u64, Option<u64>)> {
+        let check = |row: &MemoryRow| row.content.as_ref().map(|content| content.check);
+        self.rows.get(&id).map(|row| (row.version, check(row)))
+    }
+
     /// The row or tombstone of an id.
     pub(crate) fn row(&self, id: u64) -> Option<StoredRow<'_>> {
         self.rows.get(&id).map(|row| row.stored(id))

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::log::{replay, Log, Record, LOG_HEADER_BYTES};
 use crate::manifest::{log_name, run_name, Manifest, RunEntry};
 use crate::memtable::Memtable;
-use crate::query::GroupReader;
+use crate::query::{GroupReader, OpenedGroups};
 use crate::run::{Header, Run, RunSummary, RunWriter, Shape, Thresholds};
 use crate::settings::{Bound, GroupSettings};
 use crate::view::View;
@@ -75,6 +75,8 @@ pub struct GroupStore {
     log: Log,
     flushed_bytes: u64,
     merged_bytes: u64,
+    /// Where writes look ids up, if they do.
+    opened: OpenedGroups,
     /// The merge under way, and whether it was given up.
     merging: Weak<AtomicBool>,
     /// Held open for its lock.
@@ -138,6 +140,7 @@ impl GroupStore {
             log,
             flushed_bytes: 0,
             merged_bytes: 0,
+            opened: OpenedGroups::default(),
             merging: Weak::new(),
             _lock: None,
         })
@@ -213,6 +216,8 @@ impl GroupStore {
     pub(crate) fn publish(&mut self, manifest: Manifest) -> Result<(), Error> {
         manifest.publish(&*self.store)?;
         self.manifest = manifest;
+        // It holds runs open, whose files may go now.
+        self.opened.clear();
         Ok(())
     }
 
@@ -476,7 +481,8 @@ fn recover(store: &FileStore, manifest: &Manifest, view: &View) -> Result<Log, E
                 let schema = &settings.schema;
                 // A logged update found its row, so it does again: the runs of a manifest and its
                 // log belong together.
-                let merged = write::merge(view, schema, (hash, group), (*id, *version), update)?;
+                let merged =
+                    write::merge(view, schema, (hash, group), ((*id).into(), *version), update)?;
                 if let Ok(content) = merged {
                     memtable.put(hash, group, &content.row(*id, *version))?;
                 }

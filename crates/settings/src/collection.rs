@@ -7,7 +7,7 @@ use vstream_vector::{Element, Metric};
 
 use crate::document::Document;
 use crate::error::SettingsError;
-use crate::schema;
+use crate::schema::{self, GroupingSettings};
 use crate::section::{Notes, Section};
 
 /// Largest dimension of a collection.
@@ -54,10 +54,12 @@ pub struct CollectionSettings {
     /// have a time to live.
     #[serde(serialize_with = "delete_order_name")]
     pub deletes: DeleteOrder,
-    /// Kind of ids, attributes and groups of the rows: the keys `id`, `attributes`, `open` and
-    /// `groups`.
+    /// Kind of ids, attributes and groups of the rows: the keys `id`, `attributes` and `open`, and the
+    /// mode of `groups`.
     #[serde(flatten, serialize_with = "schema::write")]
     pub schema: Schema,
+    /// Whether rows belong to groups. `None`: they do not.
+    pub groups: Option<GroupingSettings>,
     /// Milliseconds for which versions of deleted rows are kept, so that an older upsert stays
     /// without effect. `None`: not at all.
     pub deletes_remembered: Option<u64>,
@@ -152,6 +154,8 @@ impl CollectionSettings {
 
     /// Reads the keys of the section and notes every problem.
     pub(crate) fn read(section: &Section) -> CollectionSettings {
+        let seed = section.integer("seed", 0..=u64::MAX >> 1, Some(42));
+        let (schema, groups) = schema::read(section, seed);
         let settings = CollectionSettings {
             dimension: section.integer("dimension", 1..=DIMENSION_MAX, None) as usize,
             metric: section
@@ -166,7 +170,7 @@ impl CollectionSettings {
             index: section.choice("index", "an index kind", INDEXES, Some(IndexName::Cluster)),
             encoder: EncoderSettings::read(&section.section("encoder")),
             recall_target: section.number("recall-target", 0.5..=0.999, 0.95),
-            seed: section.integer("seed", 0..=u64::MAX >> 1, Some(42)),
+            seed,
             memory: section
                 .has("memory")
                 .then(|| section.size_bytes("memory", MEMORY_MIN..=MEMORY_MAX, MEMORY_MIN)),
@@ -179,7 +183,8 @@ impl CollectionSettings {
                 DELETE_ORDERS,
                 Some(DeleteOrder::Any),
             ),
-            schema: schema::read(section, section.integer("seed", 0..=u64::MAX >> 1, Some(42))),
+            schema,
+            groups,
             deletes_remembered: section.has("deletes-remembered").then(|| {
                 section.duration_ms("deletes-remembered", 1_000..=REMEMBERED_MAX_MS, 3_600_000)
             }),

@@ -43,4 +43,5 @@ pub use job::{
     RebalanceSettings, SearchSettings, WhenFull,
 };
 pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
+pub use schema::GroupingSettings;
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};

@@ -1,7 +1,7 @@
 //! What the rows of a collection carry beside their vectors: kind of ids, attributes, groups.
 
 use serde::ser::SerializeMap;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use vstream_engine::{AttributeKind, Grouping, IdKind, Schema};
 
@@ -14,7 +14,7 @@ const ID_KEY_DOMAIN: [u8; 8] = *b"row name";
 ///
 /// The key of string ids follows from the collection's seed, so that every task of a job and every
 /// restart has the same one.
-pub(crate) fn read(section: &Section, seed: u64) -> Schema {
+pub(crate) fn read(section: &Section, seed: u64) -> (Schema, Option<GroupingSettings>) {
     let mut schema = Schema {
         id: section.choice("id", "a kind of ids", IDS, Some(IdKind::U64)),
         ..Schema::default()
@@ -36,35 +36,63 @@ pub(crate) fn read(section: &Section, seed: u64) -> Schema {
         }
     }
     schema.open = section.flag("open", false);
-    if section.has("groups") {
-        let groups = section.section("groups");
-        let grouping = groups.choice("mode", "a mode of groups", GROUPINGS, None);
-        if let Err(refused) = schema.set_grouping(grouping) {
-            section.note("attributes", &refused.message);
-        }
-        groups.finish();
-    }
-    schema
+    let groups = section.has("groups").then(|| GroupingSettings::read(section, &mut schema));
+    (schema, groups)
 }
 
-/// Writes the keys that [`read`] reads, in the normalised form.
+/// Whether rows belong to groups, and what becomes of large ones: the key `groups`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GroupingSettings {
+    /// Isolated or shared.
+    #[serde(serialize_with = "mode_name")]
+    pub mode: Grouping,
+    /// Rows from which a job spreads a group over several partitions, 1,000 or more. `None` where
+    /// groups are shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread_rows: Option<u64>,
+}
+
+impl GroupingSettings {
+    fn read(section: &Section, schema: &mut Schema) -> GroupingSettings {
+        let groups = section.section("groups");
+        let mode = groups.choice("mode", "a mode of groups", GROUPINGS, None);
+        if let Err(refused) = schema.set_grouping(mode) {
+            section.note("attributes", &refused.message);
+        }
+        let rows = SPREAD_ROWS_MIN..=SPREAD_ROWS_MAX;
+        let is_isolated = mode == Grouping::Isolated;
+        let spread_rows =
+            is_isolated.then(|| groups.integer("spread-rows", rows, Some(SPREAD_ROWS)));
+        groups.finish();
+        GroupingSettings { mode, spread_rows }
+    }
+}
+
+fn mode_name<S: Serializer>(mode: &Grouping, serializer: S) -> Result<S::Ok, S::Error> {
+    let name = GROUPINGS.iter().find(|(_, grouping)| grouping == mode).map(|(name, _)| *name);
+    serializer.serialize_str(name.unwrap_or_default())
+}
+
+/// Writes the keys that [`read`] reads, but for `groups`, in the normalised form.
 pub(crate) fn write<S: Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok, S::Error> {
     let kind_of = |attribute: &vstream_engine::Attribute| {
         (attribute.name.clone(), Value::from(attribute.kind.name()))
     };
     let attributes: Map<String, Value> = schema.attributes.iter().map(kind_of).collect();
-    let groups = match GROUPINGS.iter().find(|(_, grouping)| *grouping == schema.grouping) {
-        Some((mode, _)) => serde_json::json!({ "mode": mode }),
-        None => Value::Null,
-    };
     let id = IDS.iter().find(|(_, id)| *id == schema.id).map(|(name, _)| *name);
-    let mut map = serializer.serialize_map(Some(4))?;
+    let mut map = serializer.serialize_map(Some(3))?;
     map.serialize_entry("id", &id)?;
     map.serialize_entry("attributes", &attributes)?;
     map.serialize_entry("open", &schema.open)?;
-    map.serialize_entry("groups", &groups)?;
     map.end()
 }
+
+/// Rows from which an isolated group is spread, if nothing is said. A query of 10,000 rows takes 1.5 ms
+/// from the page cache.
+const SPREAD_ROWS: u64 = 50_000;
+const SPREAD_ROWS_MIN: u64 = 1_000;
+const SPREAD_ROWS_MAX: u64 = 1 << 40;
 
 const IDS: &[(&str, IdKind)] = &[("u64", IdKind::U64), ("string", IdKind::String)];
 

@@ -23,7 +23,7 @@ pub use ask::{
     GROUPED_ROWS_MAX,
 };
 pub use groups::{GroupSummary, GROUPS_PAGE_MAX};
-pub(crate) use lookup::{find, Existing};
+pub(crate) use lookup::{find, Existing, OpenedGroups};
 pub use row::{OwnedRow, With};
 
 use crate::accept::{group_hash, query_vector, Distances, GroupHash};

@@ -87,6 +87,37 @@ pub(crate) fn decode_ids(
     Ok(())
 }
 
+/// Version and row of an id in a block of `count` entries of a part with `rows` rows; no row for a
+/// tombstone. Cost: a binary search, without decoding the block.
+pub(crate) fn find_id(
+    bytes: &[u8],
+    count: usize,
+    rows: u32,
+    id: u64,
+) -> Result<Option<(u64, Option<u32>)>, Malformed> {
+    let mut input = ByteReader::new(bytes);
+    let (ids, versions) = (Column::take(&mut input, count)?, Column::take(&mut input, count)?);
+    let places = Column::take(&mut input, count)?;
+    let (mut from, mut to) = (0, count);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match ids.get(middle) < id {
+            true => from = middle + 1,
+            false => to = middle,
+        }
+    }
+    if from == count || ids.get(from) != id {
+        return Ok(None);
+    }
+    let place = places.get(from);
+    if place == u64::from(NO_ROW) {
+        return Ok(Some((versions.get(from), None)));
+    }
+    let row = u32::try_from(place).ok().filter(|&row| row < rows);
+    let row = row.ok_or(Malformed("an id of a row that the part does not have"))?;
+    Ok(Some((versions.get(from), Some(row))))
+}
+
 struct Column<'a> {
     least: u64,
     width: usize,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vstream_attribute::{Attributes, Fields};
 use vstream_store::blocks::{Block, BlockHandle, BlockReader, CHECKSUM_BYTES};
 
-use super::column::{decode_ids, IdEntry};
+use super::column::{decode_ids, find_id, IdEntry};
 use super::format::{PartEntry, Shape, ID_ENTRIES, ROW_KEY};
 use super::head::{Layout, LeafHead, PartHead};
 use super::pending::{attributes, Content, StoredRow};
@@ -155,6 +155,24 @@ impl Part {
             next.peek() == Some(&entry.id)
         });
         Ok(found)
+    }
+
+    /// Version and row of one id; no row for a tombstone. Cost: the id block that may hold it, if
+    /// there is one, and a binary search in it.
+    pub(crate) fn find_one(&self, id: u64) -> Result<Option<(u64, Option<u32>)>, Error> {
+        let after = self.head.ids.partition_point(|(first, _)| *first <= id);
+        if after == 0 || id > self.entry.last_id {
+            return Ok(None);
+        }
+        let handle = self.layout.ids[after - 1];
+        let block = self.read(&[handle])?.remove(0);
+        let count = (self.head.entries as usize - (after - 1) * ID_ENTRIES).min(ID_ENTRIES);
+        find_id(&block, count, self.head.rows, id).map_err(|what| self.corrupt(handle, what))
+    }
+
+    /// The check of a row's name; 0 where ids are numbers. Cost: the block of its leaf's names.
+    pub(crate) fn check_of(&self, row: u32) -> Result<u64, Error> {
+        Ok(self.fields(row, false, false)?.check)
     }
 
     /// The codes of leaves, which must be coded.

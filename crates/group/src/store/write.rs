@@ -8,8 +8,8 @@ use vstream_attribute::{
 
 use super::{now_s, GroupStore};
 use crate::accept::{
-    check_attributes, check_column, check_fields, check_payload, group_hash, row_vector, GroupHash,
-    RowRef,
+    check_attributes, check_column, check_fields, check_payload, group_hash, other_text,
+    row_vector, GroupHash, RowId, RowRef,
 };
 use crate::error::Error;
 use crate::log::Record;
@@ -82,11 +82,18 @@ impl GroupStore {
     /// Adds or replaces a row. False if there is a newer version among the new rows; in runs, a newer
     /// version keeps hiding this one.
     ///
-    /// Cost: a few microseconds, and a flush when the memory is full. Errors: `Refused` and `Invalid`
-    /// before anything changes; after those of the files the row is visible and not durable.
+    /// Cost: a few microseconds, and a flush when the memory is full; in a store of string ids a
+    /// look-up in every run that holds the group as well, which is cheap for many rows of a group in
+    /// turn. Errors: `Refused` and `Invalid` before anything changes, `Refused` with `BadId` also for
+    /// a text whose hash has the low half of that of another row of the group; after those of the files
+    /// the row is visible and not durable.
     pub fn upsert(&mut self, group: &str, row: &RowRef<'_>) -> Result<bool, Error> {
         let vector = row_vector(row.vector, &self.settings)?;
         check_fields(&row.fields, &self.settings.schema)?;
+        let id = RowId { id: row.id, check: row.fields.check };
+        if !self.is_free(group, id)? {
+            return Err(other_text(row.fields.name));
+        }
         let content = Some(Content { vector: &vector, fields: row.fields });
         self.put(group, StoredRow { id: row.id, version: row.version, content, deleted_at: 0 })
     }
@@ -110,6 +117,10 @@ impl GroupStore {
             return Ok(Applied::Stale);
         }
         let living = found.and_then(|found| Some((found.version, found.content?)));
+        let check = row.fields.check;
+        if living.as_ref().is_some_and(|(_, there)| there.content().fields.check != check) {
+            return Err(other_text(row.fields.name));
+        }
         let there = living.as_ref().map(|(version, content)| (*version, content.content().fields));
         if !condition.holds(row.id, there) {
             return Ok(Applied::ConditionFailed);
@@ -122,28 +133,30 @@ impl GroupStore {
     /// Changes attributes and payload of a row, and gives it this version. The vector stays, and so
     /// does all that the update does not name.
     ///
-    /// Returns [`Applied::Missing`] if there is no row of that id, [`Applied::Stale`] if it is newer.
+    /// Returns [`Applied::Missing`] if there is no row of that id or it is one of another text,
+    /// [`Applied::Stale`] if it is newer.
     /// Cost: a look-up of the id in every run that holds the group, and the row becomes a new row.
     /// Errors: `Refused` for a change that the schema does not allow, or if the attributes would
     /// become too large; those of reads and of `upsert`.
     pub fn update(
         &mut self,
         group: &str,
-        id: u64,
+        id: impl Into<RowId>,
         version: u64,
         update: &Update<'_>,
     ) -> Result<Applied, Error> {
+        let row: RowId = id.into();
         self.check_update(update)?;
         let hash = group_hash(group, self.seed)?;
         self.make_room()?;
         let schema = &self.settings.schema;
-        let merged = merge(&self.view.load(), schema, (hash, group), (id, version), update)?;
+        let merged = merge(&self.view.load(), schema, (hash, group), (row, version), update)?;
         let content = match merged {
             Ok(content) => content,
             Err(applied) => return Ok(applied),
         };
-        self.view.load().memtable.put(hash, group, &content.row(id, version))?;
-        self.log.push(&Record::Update(group, id, version, *update))?;
+        self.view.load().memtable.put(hash, group, &content.row(row.id, version))?;
+        self.log.push(&Record::Update(group, row.id, version, *update))?;
         Ok(Applied::Replaced)
     }
 
@@ -168,10 +181,39 @@ impl GroupStore {
 
     /// Deletes a row. Versions up to `version` are gone, also those that come later, until a merge
     /// of all runs forgets the deletion: after the time of
-    /// [`GroupSettings::deletes_remembered`](crate::GroupSettings::deletes_remembered). Cost and
+    /// [`GroupSettings::deletes_remembered`](crate::GroupSettings::deletes_remembered). False if there
+    /// is a newer version among the new rows, or the row of the id is one of another text. Cost and
     /// errors: as [`GroupStore::upsert`].
-    pub fn delete(&mut self, group: &str, id: u64, version: u64) -> Result<bool, Error> {
+    pub fn delete(
+        &mut self,
+        group: &str,
+        id: impl Into<RowId>,
+        version: u64,
+    ) -> Result<bool, Error> {
+        let row: RowId = id.into();
+        if !self.is_free(group, row)? {
+            return Ok(false);
+        }
+        let id = row.id;
         self.put(group, StoredRow { id, version, content: None, deleted_at: now_s() })
+    }
+
+    /// Works like [`GroupStore::delete`] if there is a row of the id; leaves no trace otherwise, so that
+    /// an older upsert may follow. True if there was one.
+    ///
+    /// Cost: a look-up in every run that holds the group, cheap for many rows of few groups in turn.
+    /// Errors: those of `delete` and of reads.
+    pub fn delete_existing(
+        &mut self,
+        group: &str,
+        id: impl Into<RowId>,
+        version: u64,
+    ) -> Result<bool, Error> {
+        let row: RowId = id.into();
+        match self.check_of(group, row.id)? {
+            Some(check) if row.may_be(check) => self.delete(group, row.id, version),
+            _ => Ok(false),
+        }
     }
 
     /// Deletes every row of a group that matches and is not newer than `version`; returns their
@@ -192,6 +234,20 @@ impl GroupStore {
             self.delete(group, id, version)?;
         }
         Ok(ids.len() as u64)
+    }
+
+    /// False if the id belongs to a row of another text.
+    fn is_free(&mut self, group: &str, row: RowId) -> Result<bool, Error> {
+        if row.check == 0 {
+            return Ok(true);
+        }
+        Ok(self.check_of(group, row.id)?.is_none_or(|check| row.may_be(check)))
+    }
+
+    /// The check of the row that an id has now; `None` if it has none.
+    fn check_of(&mut self, group: &str, id: u64) -> Result<Option<u64>, Error> {
+        let (view, hash) = (self.view.load(), group_hash(group, self.seed)?);
+        self.opened.check_of(&view, hash, group, id)
     }
 
     pub(super) fn put(&mut self, group: &str, row: StoredRow<'_>) -> Result<bool, Error> {
@@ -225,10 +281,10 @@ pub(super) fn merge(
     view: &View,
     schema: &Schema,
     (hash, group): (GroupHash, &str),
-    (id, version): (u64, u64),
+    (row, version): (RowId, u64),
     update: &Update<'_>,
 ) -> Result<Result<MemoryContent, Applied>, Error> {
-    let found = find(view, hash, group, id)?;
+    let found = find(view, hash, group, row.id)?;
     if found.as_ref().is_some_and(|found| found.version > version) {
         return Ok(Err(Applied::Stale));
     }
@@ -236,6 +292,9 @@ pub(super) fn merge(
         return Ok(Err(Applied::Missing));
     };
     let Content { vector, fields } = before.content();
+    if !row.may_be(fields.check) {
+        return Ok(Err(Applied::Missing));
+    }
     let mut builder = AttributesBuilder::default();
     builder.set_all(fields.attributes);
     update.unset.iter().for_each(|&column| builder.unset(column));

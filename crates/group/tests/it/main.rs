@@ -10,4 +10,5 @@ mod model;
 mod ranked;
 mod recovery;
 mod rows;
+mod texts;
 mod writes;

@@ -188,3 +188,25 @@ fn a_group_that_shrinks_loses_its_codes() {
     assert_eq!(coded(&mut pair), 0);
     assert_eq!(pair.store.reader().count("box", None), Ok(100));
 }
+
+/// A delete of a row that may be elsewhere: it hides the row if there is one, and is nothing else.
+#[test]
+fn a_delete_of_what_is_there_leaves_no_trace_elsewhere() {
+    let mut pair = Pair::new(settings(), 31);
+    (0..3_000).step_by(2).for_each(|id| pair.upsert("box", id));
+    pair.store.flush().unwrap();
+    (3_000..3_100).for_each(|id| pair.upsert("box", id));
+    let version = pair.version + 1;
+    for id in 0..3_200 {
+        let is_there = (id < 3_000 && id % 2 == 0) || (3_000..3_100).contains(&id);
+        let is_asked = id % 3 == 0;
+        if is_asked {
+            assert_eq!(pair.store.delete_existing("box", id, version), Ok(is_there), "{id}");
+            assert_eq!(pair.store.delete_existing("box", id, version), Ok(false), "{id}, again");
+        }
+    }
+    pair.store.flush().unwrap();
+    let rows = pair.store.reader().scroll("box", None, None, 4_000, With::NOTHING).unwrap();
+    assert!(rows.iter().all(|row| row.id % 3 != 0));
+    assert_eq!((rows.len(), pair.store.stats().tombstones), (1_600 - 534, 534));
+}

@@ -55,6 +55,11 @@ const FULL: &[&str] = &[
      workload: {duration: 1 s}\n\
      checkpoint: {path: c}\n\
      snapshot: {path: s}\n",
+    "collection: {dimension: 4, metric: l2, groups: {mode: isolated, spread-rows: 5000}}\n\
+     vectors: {kind: kafka, brokers: 'a:1', topic: v, group: g}\n\
+     queries: {kind: kafka, brokers: 'a:1', topic: q, group: g}\n\
+     results: {kind: kafka, brokers: 'a:1', topic: r, transactional-id-prefix: p}\n\
+     checkpoint: {path: c}\n",
     "collection: {dimension: 4, metric: l2}\n\
      vectors: {kind: kafka, brokers: 'a:1', topic: v, group: g, time-to-live: 2 h, \
                format: avro, schema-registry: 'http://r:1'}\n\

@@ -220,6 +220,12 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
          group is the attribute `group`, which every row has.",
     ),
     (
+        "collection.groups",
+        "spread-rows",
+        "Rows from which a job spreads an isolated group over several partitions, 50,000 unless set; \
+         `isolated` only.",
+    ),
+    (
         "collection",
         "deletes-remembered",
         "How long the version of a deleted row is kept: meanwhile an older upsert of its id stays without \

@@ -13,7 +13,7 @@ use serde_json::json;
 use vstream_attribute::{Attributes, AttributesBuilder, Fields, Schema};
 use vstream_group::{
     shard_of, Compaction, Error, GroupHit, GroupQuery, GroupReader, GroupStore, OwnedRow,
-    PayloadChange, RowRef, ShardRange, Update, With,
+    PayloadChange, RowId, RowRef, ShardRange, Update, With,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
@@ -26,6 +26,10 @@ use crate::partition::{Shards, FIELDS_BYTES_MAX};
 use crate::ranked::Ranked;
 use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};
+
+/// Code of a delete or an update that follows a row to the place where it was before its group was
+/// spread. Most ids have no row there, and that is no news.
+const FORMER_PLACE: u64 = 1;
 
 /// One partition of groups.
 pub(crate) struct Groups {
@@ -90,12 +94,16 @@ impl Groups {
         let block = block.ok_or_else(|| Failure::invalid("A record names no group."))?;
         let (group, id, version) = (block.group, record.id, record.version);
         self.shards.check(shard_of(group, self.reads.seed)?)?;
+        let is_former = record.code == FORMER_PLACE;
+        // 0 where ids are numbers.
+        let row = RowId { id, check: block.fields.check };
         let done = match record.op {
             Op::Upsert(vector) => {
                 let row = RowRef { id, version, vector, fields: block.fields };
                 store.upsert(group, &row).map(|_| true)
             }
-            Op::Delete => store.delete(group, id, version).map(|_| true),
+            Op::Delete if is_former => store.delete_existing(group, row, version).map(|_| true),
+            Op::Delete => store.delete(group, row, version).map(|_| true),
             Op::Update => {
                 let unset: Vec<u16> = block.unset().collect();
                 let payload = match block.fields.payload {
@@ -104,7 +112,8 @@ impl Groups {
                     None => PayloadChange::Keep,
                 };
                 let update = Update { set: block.fields.attributes, unset: &unset, payload };
-                store.update(group, id, version, &update).map(|applied| applied.is_applied())
+                let applied = store.update(group, row, version, &update);
+                applied.map(|applied| applied.is_applied() || is_former)
             }
             Op::Drop => store.drop_group(group).map(|()| true),
         };
@@ -267,7 +276,8 @@ impl Moment for Reads {
         }
         let mut writer = Writer::new(out, queries.answer_bytes())?;
         for query in queries.iter() {
-            writer.answer(0, &self.nearest(&query)?);
+            let Found { neighbors, read, .. } = self.find(&query, With::NOTHING)?;
+            writer.answer(read, &neighbors);
         }
         Ok(writer.written())
     }
@@ -279,33 +289,34 @@ impl Moment for Reads {
         for query in queries.iter() {
             fields.clear();
             if !query.asked.wants_fields() {
-                push_answer(&mut out, 0, &self.nearest(&query)?, &fields);
+                let Found { neighbors, read, .. } = self.find(&query, With::NOTHING)?;
+                push_answer(&mut out, read, &neighbors, &fields);
                 continue;
             }
             let with = With { vector: false, payload: query.asked.payload, attributes: true };
-            let (neighbors, rows) = self.rows(&query, with)?;
+            let Found { neighbors, rows, read } = self.find(&query, with)?;
             let columns: Vec<u16> = query.asked.columns().collect();
             for row in &rows {
                 self.push_row(&mut fields, row, &columns)?;
             }
-            push_answer(&mut out, 0, &neighbors, &fields);
+            push_answer(&mut out, read, &neighbors, &fields);
         }
         Ok(out)
     }
 }
 
-impl Reads {
-    /// The nearest rows of the group that the query names, without what they carry.
-    fn nearest(&self, query: &Query<'_>) -> Result<Vec<Neighbor>, Failure> {
-        Ok(self.rows(query, With::NOTHING)?.0)
-    }
+/// The answer of a group.
+struct Found {
+    neighbors: Vec<Neighbor>,
+    /// What each of them carries.
+    rows: Vec<OwnedRow>,
+    /// Rows of the group in runs and in memory, hidden ones included.
+    read: usize,
+}
 
+impl Reads {
     /// The nearest rows of the group that the query names, and what they carry.
-    fn rows(
-        &self,
-        query: &Query<'_>,
-        with: With,
-    ) -> Result<(Vec<Neighbor>, Vec<OwnedRow>), Failure> {
+    fn find(&self, query: &Query<'_>, with: With) -> Result<Found, Failure> {
         let asked = &query.asked;
         if asked.group.is_empty() {
             return Err(Failure::invalid("A query names no group."));
@@ -318,10 +329,10 @@ impl Reads {
             ..GroupQuery::nearest(query.vector, query.k)
         };
         let found = match asked.ranked {
-            None => self.reader.search(asked.group, &group_query)?.rows,
+            None => self.reader.search(asked.group, &group_query)?,
             Some(json) => {
                 let ranked = Ranked::read(&self.schema, json)?;
-                ranked.with(group_query, |query| self.reader.search(asked.group, query))?.rows
+                ranked.with(group_query, |query| self.reader.search(asked.group, query))?
             }
         };
         let pair = |hit: GroupHit| {
@@ -332,7 +343,9 @@ impl Reads {
             };
             (Neighbor { distance, id: hit.row.id, version: hit.row.version }, hit.row)
         };
-        Ok(found.into_iter().map(pair).unzip())
+        let read = usize::try_from(found.stats.rows).unwrap_or(usize::MAX);
+        let (neighbors, rows) = found.rows.into_iter().map(pair).unzip();
+        Ok(Found { neighbors, rows, read })
     }
 
     /// Appends what a row of an answer carries of what was asked for.

@@ -149,7 +149,8 @@ impl Group {
                     let update = Update { set: encoded.row(at), unset: &unset, payload };
                     let version =
                         version_at(&versions, at).unwrap_or_else(|| writer.next_version());
-                    let id = ids.get(at).id;
+                    let RowId { id, check } = ids.get(at);
+                    let id = vstream_group::RowId { id, check };
                     let applied = writer.store().update(&self.name, id, version, &update)?;
                     updated += usize::from(applied.is_applied());
                 }

@@ -11,9 +11,10 @@ public final class NativeGroups {
 
     private NativeGroups() {}
 
-    /** True if a group may have this name. */
+    /** True if a group of a job may have this name: the character 0 is for parts of groups. */
     public static boolean mayBe(String group) {
         return !group.isEmpty()
+                && group.indexOf(0) < 0
                 && group.length() <= NAME_BYTES_MAX
                 && group.getBytes(StandardCharsets.UTF_8).length <= NAME_BYTES_MAX;
     }

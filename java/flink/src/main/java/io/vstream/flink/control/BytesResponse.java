@@ -18,6 +18,11 @@ final class BytesResponse {
     private BytesResponse() {}
 
     static CoordinationResponse of(List<byte[]> arrays) {
+        return of(arrays, 0);
+    }
+
+    /** With a number, which is the answer's offset to Flink. */
+    static CoordinationResponse of(List<byte[]> arrays, long number) {
         List<byte[]> written = new ArrayList<>(arrays.size());
         try {
             for (byte[] array : arrays) {
@@ -28,7 +33,7 @@ final class BytesResponse {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
-        return new CollectCoordinationResponse("", 0, written);
+        return new CollectCoordinationResponse("", number, written);
     }
 
     static List<byte[]> read(CoordinationResponse answer) throws IOException {

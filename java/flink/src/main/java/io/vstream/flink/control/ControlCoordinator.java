@@ -51,6 +51,7 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     private final boolean control;
     private final String files;
     private final RecallSteering steering = new RecallSteering();
+    private final LargeGroups.Heard largeGroups = new LargeGroups.Heard();
     private long sampled;
 
     /**
@@ -134,6 +135,13 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
         }
         if (request instanceof RecallSteering.Request own) {
             return CompletableFuture.completedFuture(steering.answer(own));
+        }
+        if (request instanceof LargeGroups.Report report) {
+            largeGroups.add(report);
+            return CompletableFuture.completedFuture(HEARD);
+        }
+        if (request instanceof LargeGroups.Request asked) {
+            return CompletableFuture.completedFuture(largeGroups.answer(asked));
         }
         if (request instanceof SampleRequest sample) {
             long granted = Math.min(sample.vectors, Math.max(0, sample.vectorsMax - sampled));

@@ -91,6 +91,12 @@ public record DataflowSettings(
         return schema().grouped();
     }
 
+    /** Rows from which an isolated group is spread. Cost: reads the settings. */
+    public long spreadRows() {
+        // The native side has filled it in, unless it cannot be loaded here.
+        return tree(collection).path("groups").path("spread-rows").asLong(Long.MAX_VALUE);
+    }
+
     /** What the rows of the collection carry. Cost: reads the settings. */
     public Schema schema() {
         return Schema.fromJson(tree(collection));

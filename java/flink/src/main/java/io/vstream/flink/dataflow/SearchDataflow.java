@@ -21,6 +21,7 @@ import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.RouteOperator;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.search.PartitionSettings;
 import io.vstream.flink.search.SearchOperatorFactory;
@@ -152,7 +153,7 @@ public final class SearchDataflow {
         DataStream<QueryCopy> copies;
         if (settings.grouped()) {
             writes = placeGroups(decoded);
-            copies = routeGroups(queries);
+            copies = routeGroups(queries, writes.getSideOutput(GroupPlaceOperator.SPREAD));
         } else {
             DataStream<Command> commands = balance(train(decoded));
             writes = place(decoded, commands);
@@ -302,22 +303,27 @@ public final class SearchDataflow {
                 .uid(name("queries"));
     }
 
-    /** Groups need no template: a hash of the name is the shard. */
+    /** Groups need no template: a hash of the name is the shard, unless the group is spread. */
     private SingleOutputStreamOperator<Write> placeGroups(DataStream<VectorRecord> decoded) {
         return spread(
                         decoded.keyBy(GroupPlaceOperator::key, Types.LONG)
                                 .transform(
                                         name("place"),
                                         Write.TYPE,
-                                        new GroupPlaceOperator(PartitionCount.OF_CHANNELS)))
+                                        new GroupPlaceOperator(
+                                                PartitionCount.OF_CHANNELS,
+                                                settings.schema().seed(),
+                                                name("search"))))
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
                 .uid(name("place-groups"));
     }
 
-    private DataStream<QueryCopy> routeGroups(SingleOutputStreamOperator<VectorRecord> decoded) {
+    private DataStream<QueryCopy> routeGroups(
+            SingleOutputStreamOperator<VectorRecord> decoded, DataStream<SpreadGroup> groups) {
         return spread(
                         queries(decoded)
                                 .rebalance()
+                                .connect(groups.broadcast())
                                 .transform(
                                         name("route"),
                                         QueryCopy.TYPE,
@@ -337,6 +343,7 @@ public final class SearchDataflow {
                         rebalance().folder(),
                         rebalance().reportMillis(),
                         rebalance().enabled(),
+                        settings.spreadRows(),
                         settings.search(),
                         settings.faults());
         return spread(

@@ -281,7 +281,9 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
             record.problem =
                     record.group.isEmpty()
                             ? "it names no group, and groups of this collection are isolated"
-                            : "its group has more than " + NativeGroups.NAME_BYTES_MAX + " bytes";
+                            : "its group has more than "
+                                    + NativeGroups.NAME_BYTES_MAX
+                                    + " bytes, or the character 0";
         } else if (record.group.isEmpty() && record.kind != Incoming.Kind.DROP_GROUP) {
             return null;
         } else {

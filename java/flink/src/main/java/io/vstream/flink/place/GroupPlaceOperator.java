@@ -1,5 +1,6 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.control.LargeGroups;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.VectorRecord;
@@ -8,7 +9,10 @@ import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.PartitionCount;
 import io.vstream.flink.route.ShardKeys;
+import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.state.Totals;
+import java.io.IOException;
+import org.apache.flink.api.common.TaskInfo;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.state.MapState;
@@ -16,11 +20,14 @@ import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.api.common.typeutils.base.StringSerializer;
+import org.apache.flink.runtime.state.KeyGroupRange;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.util.OutputTag;
 
 /**
  * Gives every record of a collection of isolated groups its version and sends it to the partition
@@ -33,6 +40,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>Order per group.</b> All records of a group pass one subtask, and each (place, search)
  *       pair of subtasks is one channel in order. So a partition sees the writes of a group in the
  *       order of their versions, and a drop of the group between them at its place.
+ *   <li><b>A group that is too large</b> for one partition is spread over slices, see {@link
+ *       GroupSpreading}. From then on a write of an id goes to its slice and then, as a delete or
+ *       an update, to the place where the row was if it is older.
  *   <li><b>Versions never restart</b>: the clock is union state, and a restored subtask starts from
  *       the largest of all. Versions given after a checkpoint are given again after a restore from
  *       it, to the same state of the partition.
@@ -50,7 +60,16 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     private static final int STALE = 3;
     private static final int COPIES = 4;
 
+    /** How often a task asks which groups are large. */
+    private static final long ASK_MILLIS = 1_000;
+
+    /** Groups that are spread from the next checkpoint on, for every router. */
+    public static final OutputTag<SpreadGroup> SPREAD =
+            new OutputTag<>("spread-groups", SpreadGroup.TYPE);
+
     private final PartitionCount partitionCount;
+    private final long seed;
+    private final String searchUid;
 
     private transient ListState<Long> clockState;
     private transient MapState<String, Long> order;
@@ -63,12 +82,19 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     private transient long[] offsets;
     private transient boolean offsetsScheduled;
     private transient int partitions;
+    private transient ListState<SpreadGroup> spreadState;
+    private transient GroupSpreading spreading;
+    private transient LargeGroups.Listener largeGroups;
 
     /**
      * @param partitionCount tells the parallelism of search in this attempt
+     * @param seed of the collection
+     * @param searchUid uid of the partitions, which say which groups are large
      */
-    public GroupPlaceOperator(PartitionCount partitionCount) {
+    public GroupPlaceOperator(PartitionCount partitionCount, long seed, String searchUid) {
         this.partitionCount = partitionCount;
+        this.seed = seed;
+        this.searchUid = searchUid;
     }
 
     /** The key of a record: one of its shard; of offsets one that leads to their subtask. */
@@ -91,6 +117,11 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
                         "order", StringSerializer.INSTANCE, LongSerializer.INSTANCE);
         descriptor.enableTimeToLive(StateTtlConfig.newBuilder(Carried.ORDER_KEPT).build());
         order = context.getKeyedStateStore().getMapState(descriptor);
+        spreadState =
+                context.getOperatorStateStore()
+                        .getUnionListState(
+                                new ListStateDescriptor<>(
+                                        "spread", new SpreadGroup.SpreadGroupSerializer()));
         Meters meters = new Meters(getMetricGroup());
         totals =
                 new Totals(
@@ -113,12 +144,42 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         totals.snapshot();
         clockState.clear();
         clockState.add(clock);
+        spreadState.clear();
+        spreadState.addAll(spreading.snapshot(context.getCheckpointId()));
+    }
+
+    @Override
+    public void notifyCheckpointComplete(long checkpoint) throws Exception {
+        super.notifyCheckpointComplete(checkpoint);
+        spreading.completed(checkpoint);
     }
 
     @Override
     public void open() throws Exception {
         super.open();
         partitions = partitionCount.count(getContainingTask());
+        TaskInfo task = getRuntimeContext().getTaskInfo();
+        KeyGroupRange shards =
+                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
+                        ShardKeys.SHARDS,
+                        task.getNumberOfParallelSubtasks(),
+                        task.getIndexOfThisSubtask());
+        spreading =
+                new GroupSpreading(
+                        seed,
+                        shards,
+                        partitions,
+                        group -> output.collect(SPREAD, new StreamRecord<>(group)));
+        spreading.restore(spreadState.get());
+        largeGroups =
+                new LargeGroups.Listener(
+                        getContainingTask().getEnvironment().getOperatorCoordinatorEventGateway(),
+                        searchUid,
+                        getContainingTask()
+                                .getMailboxExecutorFactory()
+                                .createExecutor(getOperatorConfig().getChainIndex()),
+                        spreading::tooLarge);
+        askLater();
         write = new Write();
         record = new StreamRecord<>(write);
         offsets = Frontier.NONE.offsets();
@@ -135,13 +196,55 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         if (isStale(in)) {
             totals.get(STALE).inc();
         } else {
-            write.grouped(in, ++clock);
-            output.collect(record);
-            sent.inc();
+            place(in, ++clock);
             count(in);
         }
         // After everything was sent: the quiet check reads these counts in this order.
         placed.inc();
+    }
+
+    private void place(VectorRecord in, long version) {
+        SpreadGroup group = spreading.of(in.fields.group());
+        if (group == null) {
+            write.grouped(in, version);
+            send();
+        } else if (in.drop) {
+            for (int slice = 0; slice < group.slices(); slice++) {
+                write.inSlice(in, version, group.name(slice), group.shard(slice));
+                send();
+            }
+            write.grouped(in, version);
+            send();
+        } else {
+            int slice = group.sliceOf(in.id);
+            write.inSlice(in, version, group.name(slice), group.shard(slice));
+            send();
+            write.followsTo(in, version);
+            send();
+        }
+    }
+
+    private void send() {
+        output.collect(record);
+        sent.inc();
+    }
+
+    private void askLater() {
+        long now = getProcessingTimeService().getCurrentProcessingTime();
+        getProcessingTimeService().registerTimer(now + ASK_MILLIS, time -> ask());
+    }
+
+    private void ask() throws IOException {
+        largeGroups.ask();
+        askLater();
+    }
+
+    @Override
+    public void close() throws Exception {
+        if (largeGroups != null) {
+            largeGroups.close();
+        }
+        super.close();
     }
 
     private void count(VectorRecord in) {

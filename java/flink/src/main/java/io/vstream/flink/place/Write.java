@@ -30,6 +30,9 @@ public final class Write {
     /** With {@link #DELETE}: the whole group goes. */
     private static final byte DROPS = 16;
 
+    /** With a group: the row may be elsewhere, and then nothing is to be done. */
+    private static final long FORMER_PLACE = 1;
+
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
 
@@ -39,7 +42,7 @@ public final class Write {
     /** Larger is newer; never repeats for an id. */
     public long version;
 
-    /** Position of the record on the line. */
+    /** Position of the record on the line; with a group, 1 if its row may be elsewhere, else 0. */
     public long code;
 
     /** Shard that holds the record, 0 to 127. */
@@ -103,6 +106,25 @@ public final class Write {
         update = record.update;
         vector = record.vector;
         fields = record.fields;
+    }
+
+    /** Becomes the write of a record in a slice of its group. */
+    void inSlice(VectorRecord record, long newVersion, String slice, int sliceShard) {
+        grouped(record, newVersion);
+        shard = sliceShard;
+        fields = record.fields.in(slice);
+    }
+
+    /**
+     * Becomes what a write to a slice is to the place where rows of the group were before: an
+     * update of the row if it is there, or its delete.
+     */
+    void followsTo(VectorRecord record, long newVersion) {
+        set(record.id, newVersion, FORMER_PLACE, record.shard);
+        update = record.update;
+        delete = !update;
+        RowFields old = record.fields;
+        fields = update ? old : RowFields.named(old.name(), old.check()).in(old.group());
     }
 
     /** Becomes offsets of the source. */

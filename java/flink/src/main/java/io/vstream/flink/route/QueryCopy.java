@@ -22,6 +22,8 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param vector the collection's dimension, all finite; empty for an acknowledgement
  * @param asked what it asks beside the nearest rows
  * @param ack null unless the router acknowledges a command with this
+ * @param part number of this copy, where the query goes to parts of a group, several of which may
+ *     be in one partition; else {@link #WHOLE}
  */
 public record QueryCopy(
         Ticket ticket,
@@ -31,7 +33,24 @@ public record QueryCopy(
         int bucket,
         float[] vector,
         Asked asked,
-        CommandAck ack) {
+        CommandAck ack,
+        int part) {
+
+    /** Part of a query that asks each partition once. */
+    public static final int WHOLE = -1;
+
+    /** A query that asks each partition once. */
+    public QueryCopy(
+            Ticket ticket,
+            int shard,
+            boolean inFanOut,
+            int expected,
+            int bucket,
+            float[] vector,
+            Asked asked,
+            CommandAck ack) {
+        this(ticket, shard, inFanOut, expected, bucket, vector, asked, ack, WHOLE);
+    }
 
     /** A query that asks for the nearest rows alone. */
     public QueryCopy(
@@ -80,7 +99,8 @@ public record QueryCopy(
                     from.bucket,
                     from.vector.clone(),
                     from.asked,
-                    from.ack);
+                    from.ack,
+                    from.part);
         }
 
         @Override
@@ -97,6 +117,7 @@ public record QueryCopy(
             target.writeShort(copy.bucket);
             floats().write(copy.vector, target);
             AskedBlock.write(copy.asked, target);
+            target.writeByte(copy.part);
         }
 
         @Override
@@ -113,7 +134,8 @@ public record QueryCopy(
                     source.readShort(),
                     floats().read(source),
                     AskedBlock.read(source),
-                    null);
+                    null,
+                    source.readByte());
         }
     }
 }

@@ -13,7 +13,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * The answer of one partition to one query.
  *
  * @param ticket of the query
- * @param partition that answered
+ * @param partition that answered, or number of the part of a group that did
  * @param expected answers in all
  * @param rows the answer; empty if the partition only takes part in an audit
  * @param frontier how much of the vector stream was applied before the search

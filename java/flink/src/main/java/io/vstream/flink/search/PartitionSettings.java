@@ -14,6 +14,7 @@ import java.util.EnumSet;
  * @param sharedFolder that all machines see, for rows that change partition, or null
  * @param reportMillis between two reports to the control task
  * @param loads whether reports say what cells cost
+ * @param spreadRows rows from which an isolated group is to be spread
  * @param search how queries are answered
  * @param faults defects for tests
  */
@@ -25,6 +26,7 @@ public record PartitionSettings(
         String sharedFolder,
         long reportMillis,
         boolean loads,
+        long spreadRows,
         SearchSettings search,
         EnumSet<Fault> faults)
         implements Serializable {}

@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import io.vstream.flink.control.LargeGroups;
 import io.vstream.flink.control.PartitionReporter;
 import io.vstream.flink.handover.HandoverFolder;
 import io.vstream.flink.ingest.Frontier;
@@ -100,6 +101,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient HandoverParticipant handover;
     private transient LoadReporter loadReporter;
     private transient RecallSteeringClient steering;
+    private transient LargeGroups.Reporter largeGroups;
 
     /**
      * @param settings of the partition
@@ -145,7 +147,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         queries =
                 new SearchAdmission(
                         new SearchTask.Partition(
-                                state.engine(), new BufferPool(settings.dimension()), partition),
+                                state.engine(),
+                                new BufferPool(settings.dimension()),
+                                partition,
+                                settings.spreadRows()),
                         settings.search(),
                         getContainingTask()
                                 .getMailboxExecutorFactory()
@@ -167,6 +172,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         writeNanos = meters.count(Names.WRITE_NANOS);
         leaves = meters.count(Names.LEAVES);
         steering = openSteering(meters);
+        largeGroups =
+                new LargeGroups.Reporter(
+                        getContainingTask().getEnvironment().getOperatorCoordinatorEventGateway(),
+                        getOperatorID());
         readStats();
         tickLater();
         openHandover(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
@@ -290,6 +299,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             queueNanos.inc(result.queueNanos());
             leaves.inc(result.leaves());
             loadReporter.searched(result.bucket(), result.searchNanos());
+        }
+        if (result.largeGroup() != null) {
+            largeGroups.note(result.largeGroup());
         }
         inFlight.set(queries.inFlight());
         output.collect(record.replace(answer));
@@ -415,6 +427,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         }
         apply();
         queries.shedLate();
+        largeGroups.send();
         if (System.nanoTime() - statsDueNanos >= 0) {
             readStats();
         }

@@ -8,6 +8,13 @@ package io.vstream.flink.search;
  * @param leaves that the search read; 0 for an audit
  * @param searchNanos that the search took
  * @param queueNanos that the query waited for a thread
+ * @param largeGroup name of the group that was asked, if it has too many rows for one partition and
+ *     is not spread; else null
  */
 record SearchResult(
-        PartialAnswer answer, int bucket, int leaves, long searchNanos, long queueNanos) {}
+        PartialAnswer answer,
+        int bucket,
+        int leaves,
+        long searchNanos,
+        long queueNanos,
+        String largeGroup) {}

@@ -35,8 +35,9 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
      * @param engine that is searched
      * @param buffers for its searches
      * @param number of the partition
+     * @param spreadRows rows from which an isolated group is to be spread
      */
-    record Partition(NativeEngine engine, BufferPool buffers, int number) {}
+    record Partition(NativeEngine engine, BufferPool buffers, int number, long spreadRows) {}
 
     @Override
     public boolean exact() {
@@ -53,13 +54,14 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
         PartialAnswer answer =
                 new PartialAnswer(
                         copy.ticket(),
-                        partition.number,
+                        origin(),
                         copy.expected(),
                         Neighbors.NONE,
                         frontier,
                         Neighbors.NONE,
                         true);
-        return new SearchResult(answer, copy.bucket(), 0, 0, System.nanoTime() - createdNanos);
+        return new SearchResult(
+                answer, copy.bucket(), 0, 0, System.nanoTime() - createdNanos, null);
     }
 
     @Override
@@ -81,18 +83,25 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
             buffers.answers().search(partition.engine, buffers.queries());
         }
         Neighbors found = copy.inFanOut() ? next(buffers.answers()) : Neighbors.NONE;
-        int leaves = copy.inFanOut() && !audit ? buffers.answers().leavesScanned() : 0;
+        boolean grouped = !copy.asked().group().isEmpty();
+        int read = copy.inFanOut() && !audit ? buffers.answers().leavesScanned() : 0;
+        boolean large = grouped && copy.part() == QueryCopy.WHOLE && read > partition.spreadRows;
         Neighbors exact = audit ? next(buffers.answers()) : Neighbors.NONE;
         partition.buffers.release(buffers);
         PartialAnswer answer =
-                new PartialAnswer(
-                        copy.ticket(), partition.number, copy.expected(), found, frontier, exact);
+                new PartialAnswer(copy.ticket(), origin(), copy.expected(), found, frontier, exact);
         return new SearchResult(
                 answer,
                 copy.bucket(),
-                leaves,
+                grouped ? 0 : read,
                 System.nanoTime() - startedNanos,
-                startedNanos - createdNanos);
+                startedNanos - createdNanos,
+                large ? copy.asked().group() : null);
+    }
+
+    /** What tells this partial answer from the others: merge wants each once. */
+    private int origin() {
+        return copy.part() == QueryCopy.WHOLE ? partition.number : copy.part();
     }
 
     private void add(QueryBatch queries, int k, int effort) {

@@ -34,6 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 /**
  * A job over isolated groups: written, changed and asked while a task manager goes, which restores
  * at another parallelism, and comes back, and while a task fails, which restores at the same one.
+ * The largest group is spread over partitions while the stream goes on.
  */
 @Timeout(240)
 class GroupsIT {
@@ -50,6 +51,9 @@ class GroupsIT {
         try (MiniCluster cluster = cluster(2)) {
             JobID job = cluster.submitJob(jobGraph()).get().getJobID();
             rows.insert();
+            rows.awaitSpread();
+            // From then on its rows go to slices, and those that are there change their place.
+            awaitCheckpoint(cluster, job);
             rows.check();
             rows.change(4_000);
             rows.check();
@@ -70,6 +74,7 @@ class GroupsIT {
             rows.check();
 
             awaitCheckpoint(cluster, job);
+            rows.dropLargest();
             cluster.startTaskManager();
             rows.askWhileSomethingHappens(() -> runs(cluster, job, BUILT_FOR));
             rows.check();

@@ -5,13 +5,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.AnswerRow;
+import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.row.FieldsBuilder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
@@ -24,6 +27,9 @@ final class Mailboxes {
 
     /** The largest group; half of all groups have one row, and the mean is some 20. */
     private static final int ROWS_MAX = 2_000;
+
+    /** The largest group is spread as soon as a query finds it so. */
+    private static final int SPREAD_ROWS = 1_000;
 
     private static final int K = 10;
     private static final int QUERIES = 150;
@@ -42,10 +48,18 @@ final class Mailboxes {
     private final Map<String, TreeMap<Long, Row>> live = new HashMap<>();
     private final int[] sizes = new int[GROUPS];
 
+    /** Groups that were dropped at some time, and may have been large before. */
+    private final Set<String> dropped = new HashSet<>();
+
     /** A newer number than any before. */
     private long newest;
 
     private long queries;
+
+    /** True once the largest group is spread, for ever. */
+    private boolean spread;
+
+    private boolean dropsLargest;
 
     /** A row of the oracle. */
     private static final class Row {
@@ -73,11 +87,12 @@ final class Mailboxes {
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "cosine", "element": "f32", "seed": 7,
                                 "attributes": {"price": "i64", "colour": "keyword"},
-                                "groups": {"mode": "isolated"}, "memory": 2097152},
+                                "groups": {"mode": "isolated", "spread-rows": %d},
+                                "memory": 2097152},
                  "vectors": {"kind": "file", "path": "log"},
                  "queries": {"kind": "file", "path": "log", "k": 10}}
                 """
-                        .formatted(parallelism, DIMENSION));
+                        .formatted(parallelism, DIMENSION, SPREAD_ROWS));
     }
 
     /** Writes every row once. */
@@ -91,17 +106,24 @@ final class Mailboxes {
         log.append(writes);
     }
 
+    /** From now on the largest group is dropped now and then, too, with the rows it began with. */
+    void dropLargest() {
+        dropsLargest = true;
+    }
+
     /** Replaces, updates and deletes rows, drops groups, and repeats what is too old. */
     void change(int count) {
         List<Incoming> writes = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            int number = random.nextInt(GROUPS);
+            // Every fifth change is one of the largest group.
+            int number = random.nextInt(5) == 0 ? 0 : random.nextInt(GROUPS);
             String group = name(number);
             long id = random.nextInt(sizes[number]);
             Row row = rows(group).get(id);
             int kind = random.nextInt(100);
-            if (kind == 0) {
+            if (kind == 0 && (number != 0 || dropsLargest)) {
                 live.remove(group);
+                dropped.add(group);
                 writes.add(record(Incoming.Kind.DROP_GROUP, group, 0, new float[0]));
             } else if (kind < 20) {
                 rows(group).remove(id);
@@ -203,10 +225,32 @@ final class Mailboxes {
             List<Answer> given = await(asked);
             for (int i = 0; i < given.size(); i++) {
                 wrong.addAll(difference(asked.get(i), given.get(i)));
-                assertThat(given.get(i).fanOut()).isEqualTo(1);
+                assertThat(given.get(i).fanOut()).isIn(fanOuts(asked.get(i).group));
             }
         } while (!wrong.isEmpty() && System.nanoTime() < end);
         assertThat(wrong).as("seed %d", seed).isEmpty();
+    }
+
+    /** Asks the largest group until its queries go to all of its slices. */
+    void awaitSpread() throws Exception {
+        long end = System.nanoTime() + LIMIT_NANOS;
+        // Queries go to the routers in turn.
+        for (int routers = 0; routers < 12; ) {
+            assertThat(System.nanoTime()).as("the largest group is spread").isLessThan(end);
+            routers = await(ask(1)).get(0).fanOut() > 1 ? routers + 1 : 0;
+            Thread.sleep(10);
+        }
+        spread = true;
+    }
+
+    /** Other groups that are large are spread once they are asked, and small ones never. */
+    private List<Integer> fanOuts(String group) {
+        int slices = SpreadGroup.slices(1);
+        boolean small = live.getOrDefault(group, new TreeMap<>()).size() <= SPREAD_ROWS / 3;
+        if (group.equals(name(0)) && spread) {
+            return List.of(1 + slices);
+        }
+        return small && !dropped.contains(group) ? List.of(1) : List.of(1, 1 + slices);
     }
 
     /** No query of this test is without an answer. */
@@ -218,7 +262,7 @@ final class Mailboxes {
         List<Incoming> asked = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             // The largest group, one that is not there, and any.
-            int group = i == 0 ? 0 : i == 1 ? GROUPS : random.nextInt(GROUPS);
+            int group = i % 10 == 0 ? 0 : i == 1 ? GROUPS : random.nextInt(GROUPS);
             Incoming query = RecordLog.query(queries++, vector(), K, 0);
             query.group = name(group);
             query.filter = i % 3 == 2 ? FILTER : null;

@@ -238,6 +238,7 @@ class HandoverParticipantTest {
                     null,
                     1_000,
                     false,
+                    0,
                     new SearchSettings(0, 1, false, 5_000),
                     EnumSet.noneOf(Fault.class));
         }

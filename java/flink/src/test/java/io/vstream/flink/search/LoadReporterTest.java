@@ -54,6 +54,7 @@ class LoadReporterTest implements HandoverParticipant.Host {
                         null,
                         1_000,
                         true,
+                        0,
                         new SearchSettings(0, 1, false, 5_000),
                         EnumSet.noneOf(Fault.class));
         HandoverParticipant handover =

@@ -147,7 +147,7 @@ class SearchAdmissionTest {
     private void open(boolean shed, long deadlineMillis) {
         admission =
                 new SearchAdmission(
-                        new SearchTask.Partition(engine, new BufferPool(DIMENSION), 0),
+                        new SearchTask.Partition(engine, new BufferPool(DIMENSION), 0, 0),
                         new SearchSettings(1, IN_FLIGHT, shed, deadlineMillis),
                         executor,
                         "test",
@@ -164,7 +164,7 @@ class SearchAdmissionTest {
     private record HeldTask(boolean exact, CountDownLatch go)
             implements SearchExecutor.Task<SearchResult> {
 
-        private static final SearchResult NOTHING = new SearchResult(null, 0, 0, 0, 0);
+        private static final SearchResult NOTHING = new SearchResult(null, 0, 0, 0, 0, null);
 
         @Override
         public SearchResult run() throws Exception {

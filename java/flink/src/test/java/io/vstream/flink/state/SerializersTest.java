@@ -18,6 +18,7 @@ import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.AnswerRow;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
+import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.nativecore.Asked;
@@ -172,6 +173,10 @@ class SerializersTest {
                 Arguments.of(
                         QueryCopy.TYPE,
                         new QueryCopy(TICKET, 99, true, 1, -1, VECTOR, ASKED, null)),
+                Arguments.of(
+                        QueryCopy.TYPE,
+                        new QueryCopy(TICKET, 99, true, 65, -1, VECTOR, ASKED, null, 64)),
+                Arguments.of(SpreadGroup.TYPE, new SpreadGroup("ann", 7, 8)),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
