@@ -13,6 +13,7 @@ use vstream_vector::{Neighbor, TopK};
 
 use crate::filter::Compiled;
 use crate::id_map::IdMap;
+use crate::least_ids::LeastIds;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::Published;
 use crate::reach::{note, Reach};
@@ -162,7 +163,7 @@ impl Insert for Flat {
             return false;
         }
         self.sequence += 1;
-        self.ids.remove(id);
+        self.ids.remove(id, self.sequence);
         self.mark(address, self.sequence);
         self.publish(self.chunks.len());
         true
@@ -176,7 +177,7 @@ impl Insert for Flat {
 
     fn tombstone_at(&mut self, id: u64, sequence: u64) {
         if let Some(address) = self.ids.get(id) {
-            self.ids.remove(id);
+            self.ids.remove(id, sequence);
             self.mark(address, sequence);
         }
     }
@@ -466,6 +467,13 @@ impl IndexSnapshot for Pinned {
 
     fn read_ids(&self, ids: &[u64], visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
         self.find(Wanted::of_ids(ids), visit);
+    }
+
+    fn least_ids(&self, filter: Option<&Filter>, least: &mut LeastIds) {
+        let filter = self.compile(filter);
+        for chunk in &self.chunks {
+            chunk.least_ids(filter.as_ref(), self.visible(), least);
+        }
     }
 }
 

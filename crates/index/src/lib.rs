@@ -27,6 +27,7 @@ pub mod contract;
 mod filter;
 mod flat;
 mod id_map;
+mod least_ids;
 mod probe;
 mod publish;
 mod radius;
@@ -42,6 +43,7 @@ mod wanted;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use flat::Flat;
+pub use least_ids::LeastIds;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};

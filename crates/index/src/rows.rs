@@ -16,7 +16,9 @@ use self::vector::Vectors;
 use crate::append::Pen;
 use crate::slab::Slots;
 
-pub(crate) use self::columns::{ordered, Carried, Carrier, Column, Load, Stored, WORD};
+pub(crate) use self::columns::{
+    ordered, Carried, Carrier, Column, Load, Stored, CARRIED_STEPS, WORD,
+};
 pub use self::dictionary::Dictionary;
 pub(crate) use self::dictionary::{CodeCounts, Texts};
 pub use self::values::Outlook;
@@ -29,6 +31,16 @@ pub(crate) type Sequence = u64;
 
 /// The `deleted` sequence of a living row.
 pub(crate) const NEVER: Sequence = u64::MAX;
+
+/// The `inserted` sequence of a row that came into its leaf by a write of its own, not by a batch: see
+/// [`Visible`].
+pub(crate) fn by_write(sequence: Sequence) -> Sequence {
+    debug_assert!(sequence < BY_WRITE);
+    sequence | BY_WRITE
+}
+
+/// Set in the `inserted` sequence of such rows. No index makes so many writes.
+const BY_WRITE: Sequence = 1 << 63;
 
 /// A row without its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +56,19 @@ pub struct RowKey {
 }
 
 /// A search may see rows that were inserted at or before `inserted` and not deleted at or before
-/// `deleted`.
+/// `deleted`. A row that [`by_write`] marks counts if it was inserted at or before `deleted`: no copy of
+/// it is in a tail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
     pub(crate) inserted: Sequence,
     pub(crate) deleted: Sequence,
+}
+
+/// True if a search that sees `visible` may return a row with this `inserted` and `deleted` sequence.
+#[inline]
+pub(crate) fn is_visible((inserted, deleted): (Sequence, Sequence), visible: Visible) -> bool {
+    let last = if inserted & BY_WRITE == 0 { visible.inserted } else { visible.deleted };
+    inserted & !BY_WRITE <= last && deleted > visible.deleted
 }
 
 /// A row: what identifies it, its vector, and what it carries beside.
@@ -310,7 +330,7 @@ impl RowChunk {
         self.metas.len()
     }
 
-    /// Sequence of the write or batch that put the row into this chunk.
+    /// Sequence of the write or batch that put the row into this chunk, as `push` got it.
     pub(crate) fn inserted(&self, lane: usize) -> Sequence {
         self.metas[lane].inserted.load(Ordering::Relaxed)
     }
@@ -330,8 +350,8 @@ impl RowChunk {
     #[inline]
     pub(crate) fn is_visible(&self, lane: usize, visible: Visible) -> bool {
         let meta = &self.metas[lane];
-        meta.inserted.load(Ordering::Relaxed) <= visible.inserted
-            && meta.deleted.load(Ordering::Relaxed) > visible.deleted
+        let life = (meta.inserted.load(Ordering::Relaxed), meta.deleted.load(Ordering::Relaxed));
+        is_visible(life, visible)
     }
 
     /// The vector of a published row.
@@ -345,6 +365,28 @@ impl RowChunk {
     pub(crate) fn prefetch_head(&self) {
         kernels::prefetch(std::slice::from_ref(&self.vectors));
         kernels::prefetch(std::slice::from_ref(&self.metas));
+    }
+
+    /// Prefetches ids and life spans of all lanes.
+    #[inline]
+    pub(crate) fn prefetch_ids(&self) {
+        kernels::prefetch(&self.metas);
+    }
+
+    /// Prefetches what a published row carries.
+    #[inline]
+    pub(crate) fn prefetch_values(&self, lane: usize) {
+        if let Some((carried, first)) = self.carried() {
+            carried.prefetch_lane(first + lane);
+        }
+    }
+
+    /// Does one of the [`CARRIED_STEPS`] steps that prefetch what a published row carries.
+    #[inline]
+    pub(crate) fn prefetch_carried(&self, step: usize, lane: usize) {
+        if let Some((carried, first)) = self.carried() {
+            carried.prefetch_row(step, first + lane);
+        }
     }
 
     /// Prefetches a published row.

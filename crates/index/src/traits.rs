@@ -8,6 +8,7 @@ use vstream_attribute::{
 };
 use vstream_vector::{Neighbor, TopK};
 
+use crate::least_ids::LeastIds;
 use crate::probe::{Probe, SearchStats};
 use crate::reach::Reach;
 use crate::rows::{IndexRow, Outlook, RowKey, VectorRef};
@@ -220,9 +221,10 @@ pub trait IndexSnapshot:
     /// Calls `visit` with the position of each of `rows` that this index shows, in this version, and
     /// with the row, in any order.
     ///
-    /// Cost: a look-up each if `scratch` is that of the search that found the rows, or if the rows are
-    /// among the newest; otherwise, and for a row that this index does not show, one walk over the ids
-    /// of all rows.
+    /// * `scratch`: that of the search that found the rows.
+    ///
+    /// Cost: a look-up each. In an index without leaves, or if a row that the search did not measure was
+    /// written after the moment, one walk over the ids of all rows.
     fn read_rows(
         &self,
         rows: &[Neighbor],
@@ -235,6 +237,11 @@ pub trait IndexSnapshot:
     ///
     /// * `ids`: each once, in any order.
     ///
-    /// Cost: a walk over the ids of all rows, until all are found.
+    /// Cost: a look-up each; a walk over the ids of all rows, until all are found, if a row was written
+    /// after the moment, or in an index without leaves.
     fn read_ids(&self, ids: &[u64], visit: &mut dyn FnMut(usize, IndexRow<'_>));
+
+    /// Offers the ids of all visible rows that match. Cost: a look at the id of every row, and at the
+    /// row where `least` wants the id.
+    fn least_ids(&self, filter: Option<&Filter>, least: &mut LeastIds);
 }

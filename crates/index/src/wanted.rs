@@ -45,6 +45,27 @@ impl Wanted {
         Wanted { rows, bits, found: FieldsBuffer::default() }
     }
 
+    /// Rows that are not found yet.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The id of a row that is not found yet, by its position among them.
+    pub(crate) fn id(&self, at: usize) -> u64 {
+        self.rows[at].0
+    }
+
+    /// Forgets a row that is not there, by its position among those that are not found yet.
+    pub(crate) fn forget(&mut self, at: usize) {
+        self.rows.remove(at);
+    }
+
+    /// False if the row of an id is not wanted, or found.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        let (word, one) = bit(id);
+        self.bits[word] & one != 0 && self.rows.binary_search_by_key(&id, |row| row.0).is_ok()
+    }
+
     /// True if every row was found.
     pub(crate) fn is_done(&self) -> bool {
         self.rows.is_empty()

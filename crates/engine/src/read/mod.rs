@@ -4,8 +4,8 @@ mod rows;
 mod spread;
 
 pub use spread::{Spread, SpreadAnswer, SpreadOf};
-use vstream_attribute::{FieldsBuffer, Filter, Refused, RefusedKind, Schema};
-use vstream_index::SearchStats;
+use vstream_attribute::{FieldsBuffer, Filter, IdKind, Refused, RefusedKind, Schema};
+use vstream_index::{LeastIds, SearchStats};
 use vstream_vector::Neighbor;
 
 use crate::error::Error;
@@ -94,7 +94,8 @@ pub struct Answer {
 impl Reader {
     /// The rows of some ids at one moment, in the order of `ids`; `None` where there is none.
     ///
-    /// Cost: a look-up per id and segment, and a round of reads per segment that has some of them.
+    /// Cost: a look-up per id and place, and a round of reads per segment that has some of them. On a
+    /// [`ReadSnapshot`] a pass over the ids in memory, if one of the rows was written since.
     /// Errors: `Invalid` for more than [`READ_ROWS_MAX`] ids or an unknown column; `Corrupt`, `Io`.
     pub fn get(&self, ids: &[RowId], with: &With) -> Result<Vec<Option<StoredRow>>, Error> {
         self.read_snapshot().get(ids, with)
@@ -103,8 +104,9 @@ impl Reader {
     /// The first `limit` rows that match, in the order of ids, after the id `after`; from the first on
     /// if it is `None`. Give [`Page::next`] to go on.
     ///
-    /// Each call sees its own moment; on a [`ReadSnapshot`] all pages are of one. Cost: a pass over
-    /// the ids of all matches and memory for `limit` of them, then a read of `limit` rows. Errors:
+    /// Each call sees its own moment; on a [`ReadSnapshot`] all pages are of one. Cost: a look at the
+    /// ids of all rows, or of all matches, and memory for `limit` of them, then a read of `limit` rows.
+    /// Errors:
     /// `Invalid` for a limit that is not 1 to [`READ_ROWS_MAX`], an unknown column, or a filter that
     /// does not fit the schema; `Corrupt`, `Io`.
     pub fn scroll(
@@ -164,7 +166,9 @@ impl ReadSnapshot {
         with.check(&schema)?;
         check_limit("limit", limit, 1)?;
         filter.map_or(Ok(()), |filter| filter.check(&schema))?;
-        let (ids, next) = rows::first_ids(self.rows(), filter, after, limit)?;
+        let mut least = LeastIds::new(after, limit);
+        self.rows().least_ids(filter, &mut least)?;
+        let (ids, next) = least.finish();
         let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with, None)?;
         Ok(Page { rows: rows.into_iter().flatten().collect(), next })
     }
@@ -188,6 +192,15 @@ impl ReadSnapshot {
         with.check(&schema)?;
         let mut neighbors = Vec::new();
         let stats = self.search(query, scratch, &mut neighbors)?;
+        if *with == With::default() && schema.id == IdKind::U64 {
+            let row = |row: &Neighbor| StoredRow {
+                id: row.id,
+                version: row.version,
+                ..StoredRow::default()
+            };
+            let rows = neighbors.iter().map(row).collect();
+            return Ok(Answer { neighbors, rows, stats });
+        }
         let ids: Vec<u64> = neighbors.iter().map(|row| row.id).collect();
         let answered = Some(Answered { rows: &neighbors, scratch: &mut scratch.tree });
         let rows = rows::read(self.rows(), &schema, self.dimension(), &ids, with, answered)?;

@@ -1,10 +1,6 @@
 //! Copies of rows of one moment.
 
-use std::collections::BinaryHeap;
-
-use vstream_attribute::{
-    Attributes, AttributesBuilder, Fields, FieldsBuffer, Filter, IdKind, Schema,
-};
+use vstream_attribute::{Attributes, AttributesBuilder, Fields, FieldsBuffer, IdKind, Schema};
 use vstream_segment::{WantedColumns, WantedFields};
 
 use super::{StoredRow, With, WithAttributes};
@@ -94,33 +90,4 @@ fn copy(
     };
     let fields = FieldsBuffer::from(&Fields { attributes, payload, ..*fields });
     Ok(StoredRow { id, version: *version, vector, fields })
-}
-
-/// The `limit` least ids of matches above `after`, ascending, and the last of them if there are more.
-///
-/// Memory: `limit` ids.
-pub(super) fn first_ids(
-    pinned: &Pinned,
-    filter: Option<&Filter>,
-    after: Option<u64>,
-    limit: usize,
-) -> Result<(Vec<u64>, Option<u64>), Error> {
-    let (mut least, mut is_more) = (BinaryHeap::new(), false);
-    pinned.for_each_match(filter, &mut |key| {
-        if after.is_some_and(|after| key.id <= after) {
-            return;
-        }
-        if least.len() < limit {
-            least.push(key.id);
-            return;
-        }
-        is_more = true;
-        if least.peek().is_some_and(|&last| key.id < last) {
-            least.pop();
-            least.push(key.id);
-        }
-    })?;
-    let ids = least.into_sorted_vec();
-    let next = ids.last().copied().filter(|_| is_more);
-    Ok((ids, next))
 }

@@ -6,6 +6,7 @@
 //! takes: often none.
 
 use crate::error::Error;
+use vstream_index::LeastIds;
 use vstream_segment::Segment;
 
 /// Average entries of a bucket.
@@ -71,6 +72,16 @@ impl IdTable {
         for entry in &self.entries {
             let id = u64::from(entry.low) | u64::from(entry.high) << 32;
             visit(id, self.version(entry.row), entry.row);
+        }
+    }
+
+    /// Offers the ids of the rows that are visible. Cost: a pass over the ids.
+    pub(crate) fn least_ids(&self, least: &mut LeastIds, is_visible: impl Fn(u32) -> bool) {
+        for entry in &self.entries {
+            let id = u64::from(entry.low) | u64::from(entry.high) << 32;
+            if least.wants(id) && is_visible(entry.row) {
+                least.offer(id);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use vstream_attribute::{Fields, Filter};
 use vstream_index::stages::ExactSearch;
-use vstream_index::{IndexRow, RowKey, VectorRef};
+use vstream_index::{IndexRow, LeastIds, RowKey, VectorRef};
 use vstream_segment::WantedFields;
 use vstream_vector::Neighbor;
 
@@ -77,9 +77,8 @@ impl Pinned {
     /// * `ids`: ascending, each once.
     /// * `answered`: if the ids are those of an answer at this moment.
     ///
-    /// Cost: a look-up per id and segment, a round of reads for each segment that has some of the rows,
-    /// and a pass over the ids in memory if no segment has the rest, unless they are of an answer.
-    /// Errors: `Corrupt`, `Io`.
+    /// Cost: a look-up per id and place, and a round of reads for each segment that has some of the rows.
+    /// A pass over the ids in memory if one of the rows there was written after the moment. Errors: `Corrupt`, `Io`.
     pub(crate) fn read(
         &self,
         ids: &[u64],
@@ -134,6 +133,28 @@ impl Pinned {
                 None => place.read_ids(ids, &mut |_, row| show(row)),
             }
         }
+    }
+
+    /// Offers the ids of all visible rows that match.
+    ///
+    /// Cost: a look at the id of every row, and at the row where `least` wants the id; with a filter a
+    /// read of all rows in segments that may match. Errors: `Corrupt`, `Io`.
+    pub(crate) fn least_ids(
+        &self,
+        filter: Option<&Filter>,
+        least: &mut LeastIds,
+    ) -> Result<(), Error> {
+        self.memory_places().for_each(|place| place.least_ids(filter, least));
+        if filter.is_some() {
+            self.segments().try_for_each(|segment| {
+                segment.for_each_match(filter, &mut |key| least.offer(key.id))
+            })?;
+            return Ok(());
+        }
+        for live in &self.view.segments {
+            live.ids.least_ids(least, |row| live.tombstones.is_visible(row, self.sequence));
+        }
+        Ok(())
     }
 
     /// Calls `visit` with the key of every visible row that matches, in any order. Errors: `Corrupt`,

@@ -78,10 +78,32 @@ pub(crate) const fn fine_bytes(padded: usize) -> usize {
 }
 
 /// Codes of up to 32 rows.
-#[derive(Clone)]
 pub(crate) struct CodeBlock {
     pub(crate) len: usize,
     codes: Box<[u8]>,
+}
+
+/// The memory of a block that was replaced, for the next one. Blocks of one index have one size.
+#[derive(Default)]
+pub(crate) struct SpareBlock(Option<CodeBlock>);
+
+impl SpareBlock {
+    /// Keeps the memory of a block.
+    pub(crate) fn give(&mut self, block: CodeBlock) {
+        self.0 = Some(block);
+    }
+}
+
+impl Clone for CodeBlock {
+    fn clone(&self) -> CodeBlock {
+        CodeBlock { len: self.len, codes: self.codes.clone() }
+    }
+
+    /// Allocates nothing.
+    fn clone_from(&mut self, other: &CodeBlock) {
+        self.len = other.len;
+        self.codes.copy_from_slice(&other.codes);
+    }
 }
 
 impl CodeBlock {
@@ -150,9 +172,20 @@ impl LeafChunk {
     }
 
     /// A copy of the codes of a chunk that is not full. Only the writer calls this, to extend them.
-    pub(crate) fn filling(&self, padded: usize) -> CodeBlock {
+    pub(crate) fn filling(&self, padded: usize, spare: &mut SpareBlock) -> CodeBlock {
         let current = self.filling.load();
-        current.as_deref().cloned().unwrap_or_else(|| CodeBlock::empty(padded))
+        let Some(current) = current.as_deref() else { return CodeBlock::empty(padded) };
+        let Some(mut block) = spare.0.take() else { return current.clone() };
+        block.clone_from(current);
+        block
+    }
+
+    /// Prefetches the codes of a chunk that is not full.
+    #[inline]
+    pub(crate) fn prefetch_filling(&self) {
+        if let Some(block) = self.filling.load().as_deref() {
+            kernels::prefetch(&block.codes);
+        }
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -161,8 +194,11 @@ impl LeafChunk {
     }
 
     /// Publishes the codes of a chunk that is not full. Only the writer calls this.
-    pub(crate) fn publish(&self, block: CodeBlock) {
-        self.filling.store(Some(Arc::new(block)));
+    pub(crate) fn publish(&self, block: CodeBlock, spare: &mut SpareBlock) {
+        let before = self.filling.swap(Some(Arc::new(block)));
+        if let Some(block) = before.and_then(Arc::into_inner) {
+            spare.give(block);
+        }
     }
 }
 
@@ -313,6 +349,12 @@ impl Leaf {
         let (run, offset) = run_of(number);
         let slot = self.run(run).and_then(|run| run.chunks[offset].get());
         slot.expect("a chunk that a row was placed in")
+    }
+
+    /// The chunk of a number, if it is open.
+    pub(crate) fn chunk_if(&self, number: usize) -> Option<&LeafChunk> {
+        let (run, offset) = run_of(number);
+        (run < RUNS).then(|| self.run(run))??.chunks.get(offset)?.get()
     }
 
     /// The chunks that are open so far.

@@ -186,6 +186,7 @@ impl Cluster {
     pub(super) fn take_leaf(&mut self, id: LeafId) -> (Arc<Leaf>, u32) {
         let state = self.leaves[id as usize].take().expect("a leaf that is in use");
         self.dead -= state.dead;
+        self.shared.leaves.set(id, None);
         self.free.push(id);
         if state.leaf.summaries.has_any() {
             self.shared.postings.remove(&state.leaf, self.placed);

@@ -14,8 +14,10 @@
 //! takes exact distances (`scan.rs`).
 
 mod batch;
+mod find;
 mod halves;
 mod leaf;
+mod leaf_table;
 mod maintain;
 mod pinned;
 mod place;
@@ -37,12 +39,13 @@ use vstream_attribute::{Fields, FieldsBuffer, Update};
 use vstream_quantize::rabitq::{Form, Rotation};
 
 use self::leaf::{Leaf, LeafId};
+use self::leaf_table::LeafTable;
 use self::postings::Postings;
 use self::renew::Renewal;
 use self::split::Reassignment;
 use self::tree::{Root, Tree};
 use crate::append::Pen;
-use crate::id_map::IdMap;
+use crate::id_map::{IdMap, Ids};
 use crate::publish::Published;
 use crate::rows::{
     Carrier, CodeCounts, Dictionary, IndexRow, Load, Outlook, RowChunk, RowWriter, Sequence,
@@ -97,6 +100,9 @@ struct Shared {
     /// Living rows.
     rows: AtomicU64,
     postings: Postings,
+    /// Where living rows are, by id: see `find.rs`.
+    ids: Arc<Ids>,
+    leaves: LeafTable,
 }
 
 /// The reading side.
@@ -192,6 +198,7 @@ impl Cluster {
         let tail = RowWriter::new(index.element, index.dimension, settings.batch_rows);
         let tree = Arc::new(Tree::empty());
         let root = Root { tree: tree.clone(), tail: tail.chunk().clone(), placed: sequence };
+        let ids = IdMap::default();
         let shared = Shared {
             index,
             form: form_of(index.metric),
@@ -202,6 +209,8 @@ impl Cluster {
             living: CodeCounts::default(),
             rows: AtomicU64::new(0),
             postings: Postings::default(),
+            ids: ids.ids().clone(),
+            leaves: LeafTable::default(),
         };
         Cluster {
             shared: Arc::new(shared),
@@ -211,7 +220,7 @@ impl Cluster {
             free: Vec::new(),
             tail,
             carrier: Carrier::new(dictionary),
-            ids: IdMap::default(),
+            ids,
             queue: VecDeque::new(),
             overfull: Vec::new(),
             reassignments: VecDeque::new(),
@@ -260,6 +269,9 @@ impl Cluster {
         rows.for_each_code(lane, |code| {
             self.shared.living.lower(code);
         });
+        if address.leaf != TAIL {
+            self.state_mut(address.leaf).lost += 1;
+        }
         self.kill(address, sequence);
     }
 
@@ -288,12 +300,9 @@ impl Cluster {
             return;
         }
         let (chunk, lane) = leaf::split_position(address.position);
-        let placed = self.placed;
         let state = self.state_mut(address.leaf);
         state.leaf.mark_deleted(chunk, lane, sequence);
         state.dead += 1;
-        // A row that a batch moves is not lost. A batch marks with its own sequence.
-        state.lost += usize::from(sequence != placed);
         self.dead += 1;
         self.queue_if_due(address.leaf);
     }
@@ -329,7 +338,7 @@ impl Insert for Cluster {
             return false;
         }
         self.sequence += 1;
-        self.ids.remove(id);
+        self.ids.remove(id, self.sequence);
         self.shared.rows.store(self.ids.len() as u64, Ordering::Relaxed);
         self.lose(address, self.sequence);
         self.deletes_since_maintenance += 1;
@@ -354,7 +363,7 @@ impl Insert for Cluster {
 
     fn tombstone_at(&mut self, id: u64, sequence: u64) {
         if let Some(address) = self.address_of(id) {
-            self.ids.remove(id);
+            self.ids.remove(id, sequence);
             self.lose(address, sequence);
         }
     }
@@ -407,6 +416,7 @@ impl Insert for Cluster {
             memory_bytes: leaves
                 + nodes
                 + self.ids.memory_bytes()
+                + self.shared.leaves.memory_bytes()
                 + self.tail.chunk().memory_bytes()
                 + self.tail.chunk().carried_bytes()
                 + self.shared.living.memory_bytes()

@@ -13,9 +13,10 @@ use super::scan::{ClusterScratch, ClusterState};
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
+use crate::least_ids::LeastIds;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::{Guard, Rooted};
-use crate::rows::{IndexRow, RowKey, Sequence};
+use crate::rows::{IndexRow, RowKey, Sequence, CARRIED_STEPS};
 use crate::scratch::Scratch;
 use crate::stages::{
     sort_candidates, Candidate, ExactSearch, Found, RotatedQuery, Scanned, StagedSearch, Wanted,
@@ -38,12 +39,14 @@ impl Pinned {
         Pinned { shared: shared.clone(), root, pin: as_of.unwrap_or(pin) }
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View { shared: &self.shared, root: &self.root, pin: self.pin }
     }
 
+    /// Shows the rows that are left, by the map of ids and, if that is not enough, by a walk.
     fn find_in_leaves(&self, mut wanted: Rows, visit: &mut dyn FnMut(usize, IndexRow<'_>)) {
         let view = self.view();
+        self.look_up(&mut wanted, visit);
         for leaf in self.root.tree.leaves() {
             if wanted.is_done() {
                 return;
@@ -246,10 +249,13 @@ impl IndexSnapshot for Pinned {
         // The search of this index alone and the stages have buffers of their own.
         let alone = std::mem::take(&mut scratch.buffers::<ClusterScratch>().state.origins);
         let staged = std::mem::take(&mut scratch.buffers::<ClusterState>().origins);
-        for origin in alone.iter().chain(&staged) {
-            if let Some((chunk, lane)) = view.find_origin(origin) {
-                wanted.look_at(chunk, lane, view.placed(), visit);
-            }
+        let origins = alone.iter().chain(&staged).filter(|origin| wanted.has(origin.id));
+        let places: Vec<_> = origins.filter_map(|origin| view.find_origin(origin)).collect();
+        for step in 0..CARRIED_STEPS {
+            places.iter().for_each(|&(chunk, lane)| chunk.prefetch_carried(step, lane));
+        }
+        for (chunk, lane) in places {
+            wanted.look_at(chunk, lane, view.placed(), visit);
         }
         scratch.buffers::<ClusterScratch>().state.origins = alone;
         scratch.buffers::<ClusterState>().origins = staged;
@@ -261,5 +267,21 @@ impl IndexSnapshot for Pinned {
         let mut wanted = Rows::of_ids(ids);
         wanted.find(&self.root.tail, self.view().tail(), visit);
         self.find_in_leaves(wanted, visit);
+    }
+
+    fn least_ids(&self, filter: Option<&Filter>, least: &mut LeastIds) {
+        let view = self.view();
+        let filter = view.compile(filter);
+        let filter = filter.as_ref();
+        self.root.tail.least_ids(filter, view.tail(), least);
+        if filter.is_some() {
+            view.for_each_chunk(filter, |rows| rows.least_ids(filter, view.placed(), least));
+            return;
+        }
+        for leaf in self.root.tree.leaves() {
+            leaf.chunks().for_each(|chunk| chunk.rows.prefetch_head());
+            leaf.chunks().for_each(|chunk| chunk.rows.prefetch_ids());
+            leaf.chunks().for_each(|chunk| chunk.rows.least_ids(None, view.placed(), least));
+        }
     }
 }

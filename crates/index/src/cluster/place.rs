@@ -7,7 +7,7 @@ use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId};
+use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId, SpareBlock};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
@@ -28,6 +28,7 @@ pub(super) struct Buffers {
     routed: Vec<(LeafId, u32)>,
     /// Codes of appended rows, and the chunks that these entered.
     pub(super) posted: Vec<(u32, u32)>,
+    pub(super) spare: SpareBlock,
 }
 
 /// A row that is appended to a leaf.
@@ -138,9 +139,10 @@ impl Cluster {
             (self.leaves.len() - 1) as LeafId
         });
         debug_assert!(id != TAIL);
-        let leaf = Leaf::new(id, center, centroid);
+        let leaf = Arc::new(Leaf::new(id, center, centroid));
+        self.shared.leaves.set(id, Some(leaf.clone()));
         self.leaves[id as usize] = Some(LeafState {
-            leaf: Arc::new(leaf),
+            leaf,
             node,
             open: None,
             load: Load::default(),
@@ -168,7 +170,8 @@ impl Cluster {
         let mut fine = std::mem::take(&mut self.buffers.fine);
         let padded = shared.rotation.padded();
         bits.resize(padded / 8, 0);
-        let (ids, carrier, posted) = (&mut self.ids, &mut self.carrier, &mut self.buffers.posted);
+        let (ids, carrier) = (&mut self.ids, &mut self.carrier);
+        let Buffers { posted, spare, .. } = &mut self.buffers;
         let mut values = carrier.take_values();
         let state = self.leaves[leaf as usize].as_mut().expect("a leaf that is in use");
         let mut block: Option<CodeBlock> = None;
@@ -178,10 +181,10 @@ impl Cluster {
             }
             let chunk = state.chunks - 1;
             let open = state.open.as_mut().expect("just opened");
-            let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded));
+            let codes = block.get_or_insert_with(|| state.leaf.chunk(chunk).filling(padded, spare));
             let centroid = &state.leaf.centroid;
             row.rows.copy_values(row.lane, &carrier.dictionary, &mut values);
-            state.leaf.summaries.widen(values.stored());
+            state.leaf.summaries.widen(values.gained());
             posted.extend(values.codes().map(|code| (code, chunk as u32)));
             let (key, vector) = (row.rows.key(row.lane), row.rows.vector(row.lane));
             let lane = open.push_values(carrier, (key, vector), &mut values, row.inserted);
@@ -214,11 +217,12 @@ impl Cluster {
                 let full = block.take().expect("the block of the open chunk");
                 let pen = state.pen.as_mut().expect("the pen of the newest run");
                 state.leaf.seal(chunk, &full, pen);
+                spare.give(full);
                 state.load = state.open.take().expect("the open chunk").into_load();
             }
         }
         if let Some(block) = block {
-            state.leaf.chunk(state.chunks - 1).publish(block);
+            state.leaf.chunk(state.chunks - 1).publish(block, spare);
         }
         carrier.give_back(values);
         shared.postings.add(&state.leaf, posted);

@@ -2,12 +2,13 @@
 //! vector and its code, and is neither routed nor coded again.
 
 use vstream_attribute::{Fields, Update};
+use vstream_vector::kernels;
 
 use super::leaf::{self, CodeBlock, Leaf};
-use super::place::open_chunk;
+use super::place::{open_chunk, Buffers};
 use super::{Cluster, RowAddress, TAIL};
 use crate::append::Pen;
-use crate::rows::{RowChunk, RowKey, Values};
+use crate::rows::{by_write, RowChunk, RowKey, Values};
 
 /// What becomes of the fields of a row.
 #[derive(Clone, Copy)]
@@ -21,6 +22,7 @@ impl Cluster {
     /// version is above `version`.
     pub(super) fn renew(&mut self, id: u64, version: u64, renewal: Renewal<'_>) -> bool {
         let Some(old) = self.address_of(id) else { return false };
+        self.prefetch_renewal(old);
         let (rows, lane) = self.row_at(old);
         let before = rows.key(lane);
         if before.version > version {
@@ -45,8 +47,6 @@ impl Cluster {
             self.publish();
             return true;
         }
-        // A root says up to which sequence it shows rows of leaves. Those of the tail have another rule.
-        self.placed = self.sequence;
         self.kill(old, self.sequence);
         self.append_renewed(old, row, &mut values);
         self.carrier.give_back(values);
@@ -56,9 +56,27 @@ impl Cluster {
         if self.renewed_since_maintenance >= self.settings.batch_rows && !is_idle {
             self.place_tail();
         } else {
-            self.commit();
+            self.shared.published.publish(self.sequence);
         }
         true
+    }
+
+    /// Prefetches what the update of a row in a leaf copies, all at once: most of it is in no cache, and
+    /// each part alone would be waited for.
+    fn prefetch_renewal(&self, old: RowAddress) {
+        if old.leaf == TAIL {
+            return;
+        }
+        let state = self.state(old.leaf);
+        let (chunk, lane) = leaf::split_position(old.position);
+        let rows = &state.leaf.chunk(chunk).rows;
+        rows.prefetch(lane);
+        state.leaf.with_codes(chunk, kernels::prefetch);
+        if let Some(open) = &state.open {
+            open.chunk().prefetch_head();
+            state.leaf.chunk(state.chunks - 1).prefetch_filling();
+        }
+        rows.prefetch_values(lane);
     }
 
     /// Gathers what a row carries from now on, and counts its codes among those of living rows.
@@ -100,12 +118,13 @@ impl Cluster {
         }
         let chunk = state.chunks - 1;
         let open = state.open.as_mut().expect("just opened");
-        let mut block = state.leaf.chunk(chunk).filling(padded);
-        state.leaf.summaries.widen(values.stored());
-        let posted = &mut self.buffers.posted;
+        let Buffers { posted, spare, .. } = &mut self.buffers;
+        let mut block = state.leaf.chunk(chunk).filling(padded, spare);
+        // The leaf knows the other values: it has another lane of the row.
+        state.leaf.summaries.widen(values.gained());
         posted.extend(values.codes().map(|code| (code, chunk as u32)));
         let row = (key, rows.vector(lane));
-        let lane = open.push_values(&mut self.carrier, row, values, self.placed);
+        let lane = open.push_values(&mut self.carrier, row, values, by_write(self.sequence));
         if let Some(carried) = open.carried() {
             state.leaf.share(chunk, carried);
         }
@@ -116,9 +135,10 @@ impl Cluster {
         if open.is_full() {
             let pen = state.pen.as_mut().expect("the pen of the newest run");
             state.leaf.seal(chunk, &block, pen);
+            spare.give(block);
             state.load = state.open.take().expect("the open chunk").into_load();
         } else {
-            state.leaf.chunk(chunk).publish(block);
+            state.leaf.chunk(chunk).publish(block, spare);
         }
         shared.postings.add(&state.leaf, posted);
         self.queue_if_due(old.leaf);

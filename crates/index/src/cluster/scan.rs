@@ -458,7 +458,7 @@ impl View<'_> {
         let leaf =
             self.root.tree.nodes.get(origin.node as usize)?.leaves.get(origin.child as usize)?;
         let (chunk, lane) = split_position(origin.row);
-        let rows = &leaf.chunks().nth(chunk)?.rows;
+        let rows = &leaf.chunk_if(chunk)?.rows;
         let is_there = lane < rows.len() && rows.id(lane) == origin.id;
         is_there.then_some((&**rows, lane))
     }

@@ -10,7 +10,8 @@ use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 
 use super::{clustered, fitted, hits, key, normalised, settings, Contract, Oracle, SEED};
 use crate::{
-    Effort, IndexRow, IndexSettings, Insert, Outlook, Probe, Scratch, Search, VectorBuffer,
+    Effort, IndexRow, IndexSettings, IndexSnapshot, Insert, LeastIds, Outlook, Probe, Scratch,
+    Search, VectorBuffer,
 };
 
 const ROWS: usize = 8_000;
@@ -255,6 +256,7 @@ impl<'a> Filtered<'a> {
             let Ok(()) = snapshot.for_each_match(Some(&filter), &mut |key| shown.push(key.id));
             shown.sort_unstable();
             assert_eq!(shown, matching, "{}: {filter:?}", self.contract.name);
+            self.check_pages(&*snapshot, &filter, &matching);
             let Ok(most) = snapshot.select(Some(&filter), &mut self.scratch);
             assert!(most >= matching.len() as u64, "{most} for {filter:?}");
             let query = self.vector(self.random.0 as usize % ROWS).to_vec();
@@ -262,6 +264,22 @@ impl<'a> Filtered<'a> {
             let mut truth = self.oracle.search(&query, ROWS);
             truth.retain(|row| matching.binary_search(&row.id).is_ok());
             self.check_answers(&*reader, &filter, &query, &truth);
+        }
+    }
+
+    /// The least ids of a moment, above some id of it.
+    fn check_pages(&mut self, snapshot: &dyn IndexSnapshot, filter: &Filter, matching: &[u64]) {
+        let all: Vec<u64> = self.fields.keys().copied().collect();
+        let after = all[self.random.below(all.len())];
+        for (filter, ids) in [(Some(filter), matching), (None, &all)] {
+            for after in [None, Some(after)] {
+                let mut least = LeastIds::new(after, 100);
+                snapshot.least_ids(filter, &mut least);
+                let rest = &ids[ids.partition_point(|&id| after.is_some_and(|last| id <= last))..];
+                let page = &rest[..rest.len().min(100)];
+                let next = page.last().copied().filter(|_| page.len() < rest.len());
+                assert_eq!(least.finish(), (page.to_vec(), next), "{}", self.contract.name);
+            }
         }
     }
 

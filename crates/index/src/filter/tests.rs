@@ -156,7 +156,7 @@ fn masks_summaries_and_counts_agree_with_the_definition() {
             }
             let mut values = carrier.take_values();
             first.chunk().copy_values(lane, &dictionary, &mut values);
-            summaries.widen(values.stored());
+            summaries.widen(values.gained());
             values.codes().for_each(|code| living.raise(code));
             let row = (first.chunk().key(lane), first.chunk().vector(lane));
             moved[0].push_values(&mut carrier, row, &mut values, 2);

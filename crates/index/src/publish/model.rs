@@ -11,7 +11,7 @@ use loom::sync::Mutex;
 use loom::thread;
 
 use super::Published;
-use crate::rows::{Sequence, NEVER};
+use crate::rows::{by_write, is_visible, Sequence, Visible, NEVER};
 
 /// Stands for `arc_swap::ArcSwap`, whose own inside is not what is checked here.
 pub(super) struct ArcSwap<T>(Mutex<Arc<T>>);
@@ -67,8 +67,8 @@ impl Life {
     }
 
     fn is_visible(&self, inserted: Sequence, deleted: Sequence) -> bool {
-        self.inserted.load(Ordering::Relaxed) <= inserted
-            && self.deleted.load(Ordering::Relaxed) > deleted
+        let life = (self.inserted.load(Ordering::Relaxed), self.deleted.load(Ordering::Relaxed));
+        is_visible(life, Visible { inserted, deleted })
     }
 }
 
@@ -177,6 +177,55 @@ fn a_merge_moves_a_row_into_a_leaf_that_old_readers_reach() {
         rows[1].begin(2);
         let leaves = vec![rows[1].clone()];
         published.swap(Places { leaves, tail: Vec::new(), placed: 2 }, 2);
+    });
+}
+
+/// The row changes and gets another lane in its leaf; no root is swapped.
+#[test]
+fn an_update_in_a_leaf_shows_one_lane_of_the_row() {
+    let places = || {
+        let (old, new) = (Life::from(1), Life::from(NEVER));
+        let leaves = vec![old.clone(), new.clone()];
+        (Places { leaves, tail: Vec::new(), placed: 1 }, vec![old, new])
+    };
+    always_one(places, |published, rows| {
+        rows[0].end(2);
+        rows[1].begin(by_write(2));
+        published.publish(2);
+    });
+}
+
+/// The same, and then a batch copies the new lane to a leaf that old readers do not reach.
+#[test]
+fn an_update_is_seen_once_when_its_leaf_is_rewritten() {
+    let places = || {
+        let (old, new, copy) = (Life::from(1), Life::from(NEVER), Life::from(NEVER));
+        let leaves = vec![old.clone(), new.clone()];
+        (Places { leaves, tail: Vec::new(), placed: 1 }, vec![old, new, copy])
+    };
+    always_one(places, |published, rows| {
+        rows[0].end(2);
+        rows[1].begin(by_write(2));
+        published.publish(2);
+        rows[2].begin(by_write(2));
+        let leaves = vec![rows[2].clone()];
+        published.swap(Places { leaves, tail: Vec::new(), placed: 3 }, 3);
+    });
+}
+
+/// The defect that the mark of an update avoids: a reader of the same root would miss both lanes.
+#[test]
+#[should_panic(expected = "left == right")]
+fn an_update_without_its_mark_is_noticed() {
+    let places = || {
+        let (old, new) = (Life::from(1), Life::from(NEVER));
+        let leaves = vec![old.clone(), new.clone()];
+        (Places { leaves, tail: Vec::new(), placed: 1 }, vec![old, new])
+    };
+    always_one(places, |published, rows| {
+        rows[0].end(2);
+        rows[1].begin(2);
+        published.publish(2);
     });
 }
 

@@ -30,6 +30,11 @@ use crate::append::{Pen, Table};
 /// Lanes of a mask.
 pub(crate) const WORD: usize = 32;
 
+/// Steps of [`Carried::prefetch_row`].
+pub(crate) const CARRIED_STEPS: usize = 3;
+/// Bytes of cold fields that are prefetched.
+const COLD_PREFETCHED: usize = 256;
+
 /// Sets of columns that the writer remembers, so that chunks share their layouts.
 const LAYOUTS_MAX: usize = 64;
 
@@ -427,6 +432,36 @@ impl Carried {
         }
     }
 
+    /// Does one of the [`CARRIED_STEPS`] steps that bring what a lane carries into cache. Each follows the
+    /// pointers that the one before has prefetched.
+    #[inline]
+    pub(super) fn prefetch_row(&self, step: usize, lane: usize) {
+        let cold = || self.cold.get().map(|cold| &cold[lane]);
+        match step {
+            0 => kernels::prefetch(std::slice::from_ref(self)),
+            1 => {
+                cold().into_iter().for_each(|slot| kernels::prefetch(std::slice::from_ref(slot)));
+                if let Some(sheet) = self.sheet.get() {
+                    kernels::prefetch(std::slice::from_ref(&**sheet));
+                }
+            }
+            _ => {
+                self.prefetch_lane(lane);
+                if let Some(bytes) = cold().and_then(OnceLock::get) {
+                    kernels::prefetch(&bytes[..bytes.len().min(COLD_PREFETCHED)]);
+                }
+            }
+        }
+    }
+
+    /// Prefetches the values of a lane.
+    #[inline]
+    pub(super) fn prefetch_lane(&self, lane: usize) {
+        for sheet in self.sheets() {
+            (0..sheet.layout.columns.len()).for_each(|at| sheet.column(at).prefetch_lane(lane));
+        }
+    }
+
     pub(super) fn cold(&self, lane: usize) -> Option<&Arc<[u8]>> {
         self.cold.get()?[lane].get()
     }
@@ -437,17 +472,15 @@ impl Carried {
         let cold = self.cold(lane).map(|bytes| cold::decode(bytes)).unwrap_or_default();
         out.set_name(cold.name, cold.check);
         out.set_payload(cold.payload);
-        let mut row: Vec<(u16, Stored)> = Vec::new();
-        self.for_each_stored(lane, |column, stored| row.push((column, stored)));
-        row.sort_unstable_by_key(|(column, stored)| (*column, stored.kind().tag()));
-        let Some(sheet) = self.sheet.get().filter(|_| !row.is_empty()) else { return };
+        let Some(sheet) = self.sheet.get() else { return };
         let texts: Texts<'_> = sheet.dictionary.texts();
         let mut long = cold.texts.iter();
-        for (column, stored) in row {
+        let mut push = |column, stored| {
             let value = match stored {
                 Stored::Code(code) => ValueRef::Keyword(texts.text(code)),
                 Stored::Codes(codes) => {
-                    ValueRef::Keywords(codes.iter().map(|&code| texts.text(code)).collect())
+                    let texts = codes.iter().map(|&code| texts.text(code)).collect();
+                    return out.push(column, &ValueRef::Keywords(texts));
                 }
                 Stored::Number(AttributeKind::F64, number) => ValueRef::F64(unordered(number)),
                 Stored::Number(AttributeKind::Timestamp, at) => ValueRef::Timestamp(at),
@@ -455,11 +488,20 @@ impl Carried {
                 Stored::Truth(is_true) => ValueRef::Bool(is_true),
                 Stored::Text => match long.next() {
                     Some((_, text)) => text,
-                    None => continue,
+                    None => return,
                 },
             };
             out.push(column, &value);
+        };
+        if sheet.next.get().is_none() {
+            // One sheet has its columns in order.
+            self.for_each_stored(lane, push);
+            return;
         }
+        let mut row: Vec<(u16, Stored)> = Vec::new();
+        self.for_each_stored(lane, |column, stored| row.push((column, stored)));
+        row.sort_unstable_by_key(|(column, stored)| (*column, stored.kind().tag()));
+        row.into_iter().for_each(|(column, stored)| push(column, stored));
     }
 
     /// Bytes of columns and cold fields.

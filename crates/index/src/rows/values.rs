@@ -22,6 +22,8 @@ pub(crate) struct Values {
     /// Ascending by column.
     pub(super) row: Vec<(u16, Stored)>,
     pub(super) cold: Option<Arc<[u8]>>,
+    /// Of a row that changes: the values that it did not have, ascending by column.
+    gained: Option<Vec<(u16, Stored)>>,
 }
 
 /// What an update would make of a row.
@@ -36,13 +38,13 @@ pub struct Outlook {
 impl Values {
     /// Takes nothing. The codes that it had were written to a lane.
     pub(super) fn clear(&mut self) {
-        self.row.clear();
+        self.begin();
         self.cold = None;
     }
 
     /// Takes the fields of a new row, and interns its keywords.
     pub(crate) fn intern(&mut self, dictionary: &Dictionary, fields: Fields<'_>) {
-        self.row.clear();
+        self.begin();
         for (column, value) in fields.attributes.iter() {
             self.row.push((column, stored(dictionary, column, value)));
         }
@@ -51,7 +53,7 @@ impl Values {
 
     /// Takes what a published row of another lane carries.
     pub(super) fn copy(&mut self, dictionary: &Dictionary, (from, lane): (&Carried, usize)) {
-        self.row.clear();
+        self.begin();
         from.for_each_stored(lane, |column, stored| {
             stored.codes().iter().for_each(|&code| dictionary.retain(code));
             self.row.push((column, stored));
@@ -72,6 +74,8 @@ impl Values {
         on_code: &mut dyn FnMut(bool, u32),
     ) {
         self.row.clear();
+        let mut gained = self.gained.take().unwrap_or_default();
+        gained.clear();
         let (changed, mut has_texts) = (Changed::by(update), false);
         if let Some((held, lane)) = from {
             held.for_each_stored(lane, |column, stored| {
@@ -88,8 +92,10 @@ impl Values {
             has_texts |= matches!(value, ValueRef::Text(_));
             let stored = stored(dictionary, column, value);
             stored.codes().iter().for_each(|&code| on_code(true, code));
+            gained.push((column, stored.clone()));
             self.row.push((column, stored));
         }
+        self.gained = Some(gained);
         self.sort();
         let cold = from.and_then(|(held, lane)| held.cold(lane));
         self.cold = if has_texts || update.payload != PayloadChange::Keep {
@@ -100,6 +106,11 @@ impl Values {
         };
     }
 
+    fn begin(&mut self) {
+        self.row.clear();
+        self.gained = None;
+    }
+
     fn sort(&mut self) {
         // Sheets are in the order of their making.
         let key = |(column, stored): &(u16, Stored)| (*column, stored.kind().tag());
@@ -108,9 +119,10 @@ impl Values {
         }
     }
 
-    /// The values that masks test, ascending by column.
-    pub(crate) fn stored(&self) -> &[(u16, Stored)] {
-        &self.row
+    /// The values that masks test, ascending by column; of a row that changes only those that it did not
+    /// have.
+    pub(crate) fn gained(&self) -> &[(u16, Stored)] {
+        self.gained.as_ref().unwrap_or(&self.row)
     }
 
     /// The codes of the row.

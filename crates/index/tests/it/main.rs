@@ -1,5 +1,6 @@
 //! Every index kind against its contract, against a model, and under concurrent readers.
 
+mod by_id;
 mod concurrent;
 mod fields;
 mod filtered;

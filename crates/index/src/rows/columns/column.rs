@@ -64,6 +64,24 @@ impl Column<'_> {
         }
     }
 
+    /// Prefetches the value of a published lane, and whether it has one.
+    #[inline]
+    pub(super) fn prefetch_lane(&self, lane: usize) {
+        let sheet = self.sheet;
+        kernels::prefetch(std::slice::from_ref(&sheet.present[self.word(lane / WORD)]));
+        let table = &sheet.table;
+        match self.kind() {
+            AttributeKind::Keyword => {
+                kernels::prefetch(table.narrow(self.start()).get(lane..=lane).unwrap_or_default());
+            }
+            AttributeKind::Keywords => {
+                kernels::prefetch(std::slice::from_ref(&sheet.lists[self.start() + lane]));
+            }
+            AttributeKind::Bool | AttributeKind::Text => {}
+            _ => kernels::prefetch(table.wide(self.start()).get(lane..=lane).unwrap_or_default()),
+        }
+    }
+
     /// The list of a lane that has one.
     #[inline]
     pub(crate) fn list(&self, lane: usize) -> &[u32] {
