@@ -108,6 +108,18 @@ pub fn there_and_back(seed: u64, seen: &Seen) -> Result<Travelled, Violation> {
     guarded(|| travel(seed, seen))
 }
 
+/// Only pushes the collection of `seed`, with the deaths and faults of [`there_and_back`].
+pub fn there(seed: u64) -> Result<Travelled, Violation> {
+    guarded(|| {
+        let mut random = SplitMix(seed);
+        let made = made(seed)?;
+        let network = Network::new(MemoryObjects::new(), random.next());
+        let mut travelled = Travelled::default();
+        go(&made, &network, &mut random, &mut travelled)?;
+        Ok(travelled)
+    })
+}
+
 fn travel(seed: u64, seen: &Seen) -> Result<Travelled, Violation> {
     let mut random = SplitMix(seed);
     let made = made(seed)?;
