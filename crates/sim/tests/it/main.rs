@@ -80,7 +80,9 @@ fn every_changed_byte_is_noticed() {
 #[test]
 fn what_goes_far_away_comes_back() {
     let (seen, mut totals) = (Seen::default(), Totals::default());
-    for seed in 1..9 {
+    // Of the last seed a base image was read twice, and verified the first time only: the flipped
+    // bits of the second time became rows.
+    for seed in (1..9).chain([7_007]) {
         let travelled = there_and_back(seed, &seen);
         totals.travel(travelled.unwrap_or_else(|violation| {
             panic!("seed {seed}: {violation:?}\nagain: crash-lab replay {seed}")
