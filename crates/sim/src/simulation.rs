@@ -279,25 +279,51 @@ pub struct Crashed {
 /// Plays the workload of `seed` and checks every state that a crash may leave of it, but for those
 /// that were `seen`. Of the time in which every id is written once, some steps are crashed.
 pub fn crash_everywhere(seed: u64, seen: &Seen) -> Result<Crashed, Violation> {
-    let played = play(seed)?;
-    let mut crashed = Crashed { faults: played.faults, ..Crashed::default() };
-    crashed.checked.recall = played.recall;
-    let oracle = Oracle { seed, script: &played.script, seen };
-    let mut walk = Walk::new(&Content::new(), Promise { made: false, lsn: 0..=0 }, seed);
-    for (at, event) in played.trace.iter().enumerate() {
-        crashed.steps += 1;
-        let is_chosen = at >= played.loaded || (seed + at as u64).is_multiple_of(LOAD_ONE_IN);
-        if !walk.step(event) || !is_chosen {
-            continue;
+    crash_where(seed, seen, |_, _| true)
+}
+
+/// Like [`crash_everywhere`], but checks only after the chosen steps; their numbers count from 0.
+pub fn crash_where(
+    seed: u64,
+    seen: &Seen,
+    is_chosen: impl Fn(usize, &Event) -> bool,
+) -> Result<Crashed, Violation> {
+    play(seed)?.crash_where(seed, seen, is_chosen)
+}
+
+/// True of the steps after which the engine has promised more than before them: that is where what
+/// is lost is missed at once.
+pub fn is_promise(event: &Event) -> bool {
+    matches!(event, Event::Made | Event::Acked(_) | Event::Recovered(_))
+}
+
+impl Played {
+    /// Checks the states that a crash at some of the steps of `seed` may leave.
+    pub fn crash_where(
+        &self,
+        seed: u64,
+        seen: &Seen,
+        is_chosen: impl Fn(usize, &Event) -> bool,
+    ) -> Result<Crashed, Violation> {
+        let mut crashed = Crashed { faults: self.faults, ..Crashed::default() };
+        crashed.checked.recall = self.recall;
+        let oracle = Oracle { seed, script: &self.script, seen };
+        let mut walk = Walk::new(&Content::new(), Promise { made: false, lsn: 0..=0 }, seed);
+        for (at, event) in self.trace.iter().enumerate() {
+            crashed.steps += 1;
+            let is_dense = at >= self.loaded || (seed + at as u64).is_multiple_of(LOAD_ONE_IN);
+            if !walk.step(event) || !is_dense || !is_chosen(at, event) {
+                continue;
+            }
+            let promise = walk.promise().clone();
+            for state in walk.states() {
+                crashed.checked.add(oracle.check(&state, &promise, depth)?);
+            }
         }
-        let promise = walk.promise().clone();
-        for state in walk.states() {
-            crashed.checked.add(oracle.check(&state, &promise, depth)?);
-        }
+        let target = settings(seed).recall_target;
+        crashed.checked.recall.judge(target)?;
+        Ok(crashed)
     }
-    let target = settings(seed).recall_target;
-    crashed.checked.recall.judge(target)?;
-    Ok(crashed)
 }
 
 fn depth(fingerprint: u64) -> Depth {

@@ -15,7 +15,7 @@
 //!    once when the collection has changed. It takes more where that makes queries cheaper at once:
 //!    as much as it needs while queries go through every code, and a quarter of the queries' CPU
 //!    time while few audits make them go farther than they must. Before the first query it takes
-//!    some of its share in advance.
+//!    some of its share in advance, and pays it back while it goes on auditing.
 //! 6. Readers do not wait for the guard. A search probes more leaves in a tree that has grown since
 //!    the decision, and it trusts a decision less the more rows were written since. Without a
 //!    decision, a query is answered through every code, as an audit is.

@@ -20,6 +20,8 @@ const QUERY_SHARE: f64 = 0.25;
 const STRETCH_MAX: f64 = 2.0;
 /// Most CPU seconds that the guard takes in advance, so that the first query finds a decision.
 const LENT_MAX: f64 = 0.3;
+/// Part of the share that pays back what was taken in advance.
+const PAID_BACK: f64 = 0.5;
 /// Most seconds that the guard rests before it checks whether it is still wanted.
 const REST_MAX: f64 = 2.0;
 
@@ -63,28 +65,66 @@ impl Guard {
     }
 }
 
-/// CPU seconds that the guard may take; below 0 while it owes some.
-struct Budget(f64);
+/// CPU seconds that the guard may take.
+struct Budget {
+    /// For the next audits; below 0 after one that cost more than was left.
+    ready: f64,
+    /// Taken in advance for audits that were urgent. It is paid back out of a part of the share, so
+    /// that the audits after them need not wait until all of it is.
+    lent: f64,
+}
 
 impl Budget {
-    /// True if the guard may make an audit now.
+    /// Enough for a first decision.
+    fn new() -> Budget {
+        Budget { ready: SAVED_MAX, lent: 0.0 }
+    }
+
+    /// True if the guard may make an audit now. While queries go through every code, each of them
+    /// costs as much as an audit, so the audit waits for nothing.
     fn allows(&self, pressing: Pressing) -> bool {
-        match pressing {
-            // Every query costs as much as an audit, so the audit waits for nothing.
-            Pressing::Undecided => true,
-            Pressing::Unasked => self.0 > -LENT_MAX,
-            Pressing::Few | Pressing::Unsure | Pressing::Calm => self.0 >= 0.0,
+        pressing == Pressing::Undecided || self.ready >= 0.0
+    }
+
+    /// Share of one core that is for audits: less while a part of it pays back.
+    fn income(&self) -> f64 {
+        if self.lent > 0.0 {
+            CPU_SHARE * (1.0 - PAID_BACK)
+        } else {
+            CPU_SHARE
         }
+    }
+
+    /// Seconds until the next audit that is not urgent.
+    fn rest(&self) -> f64 {
+        (-self.ready).max(0.0) / self.income()
+    }
+
+    /// Adds to what is ready.
+    fn earn(&mut self, seconds: f64) {
+        self.ready = (self.ready + seconds).min(SAVED_MAX);
     }
 
     /// Accounts for `seconds` of wall time with `used` CPU seconds of the guard.
     fn pass(&mut self, seconds: f64, used: f64, pressing: Pressing) {
-        self.0 = (self.0 + seconds * CPU_SHARE - used).min(SAVED_MAX);
-        // Urgent audits are owed only up to the loan. Audits that nobody asked for are owed in
-        // full, since one audit of a large collection may cost many times the loan.
-        if pressing != Pressing::Unasked {
-            self.0 = self.0.max(-LENT_MAX);
+        let paid = self.lent.min(seconds * CPU_SHARE * PAID_BACK);
+        self.lent -= paid;
+        self.earn(seconds * CPU_SHARE - paid);
+        let is_urgent = matches!(pressing, Pressing::Undecided | Pressing::Unasked);
+        let room = if is_urgent { LENT_MAX - self.lent } else { 0.0 };
+        let lent = (used - self.ready.max(0.0)).clamp(0.0, room);
+        self.lent += lent;
+        self.ready -= used - lent;
+        // What queries waited for is owed only up to the loan. Other audits are owed in full: one of
+        // a large collection may cost many times the loan.
+        if pressing == Pressing::Undecided {
+            self.ready = self.ready.max(0.0);
         }
+    }
+
+    /// The first query has come: beyond the loan nothing is owed for what nobody had asked for.
+    fn begin(&mut self) {
+        self.ready = self.ready.max(0.0);
     }
 }
 
@@ -92,9 +132,7 @@ impl Budget {
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     // The thread never yields to queries. Starved on a busy machine, it would make few audits,
     // queries would go farther, and the machine would stay busy.
-    //
-    // The first budget is enough for a first decision.
-    let mut budget = Budget(SAVED_MAX);
+    let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
     loop {
         let (has_audited, pressing) = {
@@ -104,10 +142,13 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
             let pressing = guard.pressing(&search, &auditor);
             let now = (guard.asked(), guard.filtered.seen());
             let before = std::mem::replace(&mut asked, now);
+            if before == (0, 0) && now != before {
+                budget.begin();
+            }
             if pressing == Pressing::Few {
                 let unfiltered = (now.0 - before.0) as f64 * guard.query_seconds();
                 let filtered = (now.1 - before.1) as f64 * guard.filtered.query_seconds();
-                budget.0 += (unfiltered + filtered) * QUERY_SHARE;
+                budget.earn((unfiltered + filtered) * QUERY_SHARE);
             }
             (budget.allows(pressing) && guard.step(&search, &mut auditor), pressing)
         };
@@ -119,8 +160,8 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
             // A short rest, so that queries do not wait until the thread wakes.
             Pressing::Unasked | Pressing::Undecided => 0.02,
-            Pressing::Few if budget.0 < 0.0 => 0.005,
-            _ if budget.0 < 0.0 => -budget.0 / CPU_SHARE,
+            Pressing::Few if budget.ready < 0.0 => 0.005,
+            _ if budget.ready < 0.0 => budget.rest(),
             _ if !has_audited => 0.02,
             Pressing::Few | Pressing::Unsure => 0.001,
             _ => used / (CPU_SHARE * CALM),
@@ -149,19 +190,65 @@ mod tests {
     #[test]
     fn audits_that_nobody_asked_for_are_few_however_dear() {
         for (cost, most) in [(0.005, 800), (0.1, 40), (1.0, 5), (10.0, 2)] {
-            let made = audits(&mut Budget(SAVED_MAX), 100.0, cost, Pressing::Unasked);
+            let made = audits(&mut Budget::new(), 100.0, cost, Pressing::Unasked);
             assert!((1..=most).contains(&made), "{made} audits of {cost} s");
         }
     }
 
     #[test]
     fn a_decision_that_queries_wait_for_is_not_put_off() {
-        let mut budget = Budget(SAVED_MAX);
+        let mut budget = Budget::new();
         audits(&mut budget, 10.0, 10.0, Pressing::Unasked);
+        budget.begin();
         let made = audits(&mut budget, 10.0, 0.1, Pressing::Undecided);
         assert!(made > 80, "{made}");
-        // The guard owes that cost for ten seconds, not for ever.
-        assert_eq!(audits(&mut budget, 9.0, 0.1, Pressing::Calm), 0);
-        assert!(audits(&mut budget, 5.0, 0.1, Pressing::Calm) > 0);
+        // The guard owes that cost for seconds, not for ever: half of its share is for audits, and
+        // the other half pays back 0.3 s of it.
+        let made = audits(&mut budget, 20.0, 0.1, Pressing::Calm);
+        assert!((2..=4).contains(&made), "{made}");
+    }
+
+    #[test]
+    fn the_first_queries_do_not_wait_until_the_loan_is_paid_back() {
+        for cost in [0.0005, 0.002, 0.01] {
+            let mut budget = Budget::new();
+            // Rows are audited after a load, at the most that nobody asked for.
+            let rows = audits(&mut budget, 1.0, cost, Pressing::Unasked);
+            assert!(budget.lent > 0.0 || rows > 45, "{rows} audits of {cost} s");
+            budget.begin();
+            // The audits of 48 queries, with which a decision is well known.
+            let (mut waited, mut known) = (0.0, 0);
+            while known < 48 {
+                known += audits(&mut budget, 0.1, cost, Pressing::Few);
+                waited += 0.1;
+            }
+            // Half of the share for them, but for the first one.
+            let most = 48.0 * cost / (CPU_SHARE * (1.0 - PAID_BACK)) + 1.5;
+            assert!(waited <= most, "{waited} s for audits of {cost} s, at most {most} s");
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_core_holds_over_every_minute() {
+        for cost in [0.002, 0.02, 0.4, 2.0] {
+            let mut budget = Budget::new();
+            audits(&mut budget, 5.0, cost, Pressing::Unasked);
+            budget.begin();
+            // A loan, and what queries waited for.
+            audits(&mut budget, 1.0, cost, Pressing::Undecided);
+            let lent = budget.lent;
+            for minute in 0..5 {
+                let used = cost * audits(&mut budget, 60.0, cost, Pressing::Few) as f64;
+                // The last audit is paid for in the next minute.
+                let most = 60.0 * CPU_SHARE + SAVED_MAX + cost;
+                assert!(used <= most, "{used} s in minute {minute}, audits of {cost} s");
+                if minute == 0 && lent > 0.0 && cost < 0.1 {
+                    let paid_back = 60.0 * CPU_SHARE - lent + cost;
+                    assert!(used <= paid_back + 0.01, "{used} s, {lent} s were owed");
+                    assert!(used >= 0.9 * (60.0 * CPU_SHARE - lent) - cost, "{used} s");
+                }
+            }
+            assert!(budget.lent < 1e-9, "{} s are still owed", budget.lent);
+        }
     }
 }

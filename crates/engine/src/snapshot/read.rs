@@ -15,6 +15,7 @@ use crate::row::Row;
 use crate::settings::Settings;
 use vstream_attribute::Schema;
 use vstream_segment::row_digest;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes per read of a file.
 const READ_BYTES: usize = 1 << 18;
@@ -98,7 +99,9 @@ fn read_file(
 /// The rows of one verified file.
 struct FileRows {
     decoder: RowDecoder,
-    reader: BufReader<Cursor>,
+    reader: Hashed,
+    /// What follows the rows, but for the checksum; and the checksum.
+    end: ([u8; 16], u64),
 }
 
 impl FileRows {
@@ -110,8 +113,11 @@ impl FileRows {
     ) -> Result<FileRows, Error> {
         let file = store.open(name, Access::Cached)?;
         let (path, bytes) = (Path::new(file.name()), file.bytes());
-        let reader =
-            || BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
+        let reader = || {
+            let inner =
+                BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
+            Hashed { inner, hash: Xxh3::new() }
+        };
         // The checksum is at the end of the file. A first pass verifies it, so that no row of a
         // damaged file is ever applied.
         let footer = verify_file(path, &mut reader(), bytes)?;
@@ -122,11 +128,25 @@ impl FileRows {
         }
         let mut reader = reader();
         let decoder = RowDecoder::open(path, settings, (bytes, &footer), &mut reader)?;
-        Ok(FileRows { decoder, reader })
+        let mut end = [0; 16];
+        end[..8].copy_from_slice(&decoder.left().to_le_bytes());
+        end[8..].copy_from_slice(&bytes.to_le_bytes());
+        Ok(FileRows { decoder, reader, end: (end, footer.checksum) })
     }
 
+    /// Errors: also `Corrupt` after the last row, if the bytes were not those of the first pass. A
+    /// file far away is fetched once more, and may arrive with other bytes.
     fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
-        self.decoder.next(&mut self.reader)
+        let is_last = self.decoder.left() == 1;
+        let path = is_last.then(|| self.decoder.path().to_owned());
+        let row = self.decoder.next(&mut self.reader)?;
+        if let Some(path) = path {
+            self.reader.hash.update(&self.end.0);
+            if self.reader.hash.digest() != self.end.1 {
+                return Err(Error::corrupt(&path, "its bytes differ from one read to the next"));
+            }
+        }
+        Ok(row)
     }
 }
 
@@ -162,6 +182,20 @@ impl SnapshotRows {
             self.files.pop();
         }
         self.files.last_mut().map_or(Ok(None), FileRows::next)
+    }
+}
+
+/// What was read, and its hash.
+struct Hashed {
+    inner: BufReader<Cursor>,
+    hash: Xxh3,
+}
+
+impl io::Read for Hashed {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.hash.update(&out[..read]);
+        Ok(read)
     }
 }
 

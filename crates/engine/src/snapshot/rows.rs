@@ -231,6 +231,11 @@ impl RowDecoder {
         self.left
     }
 
+    /// The file that they are of.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The schema of the collection whose rows these are.
     pub(super) fn schema(&self) -> &Arc<Schema> {
         &self.schema

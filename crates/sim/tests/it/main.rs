@@ -9,18 +9,20 @@ use vstream_engine::{Durability, Engine, Journaling};
 use vstream_sim::check::{self, Depth, Oracle};
 use vstream_sim::crash::{Promise, Seen, Walk};
 use vstream_sim::damage::AtRest;
-use vstream_sim::defects::Planted;
+use vstream_sim::defects::{Planted, SEEDS_NEEDED};
 use vstream_sim::disk::{Content, Disk, Event, Failing, Faults};
 use vstream_sim::far::there_and_back;
 use vstream_sim::kill::Killer;
 use vstream_sim::ledger::Totals;
 use vstream_sim::script::{settings, Script, Shape};
-use vstream_sim::simulation::{crash_everywhere, play};
+use vstream_sim::simulation::{crash_everywhere, crash_where, is_promise, play};
 
 // Counts below follow from the seeds; bounds are four fifths of what they are.
 
-/// Seeds that are crashed everywhere, half of them on each of two threads: one of each shape.
+/// Seeds that are crashed, half of them on each of two threads: one of each shape.
 const SEEDS: u64 = 4;
+/// One step in this many is crashed, and every promise; `make crash-lab` crashes all.
+const STEP_ONE_IN: u64 = 6;
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_crash-lab"))
@@ -32,7 +34,8 @@ fn no_crash_loses_or_invents_a_row_or_spoils_an_answer() {
     let run = |seeds: std::ops::Range<u64>| {
         let mut totals = Totals::default();
         for seed in seeds {
-            let crashed = crash_everywhere(seed, &seen);
+            let is_chosen = |at: usize| (seed + at as u64).is_multiple_of(STEP_ONE_IN);
+            let crashed = crash_where(seed, &seen, |at, event| is_chosen(at) || is_promise(event));
             totals.add(crashed.unwrap_or_else(|violation| {
                 panic!("seed {seed}: {violation:?}\nagain: crash-lab replay {seed}")
             }));
@@ -46,9 +49,9 @@ fn no_crash_loses_or_invents_a_row_or_spoils_an_answer() {
         totals.merge(&other.join().expect("no violation"));
     });
     println!("{totals:?}");
-    assert!(totals.crash_states >= 8_250, "only {} states", totals.crash_states);
+    assert!(totals.crash_states >= 2_480, "only {} states", totals.crash_states);
     assert!(totals.faults >= 35, "only {} faults", totals.faults);
-    assert!(totals.recall.wanted >= 169_000, "only {} rows", totals.recall.wanted);
+    assert!(totals.recall.wanted >= 53_800, "only {} rows", totals.recall.wanted);
 }
 
 #[test]
@@ -77,16 +80,18 @@ fn every_changed_byte_is_noticed() {
 #[test]
 fn what_goes_far_away_comes_back() {
     let (seen, mut totals) = (Seen::default(), Totals::default());
-    for seed in 1..13 {
+    // Of the last seed a base image was read twice, and verified the first time only: the flipped
+    // bits of the second time became rows.
+    for seed in (1..9).chain([7_007]) {
         let travelled = there_and_back(seed, &seen);
         totals.travel(travelled.unwrap_or_else(|violation| {
             panic!("seed {seed}: {violation:?}\nagain: crash-lab replay {seed}")
         }));
     }
     println!("{totals:?}");
-    assert!(totals.crash_states >= 1_460, "only {} states", totals.crash_states);
+    assert!(totals.crash_states >= 1_180, "only {} states", totals.crash_states);
     assert!(totals.faults >= 130, "only {} faults", totals.faults);
-    assert!(totals.corruptions >= 248, "only {} flips", totals.corruptions);
+    assert!(totals.corruptions >= 164, "only {} flips", totals.corruptions);
 }
 
 /// The manifest had got its new name and the directory was not synced: the next process saw it, went
@@ -155,7 +160,8 @@ fn what_was_seen_beside_a_snapshot_says_nothing_of_other_disks() {
     assert!(before.checked.states >= 134, "only {} states", before.checked.states);
     // Of these seeds the first step is crashed, before anything is there.
     for seed in [40, 80] {
-        crash_everywhere(seed, &seen).unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
+        let crashed = crash_where(seed, &seen, |at, _| at == 0);
+        crashed.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
     }
 }
 
@@ -184,11 +190,12 @@ fn every_planted_defect_is_caught() {
     let is_missed = |planted: &Planted| {
         let begun = std::time::Instant::now();
         let caught = planted.caught(1, 30, program());
-        println!("{planted:?}: {:.1} s", begun.elapsed().as_secs_f32());
-        caught.is_none()
+        let seeds: Vec<u64> = caught.iter().map(|(seed, _)| *seed).collect();
+        println!("{planted:?}: seeds {seeds:?}, {:.1} s", begun.elapsed().as_secs_f32());
+        caught.len() < SEEDS_NEEDED
     };
     let missed: Vec<Planted> = Planted::all().into_iter().filter(is_missed).collect();
-    assert!(missed.is_empty(), "not caught: {missed:?}");
+    assert!(missed.is_empty(), "not caught by {SEEDS_NEEDED} seeds: {missed:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ final class FailOnce implements MapFunction<Incoming, Incoming>, CheckpointListe
     public Incoming map(Incoming record) throws InterruptedException {
         if (seen > records && !checkpointed && !failed(name)) {
             // On a busy machine the stream would end before a checkpoint has completed.
-            Thread.sleep(1);
+            Thread.sleep(10);
         }
         // Not among the queries: the gate before them stays open, and they would outrun the writes.
         if (++seen > records

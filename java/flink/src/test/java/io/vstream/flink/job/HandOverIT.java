@@ -21,6 +21,10 @@ class HandOverIT {
 
     private static final long SEED = 20_251_122;
     private static final int WRITES = 10_000;
+
+    /** Few, so that loads differ enough for cells to change partition within a run. */
+    private static final int DIMENSION = 8;
+
     private static final int RUNS_MAX = 6;
 
     @TempDir private Path folder;
@@ -94,7 +98,17 @@ class HandOverIT {
     @Test
     void aSavepointBetweenHandOversRestoresAtAnotherParallelism() throws Exception {
         WriteScript script =
-                new WriteScript(SEED + 2, true, 600, WRITES, 40, 1_500, 1_000, WRITES / 2, WRITES);
+                new WriteScript(
+                        DIMENSION,
+                        SEED + 2,
+                        true,
+                        600,
+                        WRITES,
+                        40,
+                        1_500,
+                        1_000,
+                        WRITES / 2,
+                        WRITES);
         holds(
                 script,
                 3,
@@ -109,6 +123,6 @@ class HandOverIT {
     }
 
     private static WriteScript script(long seed) {
-        return new WriteScript(seed, true, 600, WRITES, 40, 4_000, 1_000, WRITES);
+        return new WriteScript(DIMENSION, seed, true, 600, WRITES, 40, 4_000, 1_000, WRITES);
     }
 }

@@ -26,7 +26,7 @@ class SavepointFixtureIT {
 
     /** It stops at the second gate; the rest of the script and its queries follow the restore. */
     private static final WriteScript SCRIPT =
-            new WriteScript(20260110, 600, 4_000, 40, 50_000, 1_000, 2_000, 4_000);
+            new WriteScript(8, 20260110, false, 600, 4_000, 40, 50_000, 1_000, 2_000, 4_000);
 
     @TempDir private Path folder;
 

@@ -278,7 +278,7 @@ final class Scenario {
                 """
                         .formatted(
                                 parallelism,
-                                WriteScript.DIMENSION,
+                                script.dimension(),
                                 rowKeys,
                                 Oracle.TARGET,
                                 encoder,

@@ -12,6 +12,7 @@ import java.util.SplittableRandom;
  * last: what was lost in the middle is not written again. It waits at a gate before each position
  * of {@code gates}.
  *
+ * @param dimension of the vectors
  * @param drift true to write around a few centers at a time, which change as the stream goes on
  * @param ids ids that occur, fewer than 1,000, so that one query can name every live row
  * @param writes records before the first query
@@ -21,10 +22,17 @@ import java.util.SplittableRandom;
  * @param gates positions of the gates, ascending; their stage is their place in the list
  */
 record WriteScript(
-        long seed, boolean drift, int ids, int writes, int queries, int perSecond, int... gates)
+        int dimension,
+        long seed,
+        boolean drift,
+        int ids,
+        int writes,
+        int queries,
+        int perSecond,
+        int... gates)
         implements Script {
 
-    static final int DIMENSION = 8;
+    private static final int DIMENSION = 64;
 
     /** Positions at the beginning that know all centers even if the stream drifts. */
     private static final int EVEN = 1_000;
@@ -37,6 +45,17 @@ record WriteScript(
     private static final int CENTERS = 32;
     private static final int WINDOW = 100;
     private static final long NANOS = 1_000_000_000L;
+
+    WriteScript(
+            long seed,
+            boolean drift,
+            int ids,
+            int writes,
+            int queries,
+            int perSecond,
+            int... gates) {
+        this(DIMENSION, seed, drift, ids, writes, queries, perSecond, gates);
+    }
 
     WriteScript(long seed, int ids, int writes, int queries, int perSecond, int... gates) {
         this(seed, false, ids, writes, queries, perSecond, gates);
@@ -83,8 +102,8 @@ record WriteScript(
             any = (int) (position * (CENTERS - NEAR) / size()) + any % NEAR;
         }
         SplittableRandom center = new SplittableRandom(seed ^ any);
-        float[] vector = new float[DIMENSION];
-        for (int i = 0; i < DIMENSION; i++) {
+        float[] vector = new float[dimension];
+        for (int i = 0; i < dimension; i++) {
             vector[i] = (float) (center.nextDouble() * 10 + random.nextDouble());
         }
         return vector;
