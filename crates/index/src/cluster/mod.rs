@@ -26,6 +26,7 @@ mod renew;
 mod scan;
 mod split;
 mod strays;
+mod sweep;
 mod tree;
 mod view;
 
@@ -97,6 +98,13 @@ struct Shared {
     /// Living rows.
     rows: AtomicU64,
     postings: Postings,
+}
+
+impl Shared {
+    /// Living rows.
+    fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
 }
 
 /// The reading side.
