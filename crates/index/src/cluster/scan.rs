@@ -279,23 +279,12 @@ impl View<'_> {
         let mut estimates = [0.0f32; BLOCK];
         let mut counts = Scanned::default();
         for (at, &rank) in matching.iter().enumerate() {
-            // Behind the last leaf of this round come those of the next.
-            let ahead = |leaves: usize| {
+            prefetch_matching(columns, |leaves| {
+                // Behind the last leaf of this round come those of the next.
                 let later = || (kept.end + at + leaves - matching.len()) as u32;
                 let rank = matching.get(at + leaves).copied().unwrap_or_else(later);
                 ranked[..*sorted].get(rank as usize).map(|&next| leaf_of(root, next))
-            };
-            for step in 0..COLUMN_STEPS {
-                if let Some(next) = ahead(COLUMN_STEPS - step) {
-                    next.prefetch_columns(step, columns, None);
-                }
-            }
-            if let Some(next) = ahead(CENTROID_AHEAD) {
-                kernels::prefetch(&next.centroid);
-            }
-            if let Some(next) = ahead(1) {
-                next.prefetch_codes();
-            }
+            });
             let leaf = leaf_of(root, ranked[rank as usize]);
             let matches_before = counts.matches;
             let mut bases = None;
@@ -542,6 +531,24 @@ fn prefetch_leaves(root: &Root, ranked: &[Ranked], rank: usize) {
     }
     if let Some(leaf) = ahead(1) {
         leaf.prefetch_codes();
+    }
+}
+
+/// Prefetches what the scan of the matches of later leaves needs.
+///
+/// * `ahead`: the leaf that comes so many leaves later.
+#[inline]
+fn prefetch_matching<'a>(columns: &[u16], ahead: impl Fn(usize) -> Option<&'a Arc<Leaf>>) {
+    for step in 0..COLUMN_STEPS {
+        if let Some(next) = ahead(COLUMN_STEPS - step) {
+            next.prefetch_columns(step, columns, None);
+        }
+    }
+    if let Some(next) = ahead(CENTROID_AHEAD) {
+        kernels::prefetch(&next.centroid);
+    }
+    if let Some(next) = ahead(1) {
+        next.prefetch_codes();
     }
 }
 

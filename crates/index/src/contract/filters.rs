@@ -10,7 +10,8 @@ use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 
 use super::{clustered, fitted, hits, key, normalised, settings, Contract, Oracle, SEED};
 use crate::{
-    Effort, IndexRow, IndexSettings, Insert, Outlook, Probe, Scratch, Search, VectorBuffer,
+    Effort, IndexRow, IndexSettings, IndexSnapshot, Insert, Outlook, Probe, Scratch, Search,
+    VectorBuffer,
 };
 
 const ROWS: usize = 8_000;
