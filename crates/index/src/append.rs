@@ -12,7 +12,7 @@
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::slab::Block;
@@ -130,23 +130,37 @@ pub(crate) struct Table {
     block: Block,
     /// Lanes published.
     len: AtomicUsize,
-    /// Words in all.
+    /// Words in all, and words of flags behind them.
     words: usize,
+    flags: usize,
     lanes: usize,
     /// Matches the one pen of this table.
     number: u64,
 }
 
 impl Table {
-    /// A table for `lanes` lanes of `words` words of 32 bits each, and its pen.
-    pub(crate) fn new(lanes: usize, words: usize) -> (Pen, Table) {
+    /// A table for `lanes` lanes of `words` words of 32 bits each, with `flags` words of flags in all,
+    /// and its pen.
+    pub(crate) fn new(lanes: usize, words: usize, flags: usize) -> (Pen, Table) {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let words = words * lanes;
-        let block = Block::new(words * size_of::<u32>());
+        let block = Block::new((words + flags) * size_of::<u32>());
         // SAFETY: the block has room for so many words and nobody else knows it yet.
-        unsafe { block.start().cast::<u32>().write_bytes(0, words) };
-        (Pen { number }, Table { block, len: AtomicUsize::new(0), words, lanes, number })
+        unsafe { block.start().cast::<u32>().write_bytes(0, words + flags) };
+        (Pen { number }, Table { block, len: AtomicUsize::new(0), words, flags, lanes, number })
+    }
+
+    /// Flags, which are zeros at first and lie beside the columns so that one page has both. They may
+    /// be set at any time.
+    #[inline]
+    pub(crate) fn flags(&self) -> &[AtomicU32] {
+        // SAFETY: the flags lie in the block behind the words, are aligned as these, were written before
+        // anybody knew the table, and nobody uses them but as atomics.
+        unsafe {
+            let first = self.block.start().cast::<AtomicU32>().add(self.words);
+            std::slice::from_raw_parts(first.as_ptr(), self.flags)
+        }
     }
 
     /// Sets a word of a lane that is not published. The column begins at the word `start`.
@@ -211,7 +225,7 @@ impl Table {
 
     /// Bytes reserved.
     pub(crate) fn bytes(&self) -> usize {
-        self.words * size_of::<u32>()
+        (self.words + self.flags) * size_of::<u32>()
     }
 }
 
@@ -221,11 +235,16 @@ mod tests {
 
     #[test]
     fn readers_see_whole_lanes_of_a_table_while_the_writer_fills_it() {
-        let (mut pen, table) = Table::new(1_000, 3);
+        let (mut pen, table) = Table::new(1_000, 3, 2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut seen = 0;
                 while seen < 1_000 {
+                    let flag =
+                        |at: usize| table.flags()[at].load(std::sync::atomic::Ordering::Acquire);
+                    assert!(
+                        flag(0).is_multiple_of(2) && (flag(1) == 0 || !flag(1).is_multiple_of(2))
+                    );
                     let (wide, narrow) = (table.wide(0), table.narrow(2 * 1_000));
                     seen = wide.len();
                     for (lane, value) in wide.iter().enumerate().filter(|(lane, _)| lane % 3 != 1) {
@@ -241,6 +260,8 @@ mod tests {
                 if lane % 3 != 1 {
                     table.set_wide(&mut pen, 0, lane, lane as u64 * 7);
                     table.set_narrow(&mut pen, 2 * 1_000, lane, lane as u32 + 1);
+                    table.flags()[lane % 2]
+                        .store(lane as u32, std::sync::atomic::Ordering::Release);
                     table.publish(&mut pen, lane + 1);
                 }
             }
@@ -250,7 +271,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "never changes")]
     fn a_published_lane_cannot_be_written() {
-        let (mut pen, table) = Table::new(32, 1);
+        let (mut pen, table) = Table::new(32, 1, 0);
         table.set_narrow(&mut pen, 0, 3, 9);
         table.publish(&mut pen, 4);
         table.set_narrow(&mut pen, 0, 3, 8);

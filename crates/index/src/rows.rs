@@ -251,6 +251,14 @@ impl RowChunk {
         self.vectors.len() / self.dimension
     }
 
+    /// The published among the first 32 lanes.
+    pub(crate) fn published(&self) -> u32 {
+        match self.len() {
+            len @ 0..WORD => (1 << len) - 1,
+            _ => u32::MAX,
+        }
+    }
+
     /// Id, version, code and shard of a published row.
     pub(crate) fn key(&self, lane: usize) -> RowKey {
         let meta = &self.metas[lane];

@@ -91,6 +91,25 @@ pub trait StagedSearch: ExactSearch {
     /// state pass over rows that do not match. Returns an upper bound on the rows that match.
     fn select(&self, filter: Option<&Filter>, state: &mut Self::State) -> Result<u64, Self::Error>;
 
+    /// How many rows the selected filter probably lets through; by default the bound.
+    ///
+    /// * `at_most`: what [`StagedSearch::select`] returned.
+    fn likely(&self, at_most: u64, _: &mut Self::State) -> u64 {
+        at_most
+    }
+
+    /// Offers every visible row that the selected filter lets through, if the place can find these rows
+    /// without their codes and finds at most `most`. Returns `None`, and offers none, if it does not.
+    fn sweep(
+        &self,
+        _vector: &[f32],
+        _most: u64,
+        _: &mut Self::State,
+        _out: &mut TopK,
+    ) -> Result<Option<SearchStats>, Self::Error> {
+        Ok(None)
+    }
+
     /// Begins a query: estimates the costs of at least the `probes` nearest leaves and adds them to
     /// `costs`, in any order.
     fn estimate_leaves(

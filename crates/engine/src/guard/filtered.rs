@@ -156,6 +156,18 @@ impl FilteredWindow {
         *needed.select_nth_unstable_by(nth, f32::total_cmp).1
     }
 
+    /// θ by rows that stand in for queries; `None` without enough of them.
+    fn careful_theta(&self, target: f64) -> Option<f32> {
+        if self.audits.len() < WINDOW_MIN {
+            return None;
+        }
+        let loss = 1.0 - target;
+        let careful = target + ROWS_RESERVE * loss;
+        let margin = self.estimate(self.theta_for(careful), Evidence::Rows)?.margin;
+        let reserve = (0.5 * margin).clamp(ROWS_RESERVE * loss, ROWS_RESERVE_MAX * loss);
+        Some(self.theta_for(target + reserve))
+    }
+
     /// Mean of [`FilteredAudit::surprise`].
     fn surprise(&self) -> f64 {
         let surprises = self.audits.iter().map(FilteredAudit::surprise);
@@ -203,21 +215,18 @@ impl FilteredAudits {
     /// θ for a class, and the recall that it is estimated to have; `None` without enough audits.
     fn conclude(&self, share: usize, class: usize, target: f64) -> Option<(f32, RecallEstimate)> {
         let (queries, rows) = (&self.queries[share][class], &self.rows[class]);
-        let loss = 1.0 - target;
         if queries.audits.len() >= WINDOW_MIN {
             let first = queries.theta_for(target);
             let estimate = queries.estimate(first, Evidence::Queries)?;
             let aimed = (aim(target, &estimate) - queries.surprise()).clamp(0.0, 1.0);
-            let theta = queries.theta_for(aimed);
+            let mut theta = queries.theta_for(aimed);
+            if queries.audits.len() < WINDOW_FAIR {
+                // A class has filters of many kinds, and the first audits may be of the easier ones.
+                theta = theta.max(rows.careful_theta(target).unwrap_or(theta));
+            }
             return Some((theta, queries.estimate(theta, Evidence::Queries)?));
         }
-        if rows.audits.len() < WINDOW_MIN {
-            return None;
-        }
-        let careful = target + ROWS_RESERVE * loss;
-        let margin = rows.estimate(rows.theta_for(careful), Evidence::Rows)?.margin;
-        let reserve = (0.5 * margin).clamp(ROWS_RESERVE * loss, ROWS_RESERVE_MAX * loss);
-        let theta = rows.theta_for(target + reserve);
+        let theta = rows.careful_theta(target)?;
         Some((theta, rows.estimate(theta, Evidence::Rows)?))
     }
 }

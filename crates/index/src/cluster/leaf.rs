@@ -13,7 +13,7 @@ use vstream_quantize::rabitq::{block_bytes, clear, copy_lane, pack_lane, Factors
 use vstream_vector::kernels;
 
 use crate::append::{append_buffer, Cells, Pen, PARTS};
-use crate::filter::{Compiled, Lanes, Summaries};
+use crate::filter::{Compiled, Masks, Summaries, Words, PIECE};
 use crate::rows::{Carried, RowChunk, Sequence, Visible};
 
 /// Each run is twice as long as the one before. A leaf is small as a rule, and still has room for
@@ -24,7 +24,7 @@ const FIRST_RUN: usize = 12;
 const PREFETCH_BYTES: usize = 1024;
 
 /// Steps of [`Leaf::prefetch_columns`].
-pub(crate) const COLUMN_STEPS: usize = 5;
+pub(crate) const COLUMN_STEPS: usize = 3;
 
 /// Index of a leaf in the writer's table.
 pub(crate) type LeafId = u32;
@@ -44,13 +44,14 @@ pub(crate) struct Leaf {
     /// `center` in rotated space. Codes are relative to it.
     pub(crate) centroid: Box<[f32]>,
     first_run: OnceLock<Run>,
+    /// What the rows of the first run carry, if any carries anything, and those of the later ones.
+    first_carried: OnceLock<Arc<Carried>>,
+    /// What rows carry, widened before a row is published.
+    pub(crate) summaries: Summaries,
+    later_carried: OnceLock<Box<[OnceLock<Arc<Carried>>; RUNS - 1]>>,
     later_runs: OnceLock<Box<[OnceLock<Run>; RUNS - 1]>>,
     /// Mean of the rows when the leaf was made; fixed for its life.
     pub(crate) center: Box<[f32]>,
-    /// What rows carry, widened before a row is published.
-    pub(crate) summaries: Summaries,
-    /// What the rows of each run carry, if any carries anything.
-    carried: OnceLock<Box<[OnceLock<Arc<Carried>>; RUNS]>>,
 }
 
 /// Chunks, and the codes of the full ones among them, which are the first.
@@ -240,6 +241,18 @@ impl Run {
         }
         false
     }
+
+    /// Fills the masks of the chunks `PIECE · piece ..` with the lanes that match.
+    #[inline]
+    fn masks(&self, carried: Option<&Carried>, filter: &Compiled, piece: usize, out: &mut Masks) {
+        let first = piece * PIECE;
+        let words = Words {
+            len: (self.chunks.len() - first).min(PIECE),
+            rows: &|word| self.chunks[first + word].get().map(|chunk| &*chunk.rows),
+            carried: carried.map(|carried| (carried, first)),
+        };
+        filter.masks(&words, out);
+    }
 }
 
 impl Leaf {
@@ -251,10 +264,11 @@ impl Leaf {
             last_death: AtomicU64::new(0),
             centroid,
             first_run: OnceLock::new(),
+            first_carried: OnceLock::new(),
+            summaries: Summaries::default(),
+            later_carried: OnceLock::new(),
             later_runs: OnceLock::new(),
             center,
-            summaries: Summaries::default(),
-            carried: OnceLock::new(),
         }
     }
 
@@ -313,8 +327,11 @@ impl Leaf {
 
     /// Lets scans find what the rows of the chunk's run carry, before such a row is published.
     pub(crate) fn share(&self, number: usize, carried: &Arc<Carried>) {
-        let runs = self.carried.get_or_init(Box::default);
-        runs[run_of(number).0].get_or_init(|| carried.clone());
+        let slot = match run_of(number).0.checked_sub(1) {
+            None => &self.first_carried,
+            Some(later) => &self.later_carried.get_or_init(Box::default)[later],
+        };
+        slot.get_or_init(|| carried.clone());
     }
 
     /// Opens the next chunk; returns the pen of a run that begins with it. Only the writer calls this.
@@ -396,15 +413,15 @@ impl Leaf {
         mut visit: impl FnMut(usize, &LeafChunk, &[u8], u32),
     ) {
         let mut first = 0;
-        let carried = self.carried.get();
         for (run_number, run) in self.runs().enumerate() {
+            let (mut masks, mut evaluated) = ([0; PIECE], usize::MAX);
             let mut masked = |number: usize, chunk: &LeafChunk, codes: &[u8], rows: usize| {
-                // Loaded after the codes, which were published after what their rows carry.
-                let carried = carried.or_else(|| self.carried.get());
-                let carried = carried.and_then(|runs| runs[run_number].get());
-                let carried = carried.map(|carried| (&**carried, number - first));
-                let lanes = Lanes { rows: (&chunk.rows, 0), carried };
-                let mask = filter.mask(lanes) & (u32::MAX >> (BLOCK - rows));
+                let (piece, word) = ((number - first) / PIECE, (number - first) % PIECE);
+                if piece != evaluated {
+                    evaluated = piece;
+                    run.masks(self.carried_of(run_number), filter, piece, &mut masks);
+                }
+                let mask = masks[word] & (u32::MAX >> (BLOCK - rows));
                 if mask != 0 {
                     visit(number, chunk, codes, mask);
                 }
@@ -416,6 +433,63 @@ impl Leaf {
         }
     }
 
+    /// Calls `visit` with the number of each chunk that may have matches, and with the lanes that
+    /// match, be they published or not. Looks at columns alone.
+    #[inline]
+    pub(crate) fn for_each_mask(&self, filter: &Compiled, mut visit: impl FnMut(usize, u32)) {
+        let mut first = 0;
+        for (run_number, run) in self.runs().enumerate() {
+            let mut masks = [0; PIECE];
+            for piece in 0..run.chunks.len().div_ceil(PIECE) {
+                // A run has at least one chunk, and chunks are opened in order.
+                if piece > 0 && run.chunks[piece * PIECE].get().is_none() {
+                    return;
+                }
+                run.masks(self.carried_of(run_number), filter, piece, &mut masks);
+                let matching = masks.iter().enumerate().filter(|(_, &mask)| mask != 0);
+                matching.for_each(|(word, &mask)| visit(first + piece * PIECE + word, mask));
+            }
+            first += run.chunks.len();
+        }
+    }
+
+    /// What the rows of a run carry, if any does. Whoever pinned a moment sees it for all rows of the
+    /// moment: it was shared before these were published.
+    #[inline]
+    fn carried_of(&self, run: usize) -> Option<&Carried> {
+        let slot = match run.checked_sub(1) {
+            None => &self.first_carried,
+            Some(later) => &self.later_carried.get()?[later],
+        };
+        slot.get().map(|carried| &**carried)
+    }
+
+    /// The lanes of one chunk that match, be they published or not.
+    pub(crate) fn mask_of(&self, filter: &Compiled, number: usize) -> u32 {
+        let (run, offset) = run_of(number);
+        let rows = |_| self.open_chunk(number).map(|chunk| &*chunk.rows);
+        let carried = self.carried_of(run).map(|carried| (carried, offset));
+        let mut masks = [0; PIECE];
+        filter.masks(&Words { len: 1, rows: &rows, carried }, &mut masks);
+        masks[0]
+    }
+
+    /// The chunk of a number, if it is open.
+    #[inline]
+    pub(crate) fn open_chunk(&self, number: usize) -> Option<&LeafChunk> {
+        let (run, offset) = run_of(number);
+        self.run(run)?.chunks[offset].get()
+    }
+
+    /// Prefetches the pointer to the rows of a chunk.
+    #[inline]
+    pub(crate) fn prefetch_chunk(&self, number: usize) {
+        let (run, offset) = run_of(number);
+        if let Some(run) = self.run(run) {
+            kernels::prefetch(&run.chunks[offset..=offset]);
+        }
+    }
+
     /// Prefetches the head of the leaf, which leads to the rows.
     #[inline]
     pub(crate) fn prefetch_head(&self) {
@@ -423,17 +497,21 @@ impl Leaf {
         kernels::prefetch(std::slice::from_ref(&self.first_run));
     }
 
-    /// Does one of the [`COLUMN_STEPS`] steps that bring some columns of the first run into cache. Each
-    /// step follows the pointers that the one before has prefetched.
+    /// Does one of the [`COLUMN_STEPS`] steps that bring some columns into cache. Each step follows the
+    /// pointers that the one before has prefetched.
+    ///
+    /// * `chunk`: the one whose columns are wanted; `None` for all of the first run.
     #[inline]
-    pub(crate) fn prefetch_columns(&self, step: usize, columns: &[u16]) {
-        let runs = || self.carried.get();
+    pub(crate) fn prefetch_columns(&self, step: usize, columns: &[u16], chunk: Option<usize>) {
+        let (run, word) = chunk.map_or((0, None), |chunk| {
+            let (run, offset) = run_of(chunk);
+            (run, Some(offset))
+        });
         match step {
-            0 => kernels::prefetch(std::slice::from_ref(&self.carried)),
-            1 => runs().into_iter().for_each(|runs| kernels::prefetch(&runs[..1])),
+            0 => kernels::prefetch(std::slice::from_ref(&self.first_carried)),
             _ => {
-                if let Some(carried) = runs().and_then(|runs| runs[0].get()) {
-                    carried.prefetch(step - 2, columns);
+                if let Some(carried) = self.carried_of(run) {
+                    carried.prefetch(step - 1, columns, word);
                 }
             }
         }
@@ -455,7 +533,8 @@ impl Leaf {
             .runs()
             .map(|run| run.codes.bytes() + run.chunks.len() * size_of::<OnceLock<LeafChunk>>())
             .sum();
-        let carried = self.carried.get().into_iter().flat_map(|runs| runs.iter());
+        let later = self.later_carried.get().into_iter().flat_map(|runs| runs.iter());
+        let carried = std::iter::once(&self.first_carried).chain(later);
         let carried: usize = carried
             .map(|run| run.get().map_or(0, |run| run.memory_bytes()) + size_of_val(run))
             .sum();

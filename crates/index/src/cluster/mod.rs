@@ -28,6 +28,7 @@ mod renew;
 mod scan;
 mod split;
 mod strays;
+mod sweep;
 mod tree;
 mod view;
 
@@ -103,6 +104,13 @@ struct Shared {
     /// Where living rows are, by id: see `find.rs`.
     ids: Arc<Ids>,
     leaves: LeafTable,
+}
+
+impl Shared {
+    /// Living rows.
+    fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
 }
 
 /// The reading side.

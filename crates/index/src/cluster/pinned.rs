@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use vstream_attribute::Filter;
@@ -10,9 +9,11 @@ use vstream_quantize::rabitq::Rotation;
 use vstream_vector::{Neighbor, TopK};
 
 use super::scan::{ClusterScratch, ClusterState};
+use super::sweep::Swept;
 use super::tree::Root;
 use super::view::View;
 use super::Shared;
+use crate::filter::{Compiled, Counts};
 use crate::least_ids::LeastIds;
 use crate::probe::{Probe, SearchStats};
 use crate::publish::{Guard, Rooted};
@@ -96,7 +97,7 @@ impl ExactSearch for Pinned {
         out: &mut TopK,
     ) -> Result<SearchStats, Infallible> {
         let view = self.view();
-        Ok(view.exact(vector, view.compile(filter).as_ref(), out))
+        Ok(view.exact(vector, view.compile(filter).as_ref(), &mut Vec::new(), out))
     }
 
     fn for_each_match(
@@ -133,11 +134,33 @@ impl StagedSearch for Pinned {
 
     fn select(&self, filter: Option<&Filter>, scratch: &mut Scratch) -> Result<u64, Infallible> {
         let (view, state) = (self.view(), scratch.buffers::<ClusterState>());
-        let rows = self.shared.rows.load(Ordering::Relaxed);
+        let rows = self.shared.rows();
         let filter = view.compile(filter);
         let most = filter.as_ref().map_or(rows, |f| f.at_most(rows, &self.shared.living));
         state.set_filter(&view, filter);
         Ok(most)
+    }
+
+    fn likely(&self, at_most: u64, scratch: &mut Scratch) -> u64 {
+        let state: &mut ClusterState = scratch.buffers();
+        let Some(filter) = &state.filter else { return at_most };
+        let (view, rows) = (self.view(), self.shared.rows());
+        let sample = |part: &Compiled| view.sampled_share(part);
+        let counts = Counts { rows, living: &self.shared.living, sample: &sample };
+        ((filter.likely_share(&counts) * rows as f64).round() as u64).min(at_most)
+    }
+
+    fn sweep(
+        &self,
+        vector: &[f32],
+        most: u64,
+        scratch: &mut Scratch,
+        out: &mut TopK,
+    ) -> Result<Option<SearchStats>, Infallible> {
+        let ClusterState { filter, columns, origins, .. } = scratch.buffers();
+        let Some(filter) = filter else { return Ok(None) };
+        let swept = Swept { filter, columns };
+        Ok(self.view().sweep(vector, swept, most, origins, out))
     }
 
     fn estimate_leaves(
@@ -202,6 +225,10 @@ impl StagedSearch for Pinned {
                 (counts.matches, counts.leaves) = (stats.rows, stats.leaves);
                 is_cut
             };
+            if !is_cut && wanted.deviations != 0.0 {
+                // All of these are measured, and hidden ones passed over then.
+                break;
+            }
             view.drop_hidden(state, candidates);
             if !is_cut || candidates.len() >= wanted.keep {
                 break;

@@ -21,7 +21,7 @@ use super::leaf::{position, split_position, Leaf, LeafChunk, LeafId, COLUMN_STEP
 use super::rank::Ranked;
 use super::tree::Root;
 use super::view::View;
-use crate::filter::Compiled;
+use crate::filter::{Compiled, SUMMARY_STEPS};
 use crate::probe::SearchStats;
 use crate::rows::{distance, RowChunk};
 use crate::stages::{
@@ -32,6 +32,9 @@ use crate::stages::{
 /// Leaves whose heads are prefetched ahead of the scanned one, and whose centroids are.
 const HEAD_AHEAD: usize = 6;
 const CENTROID_AHEAD: usize = 3;
+
+/// Summaries that are asked before a search knows whether they leave out many leaves.
+const ASKED: usize = 16;
 
 /// Rows that are prefetched ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
@@ -62,6 +65,9 @@ pub(super) struct ClusterState {
     pub(super) matching: Vec<u32>,
     /// True if `matching` is filled for the kept leaves.
     is_matched: bool,
+    /// Leaves whose summaries were asked, and those that these left out.
+    asked: usize,
+    excluded: usize,
     /// True once these leaves were scanned.
     pub(super) is_scanned: bool,
     /// Which rows are wanted; `None` for all.
@@ -110,6 +116,7 @@ impl ClusterState {
         self.kept = None;
         self.is_matched = false;
         self.sorted = 0;
+        (self.asked, self.excluded) = (0, 0);
         self.origins.clear();
     }
 
@@ -149,17 +156,33 @@ impl ClusterState {
             return;
         }
         let kept = self.kept();
-        let ClusterState { ranked, filter, listed, is_listed, matching, .. } = self;
+        let ClusterState { ranked, sorted, filter, listed, is_listed, .. } = self;
+        let ClusterState { matching, columns, asked, excluded, .. } = self;
         matching.clear();
-        for rank in kept.clone() {
-            if let Some(&next) = ranked[..kept.end].get(rank + HEAD_AHEAD) {
-                leaf_of(view.root, next).summaries.prefetch();
+        for rank in kept {
+            // The next leaves will be asked for soon, be it in this round or in the next.
+            if let Some(&next) = ranked[..*sorted].get(rank + HEAD_AHEAD) {
+                let next = leaf_of(view.root, next);
+                next.prefetch_head();
+            }
+            for step in 0..SUMMARY_STEPS {
+                let later = rank + HEAD_AHEAD - step * HEAD_AHEAD / SUMMARY_STEPS;
+                if let Some(&next) = ranked[..*sorted].get(later).filter(|_| !*is_listed) {
+                    leaf_of(view.root, next).summaries.prefetch(step, columns);
+                }
             }
             let leaf = leaf_of(view.root, ranked[rank]);
             let may_match = match filter {
                 Some(_) if *is_listed => is_in(listed, leaf.id),
-                Some(filter) => leaf.summaries.may_match(filter),
-                None => true,
+                // A summary costs about as much as the columns: where hardly any leaves a leaf out,
+                // only some are asked.
+                Some(filter) if *asked < ASKED || *excluded * 4 >= *asked || rank % 8 == 0 => {
+                    let may_match = leaf.summaries.may_match(filter);
+                    *asked += 1;
+                    *excluded += usize::from(!may_match);
+                    may_match
+                }
+                Some(_) | None => true,
             };
             if may_match {
                 matching.push(rank as u32);
@@ -248,21 +271,20 @@ impl View<'_> {
     ) -> ScannedMatches {
         state.find_matching(self);
         let (root, placed) = (self.root, self.placed());
-        let ClusterState { ranked, matching, filter, columns, .. } = state;
+        let kept = state.kept();
+        let ClusterState { ranked, sorted, matching, filter, columns, .. } = state;
         let all = Compiled::All;
         let filter = filter.as_ref().unwrap_or(&all);
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
         let mut estimates = [0.0f32; BLOCK];
         let mut counts = Scanned::default();
         for (at, &rank) in matching.iter().enumerate() {
-            for step in 0..COLUMN_STEPS {
-                if let Some(&next) = matching.get(at + COLUMN_STEPS - step) {
-                    leaf_of(root, ranked[next as usize]).prefetch_columns(step, columns);
-                }
-            }
-            if let Some(&next) = matching.get(at + 1) {
-                leaf_of(root, ranked[next as usize]).prefetch_codes();
-            }
+            prefetch_matching(columns, |leaves| {
+                // Behind the last leaf of this round come those of the next.
+                let later = || (kept.end + at + leaves - matching.len()) as u32;
+                let rank = matching.get(at + leaves).copied().unwrap_or_else(later);
+                ranked[..*sorted].get(rank as usize).map(|&next| leaf_of(root, next))
+            });
             let leaf = leaf_of(root, ranked[rank as usize]);
             let matches_before = counts.matches;
             let mut bases = None;
@@ -285,6 +307,9 @@ impl View<'_> {
                     let deviations = wanted.deviations;
                     table.scan_block_lowered(block, bases, deviations, threshold, &mut estimates)
                 };
+                if mask != 0 {
+                    chunk.rows.prefetch_head();
+                }
                 while mask != 0 {
                     let lane = mask.trailing_zeros() as usize;
                     mask &= mask - 1;
@@ -506,6 +531,24 @@ fn prefetch_leaves(root: &Root, ranked: &[Ranked], rank: usize) {
     }
     if let Some(leaf) = ahead(1) {
         leaf.prefetch_codes();
+    }
+}
+
+/// Prefetches what the scan of the matches of later leaves needs.
+///
+/// * `ahead`: the leaf that comes so many leaves later.
+#[inline]
+fn prefetch_matching<'a>(columns: &[u16], ahead: impl Fn(usize) -> Option<&'a Arc<Leaf>>) {
+    for step in 0..COLUMN_STEPS {
+        if let Some(next) = ahead(COLUMN_STEPS - step) {
+            next.prefetch_columns(step, columns, None);
+        }
+    }
+    if let Some(next) = ahead(CENTROID_AHEAD) {
+        kernels::prefetch(&next.centroid);
+    }
+    if let Some(next) = ahead(1) {
+        next.prefetch_codes();
     }
 }
 

@@ -19,7 +19,8 @@ use vstream_vector::{kernels, Neighbor, TopK};
 
 use super::leaf::Leaf;
 use super::postings::ListedLeaf;
-use super::scan::{best_first, ClusterScratch};
+use super::scan::{best_first, ClusterScratch, ClusterState, Origin};
+use super::sweep::Swept;
 use super::tree::Root;
 use super::Shared;
 use crate::filter::Compiled;
@@ -65,7 +66,10 @@ impl View<'_> {
     ) -> SearchStats {
         scratch.state.set_filter(self, self.compile(probe.filter));
         match probe.effort {
-            Effort::Exact => self.exact(probe.vector, scratch.state.filter.as_ref(), out),
+            Effort::Exact => {
+                let ClusterState { filter, origins, .. } = &mut scratch.state;
+                self.exact(probe.vector, filter.as_ref(), origins, out)
+            }
             Effort::Approximate { probes, refine } => {
                 self.approximate(probe, (probes, refine.max(probe.k)), scratch, out)
             }
@@ -92,13 +96,22 @@ impl View<'_> {
         scan_exactly(&self.root.tail, self.shared.index, (query, filter), self.tail(), out)
     }
 
-    /// Offers every visible row that matches.
+    /// Offers every visible row that matches. With a filter, notes where the rows are that were among
+    /// the nearest.
     pub(super) fn exact(
         &self,
         query: &[f32],
         filter: Option<&Compiled>,
+        origins: &mut Vec<Origin>,
         out: &mut TopK,
     ) -> SearchStats {
+        if let Some(filter) = filter {
+            let mut columns = Vec::new();
+            filter.add_columns(&mut columns);
+            let swept = Swept { filter, columns: &columns };
+            let all = self.sweep(query, swept, u64::MAX, origins, out);
+            return all.expect("no bound on the matches");
+        }
         let rows = self.scan_tail(query, filter, out);
         let mut stats = SearchStats { rows, exact: rows, leaves: 0 };
         stats.leaves = self.for_each_chunk(filter, |rows| {

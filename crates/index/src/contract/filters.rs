@@ -263,6 +263,7 @@ impl<'a> Filtered<'a> {
             self.random.next();
             let mut truth = self.oracle.search(&query, ROWS);
             truth.retain(|row| matching.binary_search(&row.id).is_ok());
+            self.check_sweep(&*snapshot, most, &query, &truth);
             self.check_answers(&*reader, &filter, &query, &truth);
         }
     }
@@ -280,6 +281,34 @@ impl<'a> Filtered<'a> {
                 let next = page.last().copied().filter(|_| page.len() < rest.len());
                 assert_eq!(least.finish(), (page.to_vec(), next), "{}", self.contract.name);
             }
+        }
+    }
+
+    /// A sweep of the filter that was selected last finds the nearest of all matches, or says that there
+    /// are too many and leaves the answer as it is.
+    fn check_sweep(
+        &mut self,
+        snapshot: &dyn IndexSnapshot,
+        most: u64,
+        query: &[f32],
+        truth: &[Neighbor],
+    ) {
+        let name = self.contract.name;
+        assert!(snapshot.likely(most, &mut self.scratch) <= most, "{name}: more than the bound");
+        let mut top = TopK::new(10);
+        let Ok(swept) = snapshot.sweep(query, u64::MAX, &mut self.scratch, &mut top);
+        let Some(work) = swept else { return };
+        assert_eq!(work.exact, truth.len(), "{name}: matches");
+        let mut answer = Vec::new();
+        top.drain_sorted(&mut answer);
+        assert_eq!(answer.len(), truth.len().min(10), "{name}");
+        assert_eq!(hits(&truth[..answer.len()], &answer), answer.len(), "{name}");
+        // More than what may be in no leaf.
+        if truth.len() >= 64 {
+            top.reset(10);
+            let few = truth.len() as u64 / 4;
+            let Ok(swept) = snapshot.sweep(query, few, &mut self.scratch, &mut top);
+            assert!(swept.is_none() && top.is_empty(), "{name}: more matches than wanted");
         }
     }
 

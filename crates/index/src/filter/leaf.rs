@@ -13,6 +13,9 @@ use vstream_vector::kernels;
 use super::{Check, Compiled};
 use crate::rows::Stored;
 
+/// Steps of [`Summaries::prefetch`].
+pub(crate) const SUMMARY_STEPS: usize = 3;
+
 /// Words of a Bloom filter: 32 bytes.
 const BLOOM_WORDS: usize = 4;
 
@@ -189,10 +192,24 @@ impl Summaries {
         }
     }
 
-    /// Prefetches the pointer to the summaries.
+    /// Does one of the [`SUMMARY_STEPS`] steps that bring the summaries of some columns into cache. Each
+    /// step follows the pointer that the one before has prefetched.
     #[inline]
-    pub(crate) fn prefetch(&self) {
-        kernels::prefetch(std::slice::from_ref(&self.first));
+    pub(crate) fn prefetch(&self, step: usize, columns: &[u16]) {
+        let first = || self.first.get();
+        match step {
+            0 => kernels::prefetch(std::slice::from_ref(&self.first)),
+            1 => first().into_iter().for_each(|group| {
+                kernels::prefetch(std::slice::from_ref(&**group));
+            }),
+            // In most groups every column stands at its own number.
+            _ => first().into_iter().for_each(|group| {
+                let own = |&column: &u16| group.columns.get(usize::from(column));
+                columns.iter().filter_map(own).for_each(|summary| {
+                    kernels::prefetch(std::slice::from_ref(summary));
+                });
+            }),
+        }
     }
 
     /// True if a row of the leaf has or had a value.

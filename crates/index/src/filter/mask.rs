@@ -83,7 +83,7 @@ fn at_least(least: usize, parts: &[Compiled], rows: Lanes<'_>) -> u32 {
 }
 
 /// The lanes of a column's word that meet a condition.
-fn of_column(check: &Check, column: Column<'_>, word: usize) -> u32 {
+pub(super) fn of_column(check: &Check, column: Column<'_>, word: usize) -> u32 {
     let present = column.present(word);
     if present == 0 {
         return 0;

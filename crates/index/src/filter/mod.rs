@@ -2,24 +2,30 @@
 //!
 //! 1. A reader pins its moment, then *compiles* the filter: texts become codes of the dictionary,
 //!    numbers an order of whole numbers ([`Compiled`]).
-//! 2. A scan evaluates it for 32 rows at a time, as a mask ([`Compiled::mask`], `mask.rs`).
+//! 2. A scan evaluates it for 32 rows at a time, as a mask ([`Compiled::mask`], `mask.rs`), and where
+//!    it can for several masks together ([`Compiled::masks`], `words.rs`).
 //! 3. A leaf whose summary excludes the filter is passed over (`leaf.rs`).
-//! 4. The counts of living rows per code bound how many rows match ([`Compiled::at_most`]).
+//! 4. The counts of living rows per code bound how many rows match ([`Compiled::at_most`]), and tell
+//!    with a sample how many probably do ([`Compiled::likely_share`], `share.rs`).
 //!
 //! [`vstream_attribute::Filter::holds`] is the definition; `tests.rs` compares.
 
 mod leaf;
 mod mask;
+mod share;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::ops::Bound;
 
 use vstream_attribute::{AttributeKind, Filter, Range, Test};
 
-pub(crate) use self::leaf::Summaries;
+pub(crate) use self::leaf::{Summaries, SUMMARY_STEPS};
 pub(crate) use self::mask::Lanes;
-use crate::rows::{ordered, CodeCounts, Dictionary, RowChunk, Texts, Visible, WORD};
+pub(crate) use self::share::Counts;
+pub(crate) use self::words::{Masks, Words, PIECE};
+use crate::rows::{ordered, Dictionary, RowChunk, Texts, Visible, WORD};
 
 /// Codes are compared one by one up to so many.
 const FEW: usize = 8;
@@ -113,31 +119,6 @@ impl Compiled {
     /// Compiles a filter. The caller has pinned its moment: see `rows/dictionary.rs`.
     pub(crate) fn new(filter: &Filter, dictionary: &Dictionary) -> Compiled {
         compile(filter, &dictionary.texts())
-    }
-
-    /// Most rows that match, of an index with `rows` living ones.
-    ///
-    /// * `living`: living rows per code.
-    pub(crate) fn at_most(&self, rows: u64, living: &CodeCounts) -> u64 {
-        let sum = |codes: &[u32]| codes.iter().map(|&code| u64::from(living.get(code))).sum();
-        let parts = |of: &[Compiled]| -> u64 { of.iter().map(|p| p.at_most(rows, living)).sum() };
-        let most: u64 = match self {
-            Compiled::All | Compiled::Not(_) => rows,
-            Compiled::Nothing => 0,
-            Compiled::And(all) => {
-                all.iter().map(|part| part.at_most(rows, living)).min().unwrap_or(rows)
-            }
-            Compiled::Or(any) => parts(any),
-            // A row that matches counts `least` times in the sum.
-            Compiled::AtLeast(least, of) => parts(of) / (*least as u64).max(1),
-            Compiled::Column(_, Check::Keyword(codes) | Check::Any(codes)) => sum(codes.list()),
-            Compiled::Column(_, Check::All(codes)) => {
-                codes.iter().map(|&code| u64::from(living.get(code))).min().unwrap_or(rows)
-            }
-            Compiled::Column(..) => rows,
-            Compiled::Ids(ids) => ids.len() as u64,
-        };
-        most.min(rows)
     }
 
     /// Codes of which every matching row has one; `None` if there are no such codes.

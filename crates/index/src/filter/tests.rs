@@ -9,8 +9,10 @@ use vstream_attribute::{
 };
 use vstream_vector::{Element, SplitMix};
 
-use super::{Compiled, Lanes, Summaries};
-use crate::rows::{Carrier, CodeCounts, Dictionary, IndexRow, RowKey, RowWriter, VectorRef};
+use super::{Check, Compiled, Counts, Lanes, Summaries, Words, PIECE};
+use crate::rows::{
+    Carrier, CodeCounts, Dictionary, IndexRow, RowChunk, RowKey, RowWriter, VectorRef,
+};
 
 const WORDS: [&str; 12] =
     ["", "a", "ab", "abc", "abd", "b", "red", "redder", "\u{e4}", "\u{e4}b", "zebra", "zz"];
@@ -124,6 +126,23 @@ fn push(rows: &mut RowWriter, carrier: &mut Carrier, id: u64, attributes: Attrib
     rows.push(carrier, IndexRow { key, vector: VectorRef::F32(&[0.0]), fields }, 1);
 }
 
+/// Masks of the chunks of a run together are those of each.
+fn check_masks(compiled: &Compiled, chunks: &[Arc<RowChunk>]) {
+    let carried = chunks.iter().find_map(|chunk| chunk.carried());
+    let words = Words {
+        len: chunks.len(),
+        rows: &|word| chunks.get(word).map(|chunk| &**chunk),
+        carried: carried.map(|(carried, _)| (carried, 0)),
+    };
+    let mut masks = [7; PIECE];
+    compiled.masks(&words, &mut masks);
+    for (chunk, mask) in chunks.iter().zip(masks) {
+        let published = chunk.published();
+        assert_eq!(mask & published, compiled.mask(Lanes::of(chunk, 0)) & published);
+    }
+    assert!(masks[chunks.len()..].iter().all(|&mask| mask == 0));
+}
+
 #[test]
 fn masks_summaries_and_counts_agree_with_the_definition() {
     for seed in 0..300 {
@@ -183,6 +202,21 @@ fn masks_summaries_and_counts_agree_with_the_definition() {
                     assert_eq!(mask >> lane & 1 == 1, holds, "row {id} and {filter:?}");
                     matches += u64::from(holds);
                 }
+            }
+            check_masks(&compiled, &chunks);
+            let sample = |_: &Compiled| matches as f64 / rows as f64;
+            let counts = Counts { rows: rows as u64, living: &living, sample: &sample };
+            let likely = compiled.likely_share(&counts);
+            assert!((0.0..=1.0).contains(&likely), "{likely} for {filter:?}");
+            let is_counted = match &compiled {
+                Compiled::Nothing => true,
+                Compiled::Column(column, Check::Keyword(_)) => {
+                    schema.attributes[usize::from(*column)].kind == AttributeKind::Keyword
+                }
+                _ => false,
+            };
+            if is_counted {
+                assert_eq!((likely * rows as f64).round() as u64, matches, "{filter:?}");
             }
             for word in 0..rows.div_ceil(32) {
                 let mask = compiled.mask(Lanes::of(first.chunk(), word));

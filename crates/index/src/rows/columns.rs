@@ -178,7 +178,8 @@ impl Carrier {
 /// those of the chunks, one after the other.
 #[derive(Default)]
 pub(crate) struct Carried {
-    sheet: OnceLock<Box<Sheet>>,
+    /// In place, so that a scan follows one pointer less.
+    sheet: OnceLock<Sheet>,
     /// By lane.
     cold: OnceLock<ColdRows>,
 }
@@ -189,11 +190,9 @@ type ColdRows = Box<[OnceLock<Arc<[u8]>>]>;
 /// Some columns, and the next sheet.
 pub(crate) struct Sheet {
     layout: Arc<Layout>,
+    /// Its flags say which lanes have a value, a word per 32 lanes, column by column; then which have a
+    /// true one, likewise, if there is a column of truth values.
     table: Table,
-    /// Lanes with a value, a word per 32 lanes, column by column.
-    present: Box<[AtomicU32]>,
-    /// Lanes with a true value, likewise, if there is a column of truth values.
-    truths: Box<[AtomicU32]>,
     /// Lists of codes, `lists × lanes`.
     lists: Box<[OnceLock<Arc<[u32]>>]>,
     dictionary: Arc<Dictionary>,
@@ -257,14 +256,11 @@ impl Load {
 
 impl Sheet {
     fn new(layout: Arc<Layout>, dictionary: Arc<Dictionary>, lanes: usize) -> (Pen, Sheet) {
-        let (pen, table) = Table::new(lanes, layout.words);
-        let words = layout.columns.len() * lanes.div_ceil(WORD);
-        let zeros = |words: usize| (0..words).map(|_| AtomicU32::new(0)).collect();
         let has_truths = layout.columns.iter().any(|place| place.kind == AttributeKind::Bool);
+        let flags = layout.columns.len() * lanes.div_ceil(WORD);
+        let (pen, table) = Table::new(lanes, layout.words, flags * (1 + usize::from(has_truths)));
         let sheet = Sheet {
             table,
-            present: zeros(words),
-            truths: zeros(if has_truths { words } else { 0 }),
             lists: (0..layout.lists * lanes).map(|_| OnceLock::new()).collect(),
             dictionary,
             next: OnceLock::new(),
@@ -289,12 +285,24 @@ impl Sheet {
                 assert!(is_first, "a lane is written once");
             }
             Stored::Truth(is_true) => {
-                self.truths[word].fetch_or(if is_true { bit } else { 0 }, Ordering::Relaxed);
+                self.truths()[word].fetch_or(if is_true { bit } else { 0 }, Ordering::Relaxed);
             }
             Stored::Text => {}
         }
-        // Relaxed is enough here and above: the chunk publishes the lane with Release.
-        self.present[word].fetch_or(bit, Ordering::Relaxed);
+        // The chunk publishes the lane later, but whoever sees the bit already finds the value.
+        self.present()[word].fetch_or(bit, Ordering::Release);
+    }
+
+    /// Lanes with a value, a word per 32 lanes, column by column.
+    #[inline]
+    fn present(&self) -> &[AtomicU32] {
+        &self.table.flags()[..self.layout.columns.len() * self.table.lanes().div_ceil(WORD)]
+    }
+
+    /// Lanes with a true value, likewise; empty without a column of truth values.
+    #[inline]
+    fn truths(&self) -> &[AtomicU32] {
+        &self.table.flags()[self.layout.columns.len() * self.table.lanes().div_ceil(WORD)..]
     }
 
     fn column(&self, at: usize) -> Column<'_> {
@@ -302,11 +310,10 @@ impl Sheet {
     }
 
     fn memory_bytes(&self) -> usize {
-        let words = (self.present.len() + self.truths.len()) * size_of::<AtomicU32>();
         let lists: usize =
             self.lists.iter().filter_map(OnceLock::get).map(|list| 16 + size_of_val(&**list)).sum();
         let slots = self.lists.len() * size_of::<OnceLock<Arc<[u32]>>>();
-        size_of::<Sheet>() + self.table.bytes() + words + slots + lists
+        size_of::<Sheet>() + self.table.bytes() + slots + lists
     }
 }
 
@@ -335,19 +342,23 @@ impl Carried {
         (lane, lanes): (usize, usize),
         row: &mut Vec<(u16, Stored)>,
     ) {
-        let mut slot = &self.sheet;
+        let mut last: Option<&Sheet> = None;
         for number in 0.. {
             if row.is_empty() {
                 return;
             }
-            let sheet = slot.get_or_init(|| {
+            let mut make = || {
                 let columns: Vec<_> =
                     row.iter().map(|(column, stored)| (*column, stored.kind())).collect();
                 let layout = carrier.layout(&columns);
                 let (pen, sheet) = Sheet::new(layout, carrier.dictionary.clone(), lanes);
                 pens.0.push(pen);
-                Box::new(sheet)
-            });
+                sheet
+            };
+            let sheet: &Sheet = match last {
+                None => self.sheet.get_or_init(make),
+                Some(last) => last.next.get_or_init(|| Box::new(make())),
+            };
             let pen = &mut pens.0[number];
             let before = row.len();
             // Both are ascending.
@@ -366,7 +377,7 @@ impl Carried {
             if row.len() < before {
                 sheet.table.publish(pen, lane + 1);
             }
-            slot = &sheet.next;
+            last = Some(sheet);
         }
     }
 
@@ -377,15 +388,14 @@ impl Carried {
     }
 
     fn sheets(&self) -> impl Iterator<Item = &Sheet> {
-        std::iter::successors(self.sheet.get(), |sheet| sheet.next.get()).map(|sheet| &**sheet)
+        std::iter::successors(self.sheet.get(), |sheet| sheet.next.get().map(|next| &**next))
     }
 
     /// Calls `visit` with the columns of a number, one for each kind of values that rows of the chunk
     /// have.
     #[inline]
     pub(crate) fn for_each_column(&self, column: u16, mut visit: impl FnMut(Column<'_>)) {
-        let mut slot = &self.sheet;
-        while let Some(sheet) = slot.get() {
+        for sheet in self.sheets() {
             let places = &sheet.layout.columns;
             // In most sheets every column stands at its own number.
             let own = usize::from(column);
@@ -397,7 +407,6 @@ impl Carried {
                 visit(sheet.column(at));
                 at += 1;
             }
-            slot = &sheet.next;
         }
     }
 
@@ -413,21 +422,20 @@ impl Carried {
         }
     }
 
-    /// Prefetches the first sheet step by step: its pointer, the sheet, and the values of some columns.
+    /// Prefetches the first sheet step by step: the sheet, and the values of some columns.
+    ///
+    /// * `word`: the 32 lanes that are wanted; `None` for all.
     #[inline]
-    pub(crate) fn prefetch(&self, step: usize, columns: &[u16]) {
+    pub(crate) fn prefetch(&self, step: usize, columns: &[u16], word: Option<usize>) {
         let sheet = || self.sheet.get();
         match step {
             0 => kernels::prefetch(std::slice::from_ref(&self.sheet)),
-            1 => sheet().into_iter().for_each(|sheet| {
-                kernels::prefetch(std::slice::from_ref(&**sheet));
-            }),
             _ => sheet().into_iter().for_each(|sheet| {
                 let own = |&column: &u16| {
                     let place = sheet.layout.columns.get(usize::from(column));
                     place.filter(|place| place.column == column).map(|_| usize::from(column))
                 };
-                columns.iter().filter_map(own).for_each(|at| sheet.column(at).prefetch());
+                columns.iter().filter_map(own).for_each(|at| sheet.column(at).prefetch(word));
             }),
         }
     }
@@ -442,7 +450,7 @@ impl Carried {
             1 => {
                 cold().into_iter().for_each(|slot| kernels::prefetch(std::slice::from_ref(slot)));
                 if let Some(sheet) = self.sheet.get() {
-                    kernels::prefetch(std::slice::from_ref(&**sheet));
+                    kernels::prefetch(std::slice::from_ref(sheet));
                 }
             }
             _ => {
@@ -511,6 +519,8 @@ impl Carried {
             let held = cold.iter().filter_map(OnceLock::get).map(|bytes| 16 + bytes.len());
             size_of_val(&**cold) + held.sum::<usize>()
         });
-        size_of::<Carried>() + cold + self.sheets().map(Sheet::memory_bytes).sum::<usize>()
+        size_of::<Carried>() - size_of::<Sheet>()
+            + cold
+            + self.sheets().map(Sheet::memory_bytes).sum::<usize>()
     }
 }

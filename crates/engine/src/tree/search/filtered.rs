@@ -7,7 +7,7 @@ use std::ops::Range;
 use vstream_attribute::Filter;
 use vstream_index::stages::{
     audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
-    Places, RotatedQueries, Staged, Stop, Visit, Visited, FEW_MATCHES, PATIENCE,
+    Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
 use vstream_segment::{SegmentKind, SegmentView};
@@ -61,6 +61,20 @@ impl FilteredPlace for InMemory<'_> {
     fn select(&mut self, filter: Option<&Filter>) -> Result<u64, StoreError> {
         let Ok(most) = self.0.select(filter);
         Ok(most)
+    }
+
+    fn likely(&mut self, at_most: u64) -> u64 {
+        self.0.likely(at_most)
+    }
+
+    fn sweep(
+        &mut self,
+        probe: &FilteredProbe<'_>,
+        most: u64,
+        out: &mut TopK,
+    ) -> Result<Option<SearchStats>, StoreError> {
+        let Ok(swept) = self.0.sweep(probe, most, out);
+        Ok(swept)
     }
 
     fn scan_loose(&mut self, probe: &FilteredProbe<'_>, out: &mut TopK) -> usize {
@@ -120,7 +134,7 @@ impl Tree {
         let stats = pinned.over_places(probe, &[], scratch, &mut |places, probe, scratch| {
             audit_filtered(places, probe, scratch, out, needs)
         })?;
-        Ok((stats.at_most > FEW_MATCHES).then(|| share_class(stats.share())))
+        Ok((!stats.is_exact).then(|| share_class(stats.share())))
     }
 
     /// Offers the nearest rows of one read snapshot that match to `out`. Exact if `probe.effort` is;

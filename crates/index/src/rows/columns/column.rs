@@ -1,5 +1,6 @@
 //! Reads a column: for 32 rows at a time, or the value of one row.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use vstream_attribute::AttributeKind;
@@ -24,13 +25,13 @@ impl Column<'_> {
     /// The lanes of a word that have a value. Lanes that are not published may be among them.
     #[inline]
     pub(crate) fn present(&self, word: usize) -> u32 {
-        self.sheet.present[self.word(word)].load(Ordering::Relaxed)
+        self.sheet.present()[self.word(word)].load(Ordering::Acquire)
     }
 
     /// The lanes of a word whose value is true.
     #[inline]
     pub(crate) fn truths(&self, word: usize) -> u32 {
-        self.sheet.truths[self.word(word)].load(Ordering::Relaxed)
+        self.sheet.truths()[self.word(word)].load(Ordering::Relaxed)
     }
 
     /// Calls `use_codes` with the codes of a word's lanes. Those without a value are of no meaning.
@@ -50,17 +51,67 @@ impl Column<'_> {
         with_lanes(self.sheet.table.wide(self.start()), word, use_numbers)
     }
 
-    /// Prefetches the values, and which lanes have one.
+    /// Adds to the masks of some words, from `first` on, the lanes with a code that `use_codes` finds.
     #[inline]
-    pub(super) fn prefetch(&self) {
+    pub(crate) fn for_each_codes(
+        &self,
+        first: usize,
+        out: &mut [u32],
+        use_codes: impl Fn(&[u32; WORD]) -> u32,
+    ) {
+        let values = self.sheet.table.narrow(self.start());
+        self.add_masks(values, first, out, use_codes);
+    }
+
+    /// Adds to the masks of some words, from `first` on, the lanes with a number that `use_numbers`
+    /// finds.
+    #[inline]
+    pub(crate) fn for_each_numbers(
+        &self,
+        first: usize,
+        out: &mut [u32],
+        use_numbers: impl Fn(&[u64; WORD]) -> u32,
+    ) {
+        let values = self.sheet.table.wide(self.start());
+        self.add_masks(values, first, out, use_numbers);
+    }
+
+    #[inline]
+    fn add_masks<T: Copy + Default>(
+        &self,
+        values: &[T],
+        first: usize,
+        out: &mut [u32],
+        find: impl Fn(&[T; WORD]) -> u32,
+    ) {
+        let words = self.word(first)..self.word(first) + out.len();
+        for (number, (mask, present)) in
+            out.iter_mut().zip(&self.sheet.present()[words]).enumerate()
+        {
+            let present = present.load(Ordering::Acquire);
+            if present != 0 {
+                *mask |= with_lanes(values, first + number, &find) & present;
+            }
+        }
+    }
+
+    /// Prefetches the values, and which lanes have one.
+    ///
+    /// * `word`: the 32 lanes that are wanted; `None` for all.
+    #[inline]
+    pub(super) fn prefetch(&self, word: Option<usize>) {
         let sheet = self.sheet;
-        let words = self.word(0)..self.word(sheet.table.lanes().div_ceil(WORD));
-        kernels::prefetch(&sheet.present[words.clone()]);
+        let wanted = word.map_or(0..sheet.table.lanes().div_ceil(WORD), |word| word..word + 1);
+        let words = self.word(wanted.start)..self.word(wanted.end);
+        kernels::prefetch(&sheet.present()[words.clone()]);
         match self.kind() {
-            AttributeKind::Keyword => kernels::prefetch(sheet.table.narrow(self.start())),
-            AttributeKind::Bool => kernels::prefetch(&sheet.truths[words]),
-            AttributeKind::Keywords | AttributeKind::Text => {}
-            _ => kernels::prefetch(sheet.table.wide(self.start())),
+            AttributeKind::Keyword => prefetch_words(sheet.table.narrow(self.start()), wanted),
+            AttributeKind::Bool => kernels::prefetch(&sheet.truths()[words]),
+            AttributeKind::Keywords => {
+                prefetch_words(&sheet.lists[self.start()..][..sheet.table.lanes()], wanted);
+            }
+            AttributeKind::Text => {}
+            _ => prefetch_words(sheet.table.wide(self.start()), wanted),
         }
     }
 
@@ -68,7 +119,7 @@ impl Column<'_> {
     #[inline]
     pub(super) fn prefetch_lane(&self, lane: usize) {
         let sheet = self.sheet;
-        kernels::prefetch(std::slice::from_ref(&sheet.present[self.word(lane / WORD)]));
+        kernels::prefetch(std::slice::from_ref(&sheet.present()[self.word(lane / WORD)]));
         let table = &sheet.table;
         match self.kind() {
             AttributeKind::Keyword => {
@@ -116,6 +167,13 @@ impl Column<'_> {
     fn word(&self, word: usize) -> usize {
         self.at * self.sheet.table.lanes().div_ceil(WORD) + word
     }
+}
+
+/// Prefetches the values of some words.
+#[inline]
+fn prefetch_words<T>(values: &[T], words: Range<usize>) {
+    let end = values.len().min(words.end * WORD);
+    kernels::prefetch(&values[(words.start * WORD).min(end)..end]);
 }
 
 /// Calls `visit` with the values of a word's lanes; zeros where nothing is published.
