@@ -154,8 +154,9 @@ impl CollectionSettings {
 
     /// Reads the keys of the section and notes every problem.
     pub(crate) fn read(section: &Section) -> CollectionSettings {
-        let seed = section.integer("seed", 0..=u64::MAX >> 1, Some(42));
-        let (schema, groups) = schema::read(section, seed);
+        let seed = || section.integer("seed", 0..=u64::MAX >> 1, Some(42));
+        // Keys are named to users in the order in which they are read.
+        let groups;
         let settings = CollectionSettings {
             dimension: section.integer("dimension", 1..=DIMENSION_MAX, None) as usize,
             metric: section
@@ -170,7 +171,7 @@ impl CollectionSettings {
             index: section.choice("index", "an index kind", INDEXES, Some(IndexName::Cluster)),
             encoder: EncoderSettings::read(&section.section("encoder")),
             recall_target: section.number("recall-target", 0.5..=0.999, 0.95),
-            seed,
+            seed: seed(),
             memory: section
                 .has("memory")
                 .then(|| section.size_bytes("memory", MEMORY_MIN..=MEMORY_MAX, MEMORY_MIN)),
@@ -183,7 +184,11 @@ impl CollectionSettings {
                 DELETE_ORDERS,
                 Some(DeleteOrder::Any),
             ),
-            schema,
+            schema: {
+                let (schema, read) = schema::read(section, seed());
+                groups = read;
+                schema
+            },
             groups,
             deletes_remembered: section.has("deletes-remembered").then(|| {
                 section.duration_ms("deletes-remembered", 1_000..=REMEMBERED_MAX_MS, 3_600_000)

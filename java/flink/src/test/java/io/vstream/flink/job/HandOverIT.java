@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.fail;
 
 import io.vstream.flink.fault.Fault;
 import java.nio.file.Path;
-import java.util.concurrent.Callable;
 import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -29,13 +28,18 @@ class HandOverIT {
 
     @TempDir private Path folder;
 
+    /** Runs a script at the pace that it has. */
+    private interface Runs {
+        Scenario of(WriteScript paced) throws Exception;
+    }
+
     @Test
     void rowsChangePartitionUnderLoad() throws Exception {
         WriteScript script = script(SEED);
         holds(
                 script,
                 4,
-                () -> new Scenario(script, folder).rebalancing("cells"),
+                paced -> new Scenario(paced, folder).rebalancing("cells"),
                 HandOverIT::split);
     }
 
@@ -45,8 +49,8 @@ class HandOverIT {
         holds(
                 script,
                 3,
-                () ->
-                        new Scenario(script, folder)
+                paced ->
+                        new Scenario(paced, folder)
                                 .withMemory(1 << 16)
                                 .rebalancing("cells")
                                 .with(Fault.FAIL_IN_ADOPT),
@@ -59,7 +63,7 @@ class HandOverIT {
         holds(
                 script,
                 2,
-                () -> new Scenario(script, folder).rebalancing("boundary"),
+                paced -> new Scenario(paced, folder).rebalancing("boundary"),
                 HandOverIT::split);
     }
 
@@ -70,19 +74,19 @@ class HandOverIT {
         holds(
                 script,
                 3,
-                () -> new Scenario(script, folder).rebalancing("cells").with(failure),
+                paced -> new Scenario(paced, folder).rebalancing("cells").with(failure),
                 scenario -> scenario.attempts() == 2 && split(scenario));
     }
 
     /**
      * Every run agrees with the oracle, and one of them had what the test is about: that depends on
-     * loads, and so on how busy the machine is.
+     * loads, and so on how busy the machine is. Each second run is slower than those before it.
      */
     private static void holds(
-            WriteScript script, int parallelism, Callable<Scenario> runs, Predicate<Scenario> had)
+            WriteScript script, int parallelism, Runs runs, Predicate<Scenario> had)
             throws Exception {
         for (int run = 0; run < RUNS_MAX; run++) {
-            Scenario scenario = runs.call();
+            Scenario scenario = runs.of(script.slower(1 + run / 2));
             assertThat(scenario.differences(parallelism)).as("seed %d", script.seed()).isEmpty();
             if (had.test(scenario)) {
                 return;
@@ -112,11 +116,11 @@ class HandOverIT {
         holds(
                 script,
                 3,
-                () ->
-                        new Scenario(script, folder)
+                paced ->
+                        new Scenario(paced, folder)
                                 .rebalancing("cells")
                                 .from(
-                                        new Scenario(script, folder)
+                                        new Scenario(paced, folder)
                                                 .rebalancing("cells")
                                                 .stopAt(1, 4)),
                 scenario -> scenario.cells() > Scenario.CELLS);

@@ -7,7 +7,7 @@ import static org.assertj.core.api.Assertions.fail;
 import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.fault.Fault;
 import java.nio.file.Path;
-import java.util.concurrent.Callable;
+import java.util.function.Function;
 import org.apache.flink.util.ExceptionUtils;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,7 +38,7 @@ class ProductsIT {
         changesPartition(
                 script,
                 4,
-                () -> new Scenario(script.of(), folder).carrying(script).rebalancing("cells"));
+                paced -> new Scenario(paced.of(), folder).carrying(paced).rebalancing("cells"));
     }
 
     @Test
@@ -47,19 +47,23 @@ class ProductsIT {
         changesPartition(
                 script,
                 3,
-                () ->
-                        new Scenario(script.of(), folder)
-                                .carrying(script)
+                paced ->
+                        new Scenario(paced.of(), folder)
+                                .carrying(paced)
                                 .withMemory(1 << 16)
                                 .rebalancing("cells")
                                 .with(Fault.FAIL_IN_ADOPT));
     }
 
-    /** Whether rows move depends on loads, and so on how busy the machine is. */
+    /**
+     * Whether rows move depends on loads, and so on how busy the machine is. Each second run is
+     * slower than those before it.
+     */
     private static void changesPartition(
-            ProductScript script, int parallelism, Callable<Scenario> runs) throws Exception {
+            ProductScript script, int parallelism, Function<ProductScript, Scenario> runs)
+            throws Exception {
         for (int run = 0; run < RUNS_MAX; run++) {
-            Scenario scenario = runs.call();
+            Scenario scenario = runs.apply(new ProductScript(script.of().slower(1 + run / 2)));
             assertThat(scenario.differences(parallelism))
                     .as("seed %d", script.of().seed())
                     .isEmpty();

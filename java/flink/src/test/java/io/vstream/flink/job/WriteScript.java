@@ -61,6 +61,12 @@ record WriteScript(
         this(seed, false, ids, writes, queries, perSecond, gates);
     }
 
+    /** The same records, at a fraction of the pace. */
+    WriteScript slower(int times) {
+        return new WriteScript(
+                dimension, seed, drift, ids, writes, queries, perSecond / times, gates);
+    }
+
     /** Fills the record at a position. */
     void fill(long position, Incoming into) {
         SplittableRandom random = random(position);
