@@ -136,7 +136,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     public void processElement1(StreamRecord<QueryRecord> element) {
         QueryRecord in = element.getValue();
         BufferLayout.putVector(query, 0, in.vector());
-        int count = in.ticket().effort() == EXACT ? all() : choose();
+        int count = everywhere(in) ? all() : choose();
         int bucket = -1;
         int owner = -1;
         if (counted && router.placed()) {
@@ -175,6 +175,15 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
             int shard = ShardKeys.shardIn(partition, partitions);
             output.collect(record.replace(QueryCopy.of(ack, shard)));
         }
+    }
+
+    /**
+     * True if every partition is to answer: exact queries, and those with a filter. The fan-out is
+     * learned from queries without one, and the nearest rows that match may lie anywhere: a filter
+     * on a topic that the query is not about has all of them in other partitions.
+     */
+    private static boolean everywhere(QueryRecord in) {
+        return in.ticket().effort() == EXACT || in.asked().filter().length > 0;
     }
 
     /** Fills {@code chosen} with the partitions that the template, or one of two, names. */

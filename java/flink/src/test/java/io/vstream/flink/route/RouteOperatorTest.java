@@ -6,8 +6,10 @@ import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
+import io.vstream.nativecore.Asked;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeRouter;
+import io.vstream.nativecore.RowFields;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -115,6 +117,18 @@ class RouteOperatorTest {
         settleAll();
         assertThat(ask(1, 0)).hasSizeLessThan(PARTITIONS);
         assertThat(ask(2, -1)).hasSize(PARTITIONS);
+    }
+
+    @Test
+    void aQueryWithAFilterVisitsEveryPartition() throws Exception {
+        open(0, null);
+        settleAll();
+        Ticket ticket = new Ticket(1, 1, 10, 0, 0, true);
+        Asked asked = new Asked(new byte[] {1}, RowFields.NO_COLUMNS, false, false, Float.NaN);
+        harness.processElement1(
+                new StreamRecord<>(new QueryRecord(ticket, new float[] {0.1f, 0.1f}, asked)));
+        List<QueryCopy> all = harness.extractOutputValues();
+        assertThat(partitions(all.subList(taken, all.size()))).containsExactly(0, 1, 2, 3);
     }
 
     @Test
