@@ -24,6 +24,7 @@ mod choice;
 mod classes;
 mod filtered;
 mod pace;
+mod spread;
 mod window;
 
 use std::collections::VecDeque;
@@ -75,6 +76,8 @@ const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
+/// While queries need rows beside them, every so many audits one is of a query.
+const QUERY_TURN: usize = 4;
 /// How much farther a search goes when half of the rows were written since audits supported the
 /// decision, and the turnovers after which the decision is not used at all. Support as fresh as the
 /// kept audits is trusted, so a guard that keeps up asks for no more than its audits do.
@@ -135,6 +138,8 @@ struct Auditor {
     since_conclusion: usize,
     /// Rows with copies passed over in succession.
     copies: usize,
+    /// Audits of queries and rows so far.
+    turn: usize,
     random: SplitMix,
     scratch: TreeScratch,
     top: TopK,
@@ -199,6 +204,7 @@ impl Guard {
                 is_filtered_turn: false,
                 since_conclusion: 0,
                 copies: 0,
+                turn: 0,
                 random: SplitMix(settings.seed),
                 scratch: TreeScratch::default(),
                 top: TopK::default(),
@@ -343,6 +349,14 @@ impl Guard {
         if auditor.is_filtered_turn && self.step_filtered(search, auditor) {
             return true;
         }
+        auditor.turn += 1;
+        // Rows first where the first queries would decide alone, but never rows alone.
+        if self.lacks_rows(auditor)
+            && !auditor.turn.is_multiple_of(QUERY_TURN)
+            && self.step_row(search, auditor)
+        {
+            return true;
+        }
         let noted = locked(&self.state).recent.pop_front();
         let asked = noted
             .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
@@ -367,6 +381,11 @@ impl Guard {
         if !wants_rows && auditor.rows.take_stale(&now).is_none() {
             return false;
         }
+        self.step_row(search, auditor)
+    }
+
+    /// Audits a row and concludes from it; false if there is none that can be read.
+    fn step_row(&self, search: &Tree, auditor: &mut Auditor) -> bool {
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
         // Audits of fewer neighbours say nothing about more.
@@ -405,6 +424,12 @@ impl Guard {
     /// CPU time of a reader's search, in seconds.
     fn query_seconds(&self) -> f64 {
         self.query_ns.load(Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// True if the queries asked last need rows beside them, and these are too few to decide.
+    fn lacks_rows(&self, auditor: &Auditor) -> bool {
+        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
+        auditor.rows.len() < WINDOW_MIN && !last.is_fair()
     }
 
     /// True if audits of rows are needed: few are known, and some class has no queries.
@@ -479,7 +504,8 @@ impl Guard {
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
             made = Some(Made { k: k_made, effort, found });
         }
-        Ok(Audit { query, k, reach, at, made, is_of_copy })
+        let asked = self.seen[class_of(k)].load(Ordering::Relaxed);
+        Ok(Audit { asked, query, k, reach, at, made, is_of_copy })
     }
 
     /// Decides again if the audits do not support the decision, and stores the estimate.
@@ -507,14 +533,15 @@ impl Guard {
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);
         if !is_confirmed {
             let mut chosen = choose(window, of, in_force, target, now, &self.costs);
-            if of.is_none() && queries.is_short() {
+            if of.is_none() && !queries.is_fair() {
                 let of = Some(CLASSES[class]);
                 let is_deep = auditor.rows.audits.iter().all(|audit| audit.k >= CLASSES[class]);
                 let rows = Some(&auditor.rows).filter(|_| is_deep);
                 let by_rows = rows
                     .and_then(|rows| choose(rows, of, in_force, of_rows, now, &self.costs))
                     .zip(chosen);
-                chosen = by_rows.map(|(rows, few)| few.blend(rows, queries.fairness())).or(chosen);
+                // Without rows the decision stays: the first queries do not decide alone.
+                chosen = by_rows.map(|(rows, few)| few.blend(rows, queries.fairness()));
             }
             if let Some(Reached { probes, refine }) = chosen {
                 decision.leaves.store(now.leaves, Ordering::Relaxed);
