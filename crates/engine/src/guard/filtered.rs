@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use vstream_attribute::{Filter, Test};
 
 use super::classes::CLASSES;
+use super::spread::{later, LATER_FAIR};
 use super::window::{aim, interval, Moment, WINDOW_MIN};
 use super::{Evidence, RecallEstimate};
 use crate::tree::{Thetas, SHARE_CLASSES};
@@ -85,6 +86,8 @@ pub(super) struct FilteredAudit {
     /// `None` for a row.
     pub(super) query: Option<FilteredQuery>,
     pub(super) at: Moment,
+    /// Queries of its class until then.
+    pub(super) asked: usize,
     /// The θ that each true neighbour would have needed.
     pub(super) needed: Vec<f32>,
     /// The θ of the search that was made as a reader makes it, and the share of the true neighbours
@@ -117,6 +120,8 @@ impl FilteredAudit {
 #[derive(Default)]
 struct FilteredWindow {
     audits: VecDeque<FilteredAudit>,
+    /// True once the audits spoke for more than the first queries.
+    is_spread: bool,
 }
 
 impl FilteredWindow {
@@ -125,6 +130,21 @@ impl FilteredWindow {
             self.audits.pop_front();
         }
         self.audits.push_back(audit);
+        self.is_spread &= self.audits.len() > 1;
+        if !self.is_spread && self.audits.len() >= WINDOW_FAIR {
+            let later = later(self.audits.iter().map(|audit| audit.asked));
+            self.is_spread = later >= LATER_FAIR;
+            if self.is_spread {
+                // The first queries do not outvote the later ones.
+                let early = self.audits.len() - later;
+                self.audits.drain(..early.saturating_sub(later));
+            }
+        }
+    }
+
+    /// True if a θ needs nothing beside these audits.
+    fn is_fair(&self) -> bool {
+        self.is_spread && self.audits.len() >= WINDOW_FAIR
     }
 
     /// Drops audits that say nothing about `now` any more; returns their queries.
@@ -220,7 +240,7 @@ impl FilteredAudits {
             let estimate = queries.estimate(first, Evidence::Queries)?;
             let aimed = (aim(target, &estimate) - queries.surprise()).clamp(0.0, 1.0);
             let mut theta = queries.theta_for(aimed);
-            if queries.audits.len() < WINDOW_FAIR {
+            if !queries.is_fair() {
                 // A class has filters of many kinds, and the first audits may be of the easier ones.
                 theta = theta.max(rows.careful_theta(target).unwrap_or(theta));
             }
@@ -239,8 +259,9 @@ pub(super) struct FilteredDecisions {
     is_known: [[AtomicBool; CLASSES.len()]; SHARE_CLASSES],
     /// Classes of k that were asked for.
     is_asked: [AtomicBool; CLASSES.len()],
-    /// Filtered queries so far.
+    /// Filtered queries so far, in all and by class of share and class of k.
     seen: AtomicUsize,
+    seen_of: [[AtomicUsize; CLASSES.len()]; SHARE_CLASSES],
     /// CPU time, in nanoseconds, of the guard's last filtered search in the way of a reader.
     query_ns: AtomicU64,
 }
@@ -253,14 +274,16 @@ impl Default for FilteredDecisions {
             is_known: Default::default(),
             is_asked: Default::default(),
             seen: AtomicUsize::new(0),
+            seen_of: Default::default(),
             query_ns: AtomicU64::new(0),
         }
     }
 }
 
 impl FilteredDecisions {
-    /// Counts a query; returns how many there were before it.
-    pub(super) fn note(&self, class: usize) -> usize {
+    /// Counts a query; returns how many there were before it, of any class.
+    pub(super) fn note(&self, share: usize, class: usize) -> usize {
+        self.seen_of[share][class].fetch_add(1, Ordering::Relaxed);
         self.is_asked[class].store(true, Ordering::Relaxed);
         self.seen.fetch_add(1, Ordering::Relaxed)
     }
@@ -268,6 +291,11 @@ impl FilteredDecisions {
     /// Filtered queries so far.
     pub(super) fn seen(&self) -> usize {
         self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Filtered queries of a class so far.
+    pub(super) fn seen_of(&self, share: usize, class: usize) -> usize {
+        self.seen_of[share][class].load(Ordering::Relaxed)
     }
 
     /// CPU time of a reader's filtered search, in seconds.
@@ -313,7 +341,7 @@ impl FilteredDecisions {
             let decided = audits.conclude(share, class, target);
             let theta = decided.map_or(f32::NAN, |(theta, _)| theta);
             self.theta[share][class].store(theta.to_bits(), Ordering::Relaxed);
-            let is_known = audits.queries[share][class].audits.len() >= WINDOW_FAIR;
+            let is_known = audits.queries[share][class].is_fair();
             self.is_known[share][class].store(is_known, Ordering::Relaxed);
             decided.map(|(_, estimate)| estimate)
         })

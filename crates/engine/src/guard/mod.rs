@@ -24,6 +24,8 @@ mod choice;
 mod classes;
 mod filtered;
 mod pace;
+mod rows;
+mod spread;
 mod window;
 
 use std::collections::VecDeque;
@@ -31,13 +33,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{Effort, Probe, Reach};
+use vstream_index::{Effort, Probe};
 use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
 use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
+use self::rows::{has_copy, leave_out};
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
@@ -58,23 +61,19 @@ const REFINE_CHOSEN_MIN: usize = 64;
 const DEPTH_FORGOTTEN: usize = 256;
 /// Least neighbours that an audit asks for: fewer say little about the depth it needs.
 const AUDIT_K_MIN: usize = 10;
-/// Neighbours that an audit of a row asks for, until a query has asked for more.
-const ROW_K: usize = 112;
 /// Ratio of what queries miss to what rows of the collection miss at the same effort,
 /// approximately: a row has helped to place its leaf. Chosen on one data set, GloVe with half
 /// duplicates at 9 leaves, where queries missed 0.30 and rows 0.11. Applies until some queries are
 /// audited.
 const ROWS_EASIER: f64 = 2.0;
-/// Number of tries to draw a live row.
-const SAMPLE_TRIES: usize = 64;
-/// Most rows with copies passed over in succession: where all rows have copies there are no others.
-const COPIES_MAX: usize = 8;
 /// Without a guard: probes per square root of the number of leaves, and rows refined. These promise
 /// no recall.
 const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
+/// While queries need rows beside them, every so many audits one is of a query.
+const QUERY_TURN: usize = 4;
 /// How much farther a search goes when half of the rows were written since audits supported the
 /// decision, and the turnovers after which the decision is not used at all. Support as fresh as the
 /// kept audits is trusted, so a guard that keeps up asks for no more than its audits do.
@@ -135,6 +134,8 @@ struct Auditor {
     since_conclusion: usize,
     /// Rows with copies passed over in succession.
     copies: usize,
+    /// Audits of queries and rows so far.
+    turn: usize,
     random: SplitMix,
     scratch: TreeScratch,
     top: TopK,
@@ -199,6 +200,7 @@ impl Guard {
                 is_filtered_turn: false,
                 since_conclusion: 0,
                 copies: 0,
+                turn: 0,
                 random: SplitMix(settings.seed),
                 scratch: TreeScratch::default(),
                 top: TopK::default(),
@@ -343,6 +345,14 @@ impl Guard {
         if auditor.is_filtered_turn && self.step_filtered(search, auditor) {
             return true;
         }
+        auditor.turn += 1;
+        // Rows first where the first queries would decide alone, but never rows alone.
+        if self.lacks_rows(auditor)
+            && !auditor.turn.is_multiple_of(QUERY_TURN)
+            && self.step_row(search, auditor)
+        {
+            return true;
+        }
         let noted = locked(&self.state).recent.pop_front();
         let asked = noted
             .or_else(|| auditor.queries.iter_mut().find_map(Window::ask_again))
@@ -367,30 +377,7 @@ impl Guard {
         if !wants_rows && auditor.rows.take_stale(&now).is_none() {
             return false;
         }
-        let Some((id, row)) = self.sample(search, auditor) else { return false };
-        let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
-        // Audits of fewer neighbours say nothing about more.
-        auditor.rows.audits.retain(|audit| audit.k >= k);
-        let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
-        if audit.is_of_copy && auditor.copies < COPIES_MAX {
-            // Users ask for vectors like a row, hardly ever for copies of it.
-            auditor.copies += 1;
-            return true;
-        }
-        auditor.copies = 0;
-        let settings = search.settings().index_settings();
-        self.push_filtered_row(settings, &audit, &mut auditor.filtered);
-        auditor.rows.push(audit);
-        auditor.since_conclusion += 1;
-        if auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
-            auditor.since_conclusion = 0;
-            let now = moment(search);
-            (0..CLASSES.len()).for_each(|class| {
-                self.conclude(class, auditor, &now);
-                self.conclude_filtered(class, auditor);
-            });
-        }
-        true
+        self.step_row(search, auditor)
     }
 
     /// Queries without a filter so far.
@@ -405,28 +392,6 @@ impl Guard {
     /// CPU time of a reader's search, in seconds.
     fn query_seconds(&self) -> f64 {
         self.query_ns.load(Ordering::Relaxed) as f64 * 1e-9
-    }
-
-    /// True if audits of rows are needed: few are known, and some class has no queries.
-    fn wants_rows(&self, auditor: &Auditor) -> bool {
-        let is_asked = self.is_asked();
-        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
-        let is_short = match is_asked && last.len() >= WINDOW_MIN {
-            true => auditor.rows.len() < WINDOW_MIN,
-            false => auditor.rows.is_short(),
-        };
-        // Audits of fewer neighbours say nothing about more.
-        let most = self.most_asked.load(Ordering::Relaxed);
-        let is_shallow = most > ROW_K && auditor.rows.audits.iter().any(|audit| audit.k < most);
-        is_short || (is_shallow && auditor.queries[class_of(most)].len() < WINDOW_MIN)
-    }
-
-    /// Draws a live row as a query; returns its id and vector.
-    fn sample(&self, search: &Tree, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
-        let mut row = Vec::new();
-        let mut tries = (0..SAMPLE_TRIES).map(|_| search.sample(auditor.random.next(), &mut row));
-        let id = tries.find_map(|tried| tried.ok().flatten())?;
-        Some((id, row))
     }
 
     /// Finds `k` true neighbours of a query, and searches as a reader would.
@@ -479,7 +444,8 @@ impl Guard {
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
             made = Some(Made { k: k_made, effort, found });
         }
-        Ok(Audit { query, k, reach, at, made, is_of_copy })
+        let asked = self.seen[class_of(k)].load(Ordering::Relaxed);
+        Ok(Audit { asked, query, k, reach, at, made, is_of_copy })
     }
 
     /// Decides again if the audits do not support the decision, and stores the estimate.
@@ -507,14 +473,15 @@ impl Guard {
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);
         if !is_confirmed {
             let mut chosen = choose(window, of, in_force, target, now, &self.costs);
-            if of.is_none() && queries.is_short() {
+            if of.is_none() && !queries.is_fair() {
                 let of = Some(CLASSES[class]);
                 let is_deep = auditor.rows.audits.iter().all(|audit| audit.k >= CLASSES[class]);
                 let rows = Some(&auditor.rows).filter(|_| is_deep);
                 let by_rows = rows
                     .and_then(|rows| choose(rows, of, in_force, of_rows, now, &self.costs))
                     .zip(chosen);
-                chosen = by_rows.map(|(rows, few)| few.blend(rows, queries.fairness())).or(chosen);
+                // Without rows the decision stays: the first queries do not decide alone.
+                chosen = by_rows.map(|(rows, few)| few.blend(rows, queries.fairness()));
             }
             if let Some(Reached { probes, refine }) = chosen {
                 decision.leaves.store(now.leaves, Ordering::Relaxed);
@@ -525,30 +492,6 @@ impl Guard {
         let in_force = self.reached(class, now).unwrap_or(Reached::EXACT);
         locked(&self.state).estimates[class] = window.estimate(of, in_force, now);
     }
-}
-
-/// Removes the audited row from its own neighbours.
-fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
-    let Some(at) = reach.iter().position(|hit| Some(hit.id) == own) else { return };
-    // An entry with a weight above 1 speaks for others too: it keeps one less.
-    let next = if reach[at].weight > 1 {
-        reach[at].weight -= 1;
-        at + 1
-    } else {
-        reach.remove(at);
-        at
-    };
-    let after = reach[next..].iter_mut().filter(|hit| hit.nth > 0);
-    after.for_each(|hit| hit.nth -= 1);
-}
-
-/// True if another row is at the place of `own`, within 1e-6 of the width of `rows`, which are
-/// sorted nearest first.
-fn has_copy(own: u64, rows: &[Neighbor]) -> bool {
-    let Some(own) = rows.iter().find(|row| row.id == own) else { return false };
-    let width = rows[rows.len() - 1].distance - rows[0].distance;
-    let near = |row: &&Neighbor| (row.distance - own.distance).abs() <= 1e-6 * width;
-    rows.iter().filter(near).count() > 1
 }
 
 /// Share of the true neighbours that were found; a row as near as the last true neighbour counts.

@@ -54,7 +54,8 @@ impl Guard {
         if self.reached(class, &now).is_none() || (has_few && is_far()) {
             return if self.is_asked() { Pressing::Undecided } else { Pressing::Unasked };
         }
-        if window.is_short() || has_few || self.has_few_filtered() {
+        let is_narrow = queries.len() >= WINDOW_MIN && !queries.is_fair();
+        if window.is_short() || is_narrow || has_few || self.has_few_filtered() {
             return Pressing::Few;
         }
         if window.is_stale(&now) {

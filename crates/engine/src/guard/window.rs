@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use vstream_index::Reach;
 
+use super::spread::{later, LATER_FAIR};
 use super::{Evidence, RecallEstimate};
 
 /// Most audits behind a decision: of few neighbours each, and of many. A choice by a sample looks
@@ -116,6 +117,8 @@ pub(super) struct Audit {
     pub(super) k: usize,
     pub(super) reach: Vec<Reach>,
     pub(super) at: Moment,
+    /// Queries of its class until then.
+    pub(super) asked: usize,
     /// The search made then as a reader makes it, if one was made.
     pub(super) made: Option<Made>,
     /// True if the query is a row that has copies.
@@ -187,6 +190,8 @@ pub(super) struct Window {
     pub(super) audits: VecDeque<Audit>,
     /// Queries of audits that no longer count, with their k.
     again: VecDeque<(Vec<f32>, usize)>,
+    /// True once the audits spoke for more than the first queries.
+    is_spread: bool,
 }
 
 impl Window {
@@ -216,10 +221,22 @@ impl Window {
         self.again.push_back((audit.query, audit.k));
     }
 
-    /// Trust in the decision of a short window, from 0 for the least that decides to 1.
+    /// True if a decision needs nothing beside these audits: they are not few, and not of the first
+    /// queries alone.
+    pub(super) fn is_fair(&self) -> bool {
+        self.is_spread && !self.is_short()
+    }
+
+    /// Trust in the decision of a window that is not fair, from 0 to 1.
     pub(super) fn fairness(&self) -> f64 {
         let beyond = self.audits.len().saturating_sub(WINDOW_MIN);
-        (beyond as f64 / (WINDOW_FAIR - WINDOW_MIN) as f64).min(1.0)
+        let by_count = beyond as f64 / (WINDOW_FAIR - WINDOW_MIN) as f64;
+        let by_spread = if self.is_spread { 1.0 } else { self.later() as f64 / LATER_FAIR as f64 };
+        by_count.min(by_spread).min(1.0)
+    }
+
+    fn later(&self) -> usize {
+        later(self.audits.iter().map(|audit| audit.asked))
     }
 
     /// Number of fresh audits, which need not be made again yet.
@@ -244,6 +261,16 @@ impl Window {
             self.audits.pop_front();
         }
         self.audits.push_back(audit);
+        self.is_spread &= self.audits.len() > 1;
+        if !self.is_spread && !self.is_short() {
+            let later = self.later();
+            self.is_spread = later >= LATER_FAIR;
+            if self.is_spread {
+                // The first queries do not outvote the later ones.
+                let early = self.audits.len() - later;
+                self.audits.drain(..early.saturating_sub(later));
+            }
+        }
     }
 
     /// Writes at the first of the last [`WINDOW_MIN`] audits, which are enough for a decision.

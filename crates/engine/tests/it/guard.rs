@@ -97,3 +97,42 @@ fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
     println!("recall {recall}, {} probes, {:?}", stats.probes, stats.recall);
     recall
 }
+
+/// The first queries may be of one easy kind, and are all audited before another kind comes.
+#[test]
+fn queries_unlike_the_first_ones_are_answered_as_well() {
+    let (mut random, target) = (SplitMix(31), 0.95);
+    let mut rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
+    let hard = clustered(&mut random, 300, DIMENSION, 3_000);
+    // One tight cluster far away: a search of the least effort finds its neighbours.
+    let easy = |random: &mut SplitMix| -> Vec<f32> {
+        (0..DIMENSION).map(|_| 40.0 + 0.1 * random.normal()).collect()
+    };
+    (0..1_000).for_each(|_| rows.extend(easy(&mut random)));
+    let mut settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
+    settings.recall_target = target;
+    let mut engine = engine(settings);
+    for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    let reader = engine.reader();
+    for _ in 0..4 {
+        for _ in 0..25 {
+            ask(&reader, &easy(&mut random), 10, Effort::Auto);
+        }
+        engine.catch_up();
+    }
+    let estimate = engine.stats().recall.expect("audits");
+    assert!(estimate.audits >= 48, "{estimate:?}");
+    let (mut found, mut wanted) = (0, 0);
+    for query in hard.chunks_exact(DIMENSION) {
+        let truth = ask(&reader, query, 10, Effort::Exact);
+        let answer = ask(&reader, query, 10, Effort::Unaudited);
+        found += answer.iter().filter(|row| truth.contains(row)).count();
+        wanted += truth.len();
+    }
+    let recall = found as f64 / wanted as f64;
+    assert!(recall >= target - 0.02, "recall {recall}, {estimate:?}");
+    // Once the others are common, effort follows them, and the first ones no longer count for more.
+    comes_to(&engine, &hard, target - 0.04..=target + 0.045);
+}

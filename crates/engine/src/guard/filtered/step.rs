@@ -30,7 +30,7 @@ impl Guard {
         }
         let class = class_of(k);
         self.most_asked.fetch_max(k, Ordering::Relaxed);
-        let seen = self.filtered.note(class);
+        let seen = self.filtered.note(share, class);
         let is_known = self.filtered.is_known(share, class);
         if (is_known && !seen.is_multiple_of(NOTE_EVERY)) || !is_kept(filter) {
             return;
@@ -79,8 +79,10 @@ impl Guard {
                 std::iter::repeat_n(needed, weight as usize)
             });
             let needed = needs.collect();
-            filtered
-                .push_row(class, FilteredAudit { query: None, at: audit.at, needed, made: None });
+            filtered.push_row(
+                class,
+                FilteredAudit { query: None, at: audit.at, asked: 0, needed, made: None },
+            );
         }
     }
 
@@ -135,7 +137,8 @@ impl Guard {
             top.drain_sorted(found);
             made = Some((theta, share_of(&truth, found)));
         }
-        Ok(Some((share, FilteredAudit { needed, at, made, query: Some(query) })))
+        let asked = self.filtered.seen_of(share, class_of(*k));
+        Ok(Some((share, FilteredAudit { needed, at, asked, made, query: Some(query) })))
     }
 
     /// Where searches for `k` neighbours with a filter may stop.

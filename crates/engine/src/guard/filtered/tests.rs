@@ -14,7 +14,7 @@ fn needs(random: &mut SplitMix, centre: f32) -> Vec<f32> {
 fn audit(needed: Vec<f32>, made: Option<(f32, f64)>) -> FilteredAudit {
     let filter = Filter::Attribute(0, Test::Exists);
     let query = Some(FilteredQuery { vector: vec![0.0; 64], k: 10, filter, share: 0 });
-    FilteredAudit { query, at: NOW, needed, made }
+    FilteredAudit { query, at: NOW, asked: 10_000, needed, made }
 }
 
 /// Of new queries with needs from the same distribution, the share that a θ finds.

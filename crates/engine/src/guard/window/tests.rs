@@ -25,6 +25,7 @@ fn audit(leaves: [u32; 10], effort: Reached, writes: u64) -> Audit {
         k: 10,
         reach: (0..).zip(leaves).map(hit).collect(),
         at: at(writes),
+        asked: 10_000,
         made: None,
         is_of_copy: false,
     };

@@ -1,0 +1,100 @@
+//! Audits of rows of the collection, which stand in for queries until there are enough of these.
+
+use std::sync::atomic::Ordering;
+
+use vstream_index::Reach;
+use vstream_vector::Neighbor;
+
+use super::classes::{class_of, CLASSES};
+use super::window::WINDOW_MIN;
+use super::{moment, Auditor, Guard, AUDITS_PER_CONCLUSION};
+use crate::tree::Tree;
+
+/// Neighbours that an audit of a row asks for, until a query has asked for more.
+const ROW_K: usize = 112;
+/// Number of tries to draw a live row.
+const SAMPLE_TRIES: usize = 64;
+/// Most rows with copies passed over in succession: where all rows have copies there are no others.
+const COPIES_MAX: usize = 8;
+
+impl Guard {
+    /// Audits a row and concludes from it; false if there is none that can be read.
+    pub(super) fn step_row(&self, search: &Tree, auditor: &mut Auditor) -> bool {
+        let Some((id, row)) = self.sample(search, auditor) else { return false };
+        let k = if self.most_asked.load(Ordering::Relaxed) > ROW_K { CLASSES[6] } else { ROW_K };
+        // Audits of fewer neighbours say nothing about more.
+        auditor.rows.audits.retain(|audit| audit.k >= k);
+        let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
+        if audit.is_of_copy && auditor.copies < COPIES_MAX {
+            // Users ask for vectors like a row, hardly ever for copies of it.
+            auditor.copies += 1;
+            return true;
+        }
+        auditor.copies = 0;
+        let settings = search.settings().index_settings();
+        self.push_filtered_row(settings, &audit, &mut auditor.filtered);
+        auditor.rows.push(audit);
+        auditor.since_conclusion += 1;
+        if auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
+            auditor.since_conclusion = 0;
+            let now = moment(search);
+            (0..CLASSES.len()).for_each(|class| {
+                self.conclude(class, auditor, &now);
+                self.conclude_filtered(class, auditor);
+            });
+        }
+        true
+    }
+
+    /// True if the queries asked last need rows beside them, and these are too few to decide.
+    pub(super) fn lacks_rows(&self, auditor: &Auditor) -> bool {
+        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
+        auditor.rows.len() < WINDOW_MIN && !last.is_fair()
+    }
+
+    /// True if audits of rows are needed: few are known, and some class has no queries.
+    pub(super) fn wants_rows(&self, auditor: &Auditor) -> bool {
+        let is_asked = self.is_asked();
+        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
+        let is_short = match is_asked && last.len() >= WINDOW_MIN {
+            true => auditor.rows.len() < WINDOW_MIN,
+            false => auditor.rows.is_short(),
+        };
+        // Audits of fewer neighbours say nothing about more.
+        let most = self.most_asked.load(Ordering::Relaxed);
+        let is_shallow = most > ROW_K && auditor.rows.audits.iter().any(|audit| audit.k < most);
+        is_short || (is_shallow && auditor.queries[class_of(most)].len() < WINDOW_MIN)
+    }
+
+    /// Draws a live row as a query; returns its id and vector.
+    fn sample(&self, search: &Tree, auditor: &mut Auditor) -> Option<(u64, Vec<f32>)> {
+        let mut row = Vec::new();
+        let mut tries = (0..SAMPLE_TRIES).map(|_| search.sample(auditor.random.next(), &mut row));
+        let id = tries.find_map(|tried| tried.ok().flatten())?;
+        Some((id, row))
+    }
+}
+
+/// Removes the audited row from its own neighbours.
+pub(super) fn leave_out(own: Option<u64>, reach: &mut Vec<Reach>) {
+    let Some(at) = reach.iter().position(|hit| Some(hit.id) == own) else { return };
+    // An entry with a weight above 1 speaks for others too: it keeps one less.
+    let next = if reach[at].weight > 1 {
+        reach[at].weight -= 1;
+        at + 1
+    } else {
+        reach.remove(at);
+        at
+    };
+    let after = reach[next..].iter_mut().filter(|hit| hit.nth > 0);
+    after.for_each(|hit| hit.nth -= 1);
+}
+
+/// True if another row is at the place of `own`, within 1e-6 of the width of `rows`, which are
+/// sorted nearest first.
+pub(super) fn has_copy(own: u64, rows: &[Neighbor]) -> bool {
+    let Some(own) = rows.iter().find(|row| row.id == own) else { return false };
+    let width = rows[rows.len() - 1].distance - rows[0].distance;
+    let near = |row: &&Neighbor| (row.distance - own.distance).abs() <= 1e-6 * width;
+    rows.iter().filter(near).count() > 1
+}
