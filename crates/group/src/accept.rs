@@ -113,11 +113,13 @@ fn prepared(vector: &[f32], settings: &GroupSettings) -> Result<Vec<f32>, Error>
         let what = format!("The vector has {found} dimensions, the store {wanted}.");
         return Err(Error::invalid(what));
     }
-    if let Some(at) = vector.iter().position(|x| !x.is_finite()) {
+    let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+    // The squares of finite singles have a finite sum in double precision.
+    if !norm.is_finite() {
+        let at = vector.iter().position(|x| !x.is_finite()).unwrap_or(0);
         let what = format!("The vector holds {} at position {at}.", vector[at]);
         return Err(Error::invalid(what));
     }
-    let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
     match settings.metric {
         Metric::Cosine if norm == 0.0 || norm > f64::from(f32::MAX) => {
             Err(Error::invalid("The vector has no direction, which cosine needs."))

@@ -20,6 +20,8 @@ const ROW_OVERHEAD: usize = 160;
 pub(crate) struct Memtable {
     shards: Vec<RwLock<HashMap<GroupHash, MemoryGroup>>>,
     bytes: AtomicUsize,
+    /// Rows without tombstones. Only the writer changes it.
+    living: AtomicUsize,
 }
 
 /// New rows of a group.
@@ -83,6 +85,11 @@ impl MemoryRow {
         ROW_OVERHEAD + self.content.as_ref().map_or(0, |content| content.bytes())
     }
 
+    /// 1 for a row, 0 for a tombstone.
+    fn living(&self) -> usize {
+        usize::from(self.content.is_some())
+    }
+
     fn stored(&self, id: u64) -> StoredRow<'_> {
         let content = self.content.as_ref().map(|content| content.content());
         StoredRow { id, version: self.version, content, deleted_at: self.deleted_at }
@@ -122,7 +129,7 @@ impl MemoryGroup {
 impl Memtable {
     pub(crate) fn new() -> Memtable {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
-        Memtable { shards, bytes: AtomicUsize::new(0) }
+        Memtable { shards, bytes: AtomicUsize::new(0), living: AtomicUsize::new(0) }
     }
 
     /// Bytes that its rows take.
@@ -130,13 +137,10 @@ impl Memtable {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Its rows, without tombstones. Cost: visits all of them.
+    /// Its rows, without tombstones. They are counted as they come: a caller may ask after every
+    /// commit.
     pub(crate) fn rows(&self) -> u64 {
-        let living = |group: &MemoryGroup| {
-            group.rows.values().filter(|row| row.content.is_some()).count() as u64
-        };
-        let rows = |shard| self.read(shard).values().map(living).sum::<u64>();
-        self.shards.iter().map(rows).sum()
+        self.living.load(Ordering::Relaxed) as u64
     }
 
     fn shard(&self, group: GroupHash) -> &RwLock<HashMap<GroupHash, MemoryGroup>> {
@@ -164,8 +168,10 @@ impl Memtable {
         let content = row.content.as_ref().map(|content| Arc::new(MemoryContent::copy(content)));
         let new = MemoryRow { version: row.version, deleted_at: row.deleted_at, content };
         self.bytes.fetch_add(new.bytes(), Ordering::Relaxed);
+        self.living.fetch_add(new.living(), Ordering::Relaxed);
         if let Some(old) = group.rows.insert(row.id, new) {
             self.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
+            self.living.fetch_sub(old.living(), Ordering::Relaxed);
         }
         Ok(true)
     }
@@ -176,6 +182,7 @@ impl Memtable {
         let group = self.group(&mut shard, hash, name)?;
         let gone = std::mem::take(&mut group.rows);
         self.bytes.fetch_sub(gone.values().map(MemoryRow::bytes).sum(), Ordering::Relaxed);
+        self.living.fetch_sub(gone.values().map(MemoryRow::living).sum(), Ordering::Relaxed);
         group.drops = true;
         Ok(())
     }

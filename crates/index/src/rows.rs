@@ -315,7 +315,8 @@ impl RowChunk {
         update: &Update<'_>,
     ) -> Outlook {
         let carried = self.carried().map(|(carried, first)| (carried, first + lane));
-        values::outlook(dictionary, carried, update)
+        let (check, fits) = values::outlook(dictionary, carried, update);
+        Outlook { version: self.key(lane).version, check, fits }
     }
 
     /// Calls `visit` with each keyword code of a published row.
@@ -386,6 +387,15 @@ impl RowChunk {
     pub(crate) fn prefetch_values(&self, lane: usize) {
         if let Some((carried, first)) = self.carried() {
             carried.prefetch_lane(first + lane);
+            carried.prefetch_cold(first + lane);
+        }
+    }
+
+    /// Prefetches what a published row carries that no mask tests.
+    #[inline]
+    pub(crate) fn prefetch_cold(&self, lane: usize) {
+        if let Some((carried, first)) = self.carried() {
+            carried.prefetch_cold(first + lane);
         }
     }
 

@@ -101,8 +101,9 @@ pub trait Insert: Send {
 
     /// What [`Insert::change_fields`] would make of the row of `id`; `None` if there is none.
     ///
-    /// The caller has checked the update against the schema. Cost: a pass over the row's values.
+    /// The caller has checked the update against the schema. Cost: a pass over the row's values, or less.
     fn outlook(&self, id: u64, update: &Update<'_>) -> Option<Outlook> {
+        let version = self.version_of(id)?;
         let mut before = FieldsBuffer::default();
         if !self.fields_of(id, &mut before) {
             return None;
@@ -110,7 +111,7 @@ pub trait Insert: Send {
         let mut merged = AttributesBuilder::default();
         let after = update.apply(before.fields(), &mut merged);
         let fits = after.attributes.bytes().len() <= ATTRIBUTES_BYTES_MAX;
-        Some(Outlook { check: after.check, fits })
+        Some(Outlook { version, check: after.check, fits })
     }
 
     /// Changes what the row of `id` carries, and keeps the rest of it; false, and nothing changes, if

@@ -260,13 +260,15 @@ impl Writer<'_> {
         }
     }
 
-    /// What an update would make of the row that was found; `None` if it is not in the memtable, which
+    /// What an update would make of the live row of an id; `None` if it is not in the memtable, which
     /// alone can change the fields of a row.
-    pub(crate) fn outlook(&self, id: u64, found: Found, update: &Update<'_>) -> Option<Outlook> {
-        match found.place {
-            Place::Memtable => self.writing.memory.outlook(id, update),
-            Place::ImmutableMemtable | Place::Segment(..) => None,
-        }
+    pub(crate) fn outlook(&self, id: u64, update: &Update<'_>) -> Option<Outlook> {
+        self.writing.memory.outlook(id, update)
+    }
+
+    /// The live row of an id that is not in the memtable.
+    pub(crate) fn find_elsewhere(&self, id: u64) -> Option<Found> {
+        self.writing.find_elsewhere(id)
     }
 
     /// Changes what a row of the memtable carries beside its vector.

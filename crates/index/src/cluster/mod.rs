@@ -402,7 +402,10 @@ impl Insert for Cluster {
     }
 
     fn outlook(&self, id: u64, update: &Update<'_>) -> Option<Outlook> {
-        let (rows, lane) = self.row_at(self.address_of(id)?);
+        let address = self.address_of(id)?;
+        // The change itself most likely follows.
+        self.prefetch_renewal(address);
+        let (rows, lane) = self.row_at(address);
         Some(rows.outlook(lane, &self.shared.dictionary, update))
     }
 

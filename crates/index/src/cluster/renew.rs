@@ -63,7 +63,7 @@ impl Cluster {
 
     /// Prefetches what the update of a row in a leaf copies, all at once: most of it is in no cache, and
     /// each part alone would be waited for.
-    fn prefetch_renewal(&self, old: RowAddress) {
+    pub(super) fn prefetch_renewal(&self, old: RowAddress) {
         if old.leaf == TAIL {
             return;
         }

@@ -77,7 +77,11 @@ impl Cluster {
         let has_fine = self.shared.second_look;
         self.state(to).leaf.widen(from.reach());
         from.for_each_block(|_, chunk, block, _| {
-            alive_lanes(&chunk.rows).for_each(|lane| self.ids.prefetch(chunk.rows.key(lane).id));
+            // Each row's payload is an allocation of its own, whose count of owners the copy raises.
+            alive_lanes(&chunk.rows).for_each(|lane| {
+                self.ids.prefetch(chunk.rows.key(lane).id);
+                chunk.rows.prefetch_cold(lane);
+            });
             let rows = alive_lanes(&chunk.rows).map(|lane| Incoming {
                 rows: &chunk.rows,
                 lane,

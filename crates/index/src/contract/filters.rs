@@ -216,11 +216,14 @@ impl<'a> Filtered<'a> {
         };
         let update = Update { set: self.builder.build(), unset: &unset, payload };
         let outlook = self.index.outlook(id, &update);
+        let version = self.index.version_of(id);
         let there = self.index.change_fields(id, step, &update);
         assert_eq!(there, self.oracle.touch(id, step), "{}", self.contract.name);
         assert_eq!(outlook.is_some(), there);
         if let Some(held) = self.fields.get_mut(&id) {
-            assert_eq!(outlook, Some(Outlook { check: held.fields().check, fits: true }));
+            let check = held.fields().check;
+            let version = version.expect("a row with an outlook");
+            assert_eq!(outlook, Some(Outlook { version, check, fits: true }));
             let mut merged = AttributesBuilder::default();
             let after = FieldsBuffer::from(&update.apply(held.fields(), &mut merged));
             *held = after;

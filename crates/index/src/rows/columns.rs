@@ -410,6 +410,11 @@ impl Carried {
         }
     }
 
+    /// The kinds of the columns, those of all sheets.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = AttributeKind> + '_ {
+        self.sheets().flat_map(|sheet| sheet.layout.columns.iter().map(|place| place.kind))
+    }
+
     /// Calls `visit` with each value of a published row, sheet by sheet.
     pub(crate) fn for_each_stored(&self, lane: usize, mut visit: impl FnMut(u16, Stored)) {
         for sheet in self.sheets() {
@@ -467,6 +472,14 @@ impl Carried {
     pub(super) fn prefetch_lane(&self, lane: usize) {
         for sheet in self.sheets() {
             (0..sheet.layout.columns.len()).for_each(|at| sheet.column(at).prefetch_lane(lane));
+        }
+    }
+
+    /// Prefetches what a lane carries that no mask tests.
+    #[inline]
+    pub(super) fn prefetch_cold(&self, lane: usize) {
+        if let Some(bytes) = self.cold(lane) {
+            kernels::prefetch(&bytes[..bytes.len().min(COLD_PREFETCHED)]);
         }
     }
 

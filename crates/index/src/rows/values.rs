@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use vstream_attribute::{
-    Fields, PayloadChange, Update, ValueRef, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX,
+    AttributeKind, Fields, PayloadChange, Update, ValueRef, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX,
 };
 
 use super::cold;
@@ -29,6 +29,8 @@ pub(crate) struct Values {
 /// What an update would make of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
+    /// Version of the row.
+    pub version: u64,
     /// High half of the hash of the row's string id; 0 without one.
     pub check: u64,
     /// Whether the attributes would have at most [`ATTRIBUTES_BYTES_MAX`] bytes.
@@ -168,35 +170,50 @@ impl Changed {
     }
 }
 
-/// What an update would make of a published row; of one that carries nothing if `from` is `None`.
+/// The check of a published row's string id, and whether its attributes would fit after an update;
+/// of a row that carries nothing if `from` is `None`.
 ///
-/// Cost: a pass over the row's values. The lengths of its keywords are looked up only if they may
-/// exceed the limit.
+/// Cost: a pass over the columns of the chunk; over the row's values if those could hold too much. The
+/// lengths of its keywords are looked up only if they may exceed the limit.
 pub(super) fn outlook(
     dictionary: &Dictionary,
     from: Option<(&Carried, usize)>,
     update: &Update<'_>,
-) -> Outlook {
+) -> (u64, bool) {
     let Some((held, lane)) = from else {
-        return Outlook { check: 0, fits: update.set.bytes().len() <= ATTRIBUTES_BYTES_MAX };
+        return (0, update.set.bytes().len() <= ATTRIBUTES_BYTES_MAX);
     };
     let check = held.cold(lane).map_or(0, |bytes| cold::check_of(bytes));
+    let most: usize = held.kinds().map(most_bytes).sum();
+    if most + update.set.bytes().len() <= ATTRIBUTES_BYTES_MAX {
+        return (check, true);
+    }
+    (check, fits(dictionary, (held, lane), update))
+}
+
+/// Most bytes of a value with what stands before it in `vstream_attribute::Attributes`.
+fn most_bytes(kind: AttributeKind) -> usize {
+    match kind {
+        AttributeKind::I64 | AttributeKind::F64 | AttributeKind::Timestamp => 11,
+        AttributeKind::Bool => 4,
+        AttributeKind::Keyword => KEYWORD_MAX,
+        AttributeKind::Keywords | AttributeKind::Text => ATTRIBUTES_BYTES_MAX,
+    }
+}
+
+/// Whether the attributes of a published row would fit after an update, by its values.
+fn fits(dictionary: &Dictionary, (held, lane): (&Carried, usize), update: &Update<'_>) -> bool {
     let changed = Changed::by(update);
     let (mut most, mut is_exact) = (update.set.bytes().len(), true);
     held.for_each_stored(lane, |column, stored| {
         if changed.has(column) {
             return;
         }
-        most += match stored {
-            Stored::Number(..) => 11,
-            Stored::Truth(_) => 4,
-            Stored::Code(_) => KEYWORD_MAX,
-            Stored::Codes(_) | Stored::Text => ATTRIBUTES_BYTES_MAX,
-        };
+        most += most_bytes(stored.kind());
         is_exact &= matches!(stored, Stored::Number(..) | Stored::Truth(_));
     });
     if is_exact || most <= ATTRIBUTES_BYTES_MAX {
-        return Outlook { check, fits: most <= ATTRIBUTES_BYTES_MAX };
+        return most <= ATTRIBUTES_BYTES_MAX;
     }
     let texts = dictionary.texts();
     let cold = held.cold(lane).map(|bytes| cold::decode(bytes)).unwrap_or_default();
@@ -218,5 +235,5 @@ pub(super) fn outlook(
             },
         };
     });
-    Outlook { check, fits: bytes <= ATTRIBUTES_BYTES_MAX }
+    bytes <= ATTRIBUTES_BYTES_MAX
 }
