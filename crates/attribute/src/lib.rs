@@ -21,6 +21,7 @@ mod json;
 mod moment;
 mod name;
 mod record;
+mod row_id;
 mod schema;
 mod strict;
 mod update;
@@ -36,6 +37,7 @@ pub use filter::{
 pub use json::attributes_to_json;
 pub use name::{HashedName, NameHash, Names};
 pub use record::{Attributes, AttributesBuilder};
+pub use row_id::RowId;
 pub use schema::{
     Attribute, AttributeKind, Grouping, IdKind, Schema, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX,
     GROUP_ATTRIBUTE, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,

@@ -1,7 +1,6 @@
 //! Snapshots in an object store, or in any other place that one was pushed to.
 
 use std::collections::BTreeSet;
-use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +8,9 @@ use serde_json::json;
 use vstream_engine::{verify_store, Finding, Verified};
 use vstream_segment::Segment;
 use vstream_store::remote::{self, Contents, Location, PushedFile, Restore, RestoreSettings};
-use vstream_store::{Access, Disk, ErrorKind, FileStore, Store, Syncing, SystemClock};
+use vstream_store::{
+    Access, DirectoryLock, Disk, ErrorKind, FileStore, Store, Syncing, SystemClock,
+};
 
 use crate::arguments::{InspectArguments, PullArguments, PushArguments};
 use crate::failure::Failure;
@@ -17,8 +18,6 @@ use crate::segment;
 use crate::snapshot::partitions_below;
 use crate::text;
 
-/// The file that an open collection holds locked. It is of this machine.
-const LOCK: &str = "LOCK";
 const PARTITION: &str = "partition-";
 
 /// True if there are pushed snapshots at `location`, or if only such can be there.
@@ -79,7 +78,7 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         let from = FileStore::open_dir(folder, Syncing::Off)?;
         let _lock = lock(folder)?;
         let listed = from.list("")?.into_iter().map(|entry| entry.name);
-        let names: Vec<String> = listed.filter(|name| name != LOCK).collect();
+        let names: Vec<String> = listed.filter(|name| name != DirectoryLock::NAME).collect();
         if names.is_empty() {
             let folder = folder.display();
             return Err(Failure::settings(format!("{folder} is empty: there is nothing to push.")));
@@ -111,22 +110,20 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
 }
 
 /// Keeps others from opening the collection in `folder`, if there is one.
-fn lock(folder: &Path) -> Result<Option<File>, Failure> {
-    let path = folder.join(LOCK);
-    let failed =
-        |e: &std::io::Error| Failure::failed(format!("cannot lock {}: {e}", path.display()));
+fn lock(folder: &Path) -> Result<Option<DirectoryLock>, Failure> {
+    let path = DirectoryLock::path(folder);
     if !path.is_file() {
         return Ok(None);
     }
-    let file = File::options().append(true).open(&path).map_err(|e| failed(&e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(Failure::failed(format!(
+    let taken = DirectoryLock::take(folder)
+        .map_err(|e| Failure::failed(format!("cannot lock {}: {e}", path.display())))?;
+    let is_open = || {
+        Failure::failed(format!(
             "{} is open: close it first, so that what is pushed is of one moment.",
             folder.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(failed(&error)),
-    }
+        ))
+    };
+    taken.map(Some).ok_or_else(is_open)
 }
 
 /// `vstream snapshot pull`.

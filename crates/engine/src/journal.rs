@@ -392,5 +392,9 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // A caller that needs the error calls `close`.
         let _ = self.close();
+        // A log that cannot be written ends `close` before the threads. These must not outlive the
+        // lock of the directory, nor keep it locked.
+        self.finish_compaction();
+        self.checkpoints.finish_running();
     }
 }

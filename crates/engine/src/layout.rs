@@ -6,7 +6,6 @@ use crate::error::Error;
 
 /// Name of the manifest, which lists the files of a durable engine.
 pub(crate) const COLLECTION: &str = "COLLECTION";
-pub(crate) const LOCK: &str = "LOCK";
 const LOG: &str = "log-";
 const BASE: &str = "base-";
 const SEGMENT: &str = "segment-";

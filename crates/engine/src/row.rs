@@ -1,7 +1,7 @@
 //! The rows that callers write and read.
 
 use vstream_attribute::Fields;
-pub use vstream_attribute::{PayloadChange, Update};
+pub use vstream_attribute::{PayloadChange, RowId, Update};
 
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
@@ -19,20 +19,4 @@ pub struct Row<'a> {
     pub vector: &'a [f32],
     /// String id, attributes and payload, as the collection's schema has them.
     pub fields: Fields<'a>,
-}
-
-/// Which row is meant. A number stands for the row of that id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RowId {
-    /// The id; the low half of its hash in a collection of string ids.
-    pub id: u64,
-    /// The high half of the hash in a collection of string ids; a row whose text has another hash is
-    /// another row. 0: not compared.
-    pub check: u64,
-}
-
-impl From<u64> for RowId {
-    fn from(id: u64) -> RowId {
-        RowId { id, check: 0 }
-    }
 }

@@ -1,8 +1,8 @@
 //! Checks names, vectors and fields before anything is changed, and stores vectors as bytes.
 
 use vstream_attribute::{
-    AttributeKind, Attributes, Fields, HashedName, IdKind, Refused, RefusedKind, Schema,
-    PAYLOAD_BYTES_MAX, STRING_ID_BYTES_MAX,
+    AttributeKind, Attributes, Fields, IdKind, Refused, RefusedKind, Schema, PAYLOAD_BYTES_MAX,
+    STRING_ID_BYTES_MAX,
 };
 use vstream_vector::{kernels, with_number, Element, Metric, Number, Widen};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -29,35 +29,6 @@ pub struct RowRef<'a> {
     pub vector: &'a [f32],
     /// What the row carries beside its vector.
     pub fields: Fields<'a>,
-}
-
-/// Which row of a group is meant. A number stands for the row of that id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RowId {
-    /// The id; the low half of its hash in a store of string ids.
-    pub id: u64,
-    /// The high half of the hash in a store of string ids; a row whose text has another hash is
-    /// another row. 0: not compared.
-    pub check: u64,
-}
-
-impl From<u64> for RowId {
-    fn from(id: u64) -> RowId {
-        RowId { id, check: 0 }
-    }
-}
-
-impl From<HashedName> for RowId {
-    fn from(HashedName { id, check }: HashedName) -> RowId {
-        RowId { id, check }
-    }
-}
-
-impl RowId {
-    /// True if a row with this id and this check may be the one that is meant.
-    pub(crate) fn may_be(self, check: u64) -> bool {
-        self.check == 0 || self.check == check
-    }
 }
 
 /// The error of a text whose id is that of another row of the group.

@@ -32,7 +32,7 @@ mod shard;
 mod store;
 mod view;
 
-pub use accept::{RowId, RowRef, GROUP_BYTES_MAX, K_MAX};
+pub use accept::{RowRef, GROUP_BYTES_MAX, K_MAX};
 pub use checkpoint::{SharedGroups, SharedRun};
 pub use error::Error;
 pub use inspect::{inspect_groups, verify_groups, RunInfo, StoreSummary, VerifiedGroups};
@@ -43,7 +43,7 @@ pub use query::{
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
 pub use shard::{shard_of, ShardRange, SHARDS};
 pub use store::{Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion};
-pub use vstream_attribute::{PayloadChange, Update};
+pub use vstream_attribute::{PayloadChange, RowId, Update};
 /// What texts and rank expressions are made of.
 pub use vstream_rank::{
     grouping_column, AnswerGroup, Bm25Constants, Bm25Settings, Expression, Language, PlainTerms,

@@ -10,7 +10,6 @@
 mod golden;
 mod write;
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,7 +17,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use vstream_store::blocks::Block;
-use vstream_store::{Access, Cache, Error as StoreError, ErrorKind, FileStore, Store, Syncing};
+use vstream_store::{
+    Access, Cache, DirectoryLock, Error as StoreError, ErrorKind, FileStore, Store, Syncing,
+};
 
 use crate::accept::group_hash;
 use crate::code::CodeKind;
@@ -79,8 +80,8 @@ pub struct GroupStore {
     opened: OpenedGroups,
     /// The merge under way, and whether it was given up.
     merging: Weak<AtomicBool>,
-    /// Held open for its lock.
-    _lock: Option<File>,
+    /// Held until the store is dropped.
+    _lock: Option<DirectoryLock>,
 }
 
 impl GroupStore {
@@ -511,17 +512,13 @@ fn sweep(store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
     Ok(())
 }
 
-/// Locks the directory of a store for this process until the file is dropped.
-pub(crate) fn lock(path: &Path) -> Result<File, Error> {
-    let name = path.join("LOCK");
+/// Locks the directory of a store until the lock is dropped. Errors: `Unavailable` if it is open
+/// already, those of the operating system.
+pub(crate) fn lock(path: &Path) -> Result<DirectoryLock, Error> {
     let failed = |what: String| {
-        Error::from(StoreError::new(ErrorKind::Unavailable, name.display().to_string(), what))
+        let name = DirectoryLock::path(path).display().to_string();
+        Error::from(StoreError::new(ErrorKind::Unavailable, name, what))
     };
-    let opened = File::options().create(true).append(true).open(&name);
-    let file = opened.map_err(|error| failed(format!("cannot open: {error}")))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(failed("open already: close it there first".into())),
-        Err(TryLockError::Error(error)) => Err(failed(format!("cannot lock: {error}"))),
-    }
+    let taken = DirectoryLock::take(path).map_err(|e| failed(format!("cannot lock: {e}")))?;
+    taken.ok_or_else(|| failed("open already: close it there first".into()))
 }

@@ -80,7 +80,7 @@ impl IdForm {
 
     fn hashed(&self, name: &str) -> Result<RowId, Failure> {
         let hashed = self.hash.hash(name)?;
-        Ok(RowId { id: hashed.id, check: hashed.check })
+        Ok(hashed.into())
     }
 
     /// The ids of rows, for Python.

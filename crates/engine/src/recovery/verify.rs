@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vstream_attribute::Schema;
-use vstream_store::{FileStore, Store, Syncing};
+use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
 
 use super::recover::{recover, Change, Replay};
 use crate::accept::{check_fields, check_update};
@@ -108,7 +108,7 @@ fn verify_snapshot(store: &FileStore, verified: &mut Verified) -> Result<(), Err
 
 fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), Error> {
     let manifest = Manifest::read(store)?;
-    let mut named = vec![COLLECTION.to_owned(), "LOCK".to_owned()];
+    let mut named = vec![COLLECTION.to_owned(), DirectoryLock::NAME.to_owned()];
     named.extend(manifest.logs.iter().map(|&log| log_name(log)));
     for segment in &manifest.base.segments {
         named.push(segment_name(segment.number));

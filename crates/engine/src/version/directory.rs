@@ -1,15 +1,14 @@
 //! The directory of a durable engine: its lock, its files, and the removal of files.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vstream_store::{FileStore, Store, Syncing};
+use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
 
 use super::manifest::Manifest;
 use crate::error::Error;
-use crate::layout::{check_not_collection, number, Number, COLLECTION, LOCK};
+use crate::layout::{check_not_collection, number, Number, COLLECTION};
 use crate::snapshot::MANIFEST;
 use crate::wal::HEADER;
 
@@ -18,7 +17,7 @@ pub(crate) struct Directory {
     pub(crate) store: FileStore,
     pins: Mutex<Pins>,
     /// Held until the directory is dropped; stores that the caller locks need none.
-    _lock: Option<File>,
+    _lock: Option<DirectoryLock>,
 }
 
 impl Directory {
@@ -163,16 +162,10 @@ struct Pins {
     stuck: HashSet<String>,
 }
 
-fn lock(path: &Path) -> Result<File, Error> {
-    let name = path.join(LOCK);
-    let opened = File::options().create(true).append(true).open(&name);
-    let file = opened.map_err(|error| Error::io(&name, "open", error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::unavailable(format!(
-            "{} is open already: close it there first",
-            path.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(Error::io(&name, "lock", error)),
-    }
+fn lock(path: &Path) -> Result<DirectoryLock, Error> {
+    let taken = DirectoryLock::take(path);
+    let taken = taken.map_err(|error| Error::io(&DirectoryLock::path(path), "lock", error))?;
+    let is_open =
+        || Error::unavailable(format!("{} is open already: close it there first", path.display()));
+    taken.ok_or_else(is_open)
 }

@@ -9,6 +9,7 @@ mod extreme;
 mod fields;
 mod guard;
 mod radius;
+mod reopen;
 mod second_look;
 mod shapes;
 mod snapshot;

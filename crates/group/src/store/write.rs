@@ -2,14 +2,14 @@
 //! is checked before it changes anything.
 
 use vstream_attribute::{
-    AttributesBuilder, Fields, Filter, PayloadChange, Refused, RefusedKind, Schema, Update,
+    AttributesBuilder, Fields, Filter, PayloadChange, Refused, RefusedKind, RowId, Schema, Update,
     ATTRIBUTES_BYTES_MAX,
 };
 
 use super::{now_s, GroupStore};
 use crate::accept::{
     check_attributes, check_column, check_fields, check_payload, group_hash, other_text,
-    row_vector, GroupHash, RowId, RowRef,
+    row_vector, GroupHash, RowRef,
 };
 use crate::error::Error;
 use crate::log::Record;

@@ -149,8 +149,7 @@ impl Group {
                     let update = Update { set: encoded.row(at), unset: &unset, payload };
                     let version =
                         version_at(&versions, at).unwrap_or_else(|| writer.next_version());
-                    let RowId { id, check } = ids.get(at);
-                    let id = vstream_group::RowId { id, check };
+                    let id = ids.get(at);
                     let applied = writer.store().update(&self.name, id, version, &update)?;
                     updated += usize::from(applied.is_applied());
                 }

@@ -29,6 +29,35 @@ struct Failing {
     /// Holds up the next merge that begins, until it is off again.
     first_merge: Arc<AtomicBool>,
     is_held_up: Arc<AtomicBool>,
+    /// Logs take no more bytes.
+    logs: Arc<AtomicBool>,
+}
+
+/// A log of a [`Failing`] disk.
+struct FailingLog {
+    file: Box<dyn OutFile>,
+    fails: Arc<AtomicBool>,
+}
+
+impl OutFile for FailingLog {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        self.file.append(bytes)
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.overwrite(offset, bytes)
+    }
+
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.cut(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
+    }
 }
 
 struct FailingFile {
@@ -51,11 +80,16 @@ impl Files for Failing {
             }
         }
         assert!(!name.starts_with("segment-") || !self.panics.load(Ordering::Relaxed), "a defect");
-        self.disk.create(name)
+        let file = self.disk.create(name)?;
+        match name.starts_with("log-") {
+            true => Ok(Box::new(FailingLog { file, fails: self.logs.clone() })),
+            false => Ok(file),
+        }
     }
 
     fn reopen(&self, name: &str) -> io::Result<Box<dyn OutFile>> {
-        self.disk.reopen(name)
+        let file = self.disk.reopen(name)?;
+        Ok(Box::new(FailingLog { file, fails: self.logs.clone() }))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
@@ -348,6 +382,35 @@ fn segments_do_not_pile_up_while_one_merge_takes_long() {
     disk.is_held_up.store(false, Ordering::Relaxed);
     assert!(segments <= 40, "{segments} segments");
     assert_eq!(rows(&engine).len() as u64, count);
+}
+
+/// An engine whose log cannot be written any more does not leave its threads behind: what they
+/// held, the lock of a directory among it, is free when the engine is.
+#[test]
+fn threads_end_with_an_engine_that_cannot_close() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    disk.first_merge.store(true, Ordering::Relaxed);
+    let mut id = 0;
+    while !disk.is_held_up.load(Ordering::Relaxed) {
+        (0..100).for_each(|at| put(&mut engine, id + at, 1, &vector_of(id + at)));
+        id += 100;
+        engine.checkpoint().expect("a checkpoint");
+        engine.commit().expect("a commit");
+        assert!(id < 100_000, "{:?}", engine.stats());
+    }
+    disk.logs.store(true, Ordering::Relaxed);
+    put(&mut engine, id, 1, &vector_of(id));
+    assert_eq!(engine.detach().expect_err("no room for the log").kind(), ErrorKind::Io);
+    let merge = disk.is_held_up.clone();
+    let goes_on = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        merge.store(false, Ordering::Relaxed);
+    });
+    drop(engine);
+    // The engine, its threads and its files have copies of the disk; this is the only one left.
+    assert_eq!(Arc::strong_count(&disk.first_merge), 1);
+    goes_on.join().expect("no panic");
 }
 
 #[test]
