@@ -48,7 +48,7 @@ fn drawn(rows: usize, seed: u64) -> Vec<f32> {
     let mut random = SplitMix(seed);
     let row = |_| {
         let centre = random.below(200) * DIMENSION;
-        let x = |d| (centres[centre + d] + random.normal() * 20.0).round().clamp(0.0, 255.0);
+        let x = |d: usize| (centres[centre + d] + random.normal() * 20.0).round().clamp(0.0, 255.0);
         (0..DIMENSION).map(x).collect::<Vec<f32>>()
     };
     (0..rows).flat_map(row).collect()

@@ -6,7 +6,7 @@ use vstream_store::Error;
 use vstream_vector::{with_number, Neighbor, Number, TopK, Widen};
 
 use crate::build::{reachable, Graph};
-use crate::format::Malformed;
+use crate::format::{Malformed, KEY_BYTES};
 use crate::layout::overlap;
 use crate::read::{key, read_area, GraphSegment};
 use crate::search::{exact, neighbours};
@@ -14,6 +14,9 @@ use crate::write::row_digest;
 
 /// Blocks read together.
 const AHEAD: usize = 64;
+
+/// Takes node, record and vector.
+type Visit<'a, N> = dyn FnMut(u32, &[u8], &[N]) -> Result<(), Malformed> + 'a;
 
 impl GraphSegment {
     /// Offers the exact distance of every visible row to `out`. Cost: reads all blocks, past the
@@ -66,7 +69,7 @@ impl GraphSegment {
     /// keys. Errors: `Corrupt`, those of the store.
     pub fn for_each_row(&self, visit: &mut dyn FnMut(u32, IndexRow<'_>)) -> Result<(), Error> {
         let mut keys = vec![RowKey { id: 0, version: 0, code: 0, shard: 0 }; self.rows() as usize];
-        for bytes in read_area(&self.passing, self.places.keys)?.chunks_exact(30) {
+        for bytes in read_area(&self.passing, self.places.keys)?.chunks_exact(KEY_BYTES) {
             let (key, row) = key(bytes).map_err(|what| self.corrupt(self.places.meta.1, what))?;
             // Opening checked the same bytes, so the row is in range.
             if let Some(place) = keys.get_mut(row as usize) {
@@ -132,7 +135,7 @@ impl GraphSegment {
     fn for_each_node<N: Number>(
         &self,
         blocks: &[u32],
-        visit: &mut dyn FnMut(u32, &[u8], &[N]) -> Result<(), Malformed>,
+        visit: &mut Visit<'_, N>,
     ) -> Result<(), Error> {
         let mut numbers = Vec::with_capacity(self.dimension());
         for part in blocks.chunks(AHEAD) {

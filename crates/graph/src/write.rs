@@ -10,7 +10,9 @@ use vstream_vector::{with_number, Element, Number, SplitMix};
 
 use crate::build::{build, shuffle, BuildSettings, Graph};
 use crate::codes::Codes;
-use crate::format::{Footer, Header, Meta, Places, FOOTER_NUMBER, KEY_ROWS, ROWS_MAX, VERSION};
+use crate::format::{
+    Area, Footer, Header, Meta, Places, FOOTER_NUMBER, KEY_BYTES, KEY_ROWS, ROWS_MAX, VERSION,
+};
 use crate::layout::{arrange, overlap};
 use crate::settings::GraphSettings;
 use crate::vectors::Vectors;
@@ -126,95 +128,82 @@ impl GraphWriter {
         BuildSettings { degree, list, alpha, seed }
     }
 
-    fn write<N: Number>(mut self) -> Result<GraphSummary, Error> {
+    fn header(&self) -> Header {
         let GraphSettings { dimension, metric, element, degree, sample_degree, .. } = self.settings;
         let GraphSettings { layout, codes, seed, identity, .. } = self.settings;
-        let header = Header {
-            dimension,
-            metric,
-            element,
-            codes,
-            layout,
-            degree,
-            sample_degree,
-            seed,
-            identity,
-        };
-        let vector_bytes = header.vector_bytes();
-        let groups = group(&self.bytes, vector_bytes);
+        Header { dimension, metric, element, codes, layout, degree, sample_degree, seed, identity }
+    }
+
+    /// The first row of each group.
+    fn vectors<N: Number>(&self, groups: &[Vec<u32>], vector_bytes: usize) -> Vectors<N> {
+        let GraphSettings { dimension, metric, element, .. } = self.settings;
         let firsts = groups.iter().map(|rows| rows[0] as usize * vector_bytes);
-        let numbers: Vec<N> = firsts
+        let numbers = firsts
             .flat_map(|at| self.bytes[at..at + vector_bytes].chunks_exact(element.bytes()))
             .map(N::take)
             .collect();
+        Vectors::new(numbers, dimension, metric)
+    }
+
+    fn write<N: Number>(mut self) -> Result<GraphSummary, Error> {
+        let GraphSettings { dimension, metric, degree, codes, layout, seed, .. } = self.settings;
+        let header = self.header();
+        let groups = group(&self.bytes, header.vector_bytes());
+        let vectors = self.vectors::<N>(&groups, header.vector_bytes());
         self.bytes = Vec::new();
-        let vectors = Vectors::new(numbers, dimension, metric);
         let graph = build(&vectors, self.build_settings(degree));
         let order = arrange(&graph, header.capacity(), layout, seed);
-        let ratio = overlap(&graph, &order, header.capacity());
+        let overlap = overlap(&graph, &order, header.capacity());
         let graph = graph.renumbered(&order);
         let rotation = Rotation::new(dimension, seed);
         let built = match order.is_empty() {
             true => None,
             false => Some(Codes::build(&vectors, &order, (codes, metric), &rotation)),
         };
-        let centroids = built.as_ref().map_or(0, |codes| codes.centroids.len() / codes.padded);
         let (sample, navigation) = self.navigation(&vectors, &order);
-        let rows = numbered(&order, &groups);
+        let (rows, copies) = numbered(&order, &groups);
         let mut keys: Vec<(RowKey, u32)> =
-            (0..).zip(&rows.0).map(|(at, &row)| (self.keys[row as usize], at)).collect();
+            (0..).zip(&rows).map(|(at, &row)| (self.keys[row as usize], at)).collect();
         keys.sort_unstable_by_key(|(key, _)| key.id);
-        let digest = keys.iter().map(|(key, _)| row_digest(key.id, key.version));
+        let digests = keys.iter().map(|(key, _)| row_digest(key.id, key.version));
+        let centroids = built.as_ref().map_or(0, |codes| codes.centroids.len() / codes.padded);
         let meta = Meta {
             nodes: order.len() as u64,
             rows: keys.len() as u64,
-            digest: digest.fold(0, u128::wrapping_add),
-            overlap: ratio,
+            digest: digests.fold(0, u128::wrapping_add),
+            overlap,
             entry: graph.entry,
             centroids: centroids as u32,
             sample: sample.len() as u32,
             sample_entry: navigation.entry,
-            copies: rows.1.len() as u32,
+            copies: copies.len() as u32,
             first_ids: keys.chunks(KEY_ROWS).map(|chunk| chunk[0].0.id).collect(),
         };
         let places = Places::of(&header, &meta);
-        let mut file = Parts { identity, out: self.out, number: 0, offset: 0 };
+        let mut file = Parts { identity: header.identity, out: self.out, number: 0, offset: 0 };
         file.append(header.encode())?;
         file.blocks(&header, &vectors, &order, &graph)?;
         if let Some(codes) = built {
-            file.chunks(&codes.bytes, places.codes.per_chunk * places.codes.item_bytes)?;
-            let bytes: Vec<u8> = codes.centroids.iter().flat_map(|x| x.to_le_bytes()).collect();
-            file.chunks(&bytes, places.centroids.per_chunk * places.centroids.item_bytes)?;
+            let centroids: Vec<u8> = codes.centroids.iter().flat_map(|x| x.to_le_bytes()).collect();
+            file.area(&codes.bytes, places.codes)?;
+            file.area(&centroids, places.centroids)?;
         }
         let mut bytes = Vec::new();
         for (&node, at) in sample.iter().zip(0..) {
             bytes.extend_from_slice(&node.to_le_bytes());
-            put_neighbours(&mut bytes, navigation.neighbours(at), sample_degree);
+            put_neighbours(&mut bytes, navigation.neighbours(at), header.sample_degree);
             vectors.row(order[node as usize]).iter().for_each(|x| x.put(&mut bytes));
         }
-        file.chunks(&bytes, places.sample.per_chunk * places.sample.item_bytes)?;
-        bytes.clear();
-        for (node, count) in rows.1 {
-            bytes.extend_from_slice(&node.to_le_bytes());
-            bytes.extend_from_slice(&count.to_le_bytes());
-        }
-        file.chunks(&bytes, places.copies.per_chunk * places.copies.item_bytes)?;
-        bytes.clear();
-        for (key, row) in &keys {
-            for word in [key.id, key.version, key.code] {
-                bytes.extend_from_slice(&word.to_le_bytes());
-            }
-            bytes.extend_from_slice(&key.shard.to_le_bytes());
-            bytes.extend_from_slice(&row.to_le_bytes());
-        }
-        file.chunks(&bytes, places.keys.per_chunk * places.keys.item_bytes)?;
-        let bytes = file.finish(&meta)?;
+        file.area(&bytes, places.sample)?;
+        let pairs = copies.iter().flat_map(|&(node, count)| [node, count]);
+        file.area(&pairs.flat_map(u32::to_le_bytes).collect::<Vec<u8>>(), places.copies)?;
+        file.area(&put_keys(&keys), places.keys)?;
         Ok(GraphSummary {
             rows: meta.rows,
             nodes: meta.nodes,
-            bytes,
+            bytes: file.finish(&meta)?,
             capacity: header.capacity(),
-            overlap: ratio,
+            overlap,
             mean_degree: graph.mean_degree(),
             digest: meta.digest,
         })
@@ -270,6 +259,19 @@ fn put_neighbours(out: &mut Vec<u8>, neighbours: &[u32], places: usize) {
     out.resize(out.len() + 4 * (places - neighbours.len()), 0);
 }
 
+/// The bytes of keys, with their rows.
+fn put_keys(keys: &[(RowKey, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(keys.len() * KEY_BYTES);
+    for (key, row) in keys {
+        for word in [key.id, key.version, key.code] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&key.shard.to_le_bytes());
+        bytes.extend_from_slice(&row.to_le_bytes());
+    }
+    bytes
+}
+
 /// The file as it grows.
 struct Parts {
     identity: u64,
@@ -291,8 +293,10 @@ impl Parts {
         self.out.append(&payload)
     }
 
-    fn chunks(&mut self, bytes: &[u8], chunk_bytes: usize) -> Result<(), Error> {
-        bytes.chunks(chunk_bytes).try_for_each(|chunk| self.append(chunk.to_vec()))
+    fn area(&mut self, bytes: &[u8], area: Area) -> Result<(), Error> {
+        bytes
+            .chunks(area.per_chunk * area.item_bytes)
+            .try_for_each(|chunk| self.append(chunk.to_vec()))
     }
 
     fn blocks<N: Number>(
