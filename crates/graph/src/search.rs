@@ -112,8 +112,9 @@ enum Sink<'a> {
 impl GraphSegment {
     /// Offers the nearest visible rows that it finds to `out`, which the caller reset to `k`.
     ///
-    /// Cost: some 5 to 10 rounds of up to `beam` reads. Errors: `Corrupt`, those of the store; `out` is
-    /// incomplete then. Panics if the query is of another dimension.
+    /// Cost: rounds of up to `beam` reads, 4 to 10 of them in docs/design/graph.md. Errors:
+    /// `Corrupt`, those of the store; `out` is incomplete then. Panics if the query is of another
+    /// dimension.
     pub fn search(
         &self,
         probe: &GraphProbe<'_>,

@@ -108,8 +108,8 @@ impl GraphWriter {
 
     /// Builds the graph, writes the file and makes it visible.
     ///
-    /// Cost: that of the build, some 0.3 ms per row at 128 dimensions, on this thread. Errors: `Invalid`
-    /// if an id came twice, those of the store. No file exists after an error.
+    /// Cost: that of the build, 0.25 ms per row for 100,000 rows of 128 bytes, on this thread.
+    /// Errors: `Invalid` if an id came twice, those of the store. No file exists after an error.
     pub fn finish(self) -> Result<GraphSummary, Error> {
         let mut ids: Vec<u64> = self.keys.iter().map(|key| key.id).collect();
         ids.sort_unstable();
