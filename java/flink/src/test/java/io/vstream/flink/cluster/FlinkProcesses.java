@@ -36,6 +36,9 @@ final class FlinkProcesses implements AutoCloseable {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(300);
 
+    /** What a task manager logs before it kills itself; a moment of a hand-over follows. */
+    static final String ON_DEMAND = "Killed on demand: ";
+
     /** What a process ends with that the kernel ended by signal 9. */
     private static final int KILLED = 137;
 
@@ -91,11 +94,14 @@ final class FlinkProcesses implements AutoCloseable {
     private final int rest;
     private final String classPath;
     private final HttpClient http = HttpClient.newHttpClient();
-    private final List<Process> taskManagers = new ArrayList<>();
+    private final List<TaskManager> taskManagers = new ArrayList<>();
     private final Scheduler scheduler;
     private final List<Integer> otherDeaths = new ArrayList<>();
     private Process jobManager;
+    private int deathsOnDemand;
     private int started;
+
+    private record TaskManager(Process process, Path log) {}
 
     /** How a job gets its slots. */
     enum Scheduler {
@@ -164,41 +170,52 @@ final class FlinkProcesses implements AutoCloseable {
         String name = "taskmanager-" + started++;
         List<String> settings = new ArrayList<>(MEMORY);
         settings.add("io.tmp.dirs=" + Files.createDirectories(folder.resolve(name)));
-        taskManagers.add(
+        Process process =
                 java(
                         name,
                         "-Xmx448m",
                         "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
-                        settings));
+                        settings);
+        taskManagers.add(new TaskManager(process, log(name)));
     }
 
-    /** Ends a task manager as {@code kill -9} does. */
-    synchronized void killTaskManager(int index) throws InterruptedException {
-        taskManagers.remove(index).destroyForcibly().waitFor();
+    /** Ends a task manager as {@code kill -9} does; it may have ended already. */
+    synchronized void killTaskManager(int index) throws IOException, InterruptedException {
+        TaskManager taskManager = taskManagers.remove(index);
+        if (taskManager.process().isAlive()) {
+            taskManager.process().destroyForcibly().waitFor();
+        } else {
+            count(taskManager);
+        }
     }
 
-    /**
-     * Starts a task manager for each that ended without {@link #killTaskManager}; returns how many
-     * the kernel had ended by signal 9. Others are in {@link #otherDeaths}.
-     */
-    synchronized int replaceDead() throws IOException {
-        int killed = 0;
-        for (Process process : List.copyOf(taskManagers)) {
-            if (process.isAlive()) {
-                continue;
-            }
-            taskManagers.remove(process);
-            startTaskManager();
-            if (process.exitValue() == KILLED) {
-                killed++;
-            } else {
-                otherDeaths.add(process.exitValue());
+    /** Starts a task manager for each that ended without {@link #killTaskManager}. */
+    synchronized void replaceDead() throws IOException {
+        for (TaskManager taskManager : List.copyOf(taskManagers)) {
+            if (!taskManager.process().isAlive()) {
+                taskManagers.remove(taskManager);
+                startTaskManager();
+                count(taskManager);
             }
         }
-        return killed;
     }
 
-    /** Exit codes of task managers that ended by themselves. */
+    /** A death on demand says so before; signal 9 alone may be the kernel's, for want of memory. */
+    private void count(TaskManager dead) throws IOException {
+        boolean demanded = Files.readString(dead.log()).contains(ON_DEMAND);
+        if (demanded && dead.process().exitValue() == KILLED) {
+            deathsOnDemand++;
+        } else {
+            otherDeaths.add(dead.process().exitValue());
+        }
+    }
+
+    /** Task managers that killed themselves because a fault of the job says so. */
+    synchronized int deathsOnDemand() {
+        return deathsOnDemand;
+    }
+
+    /** Exit codes of task managers that ended by themselves for any other reason. */
     synchronized List<Integer> otherDeaths() {
         return List.copyOf(otherDeaths);
     }
@@ -355,7 +372,7 @@ final class FlinkProcesses implements AutoCloseable {
     public void close() throws InterruptedException {
         List<Process> all;
         synchronized (this) {
-            all = new ArrayList<>(taskManagers);
+            all = new ArrayList<>(taskManagers.stream().map(TaskManager::process).toList());
         }
         if (jobManager != null) {
             all.add(jobManager);
@@ -431,8 +448,12 @@ final class FlinkProcesses implements AutoCloseable {
         settings.forEach(setting -> arguments.addAll(List.of("-D", setting)));
         return javaCommand(heap, main, arguments)
                 .redirectErrorStream(true)
-                .redirectOutput(folder.resolve(name + ".log").toFile())
+                .redirectOutput(log(name).toFile())
                 .start();
+    }
+
+    private Path log(String name) {
+        return folder.resolve(name + ".log");
     }
 
     private ProcessBuilder javaCommand(String heap, String main, List<String> arguments) {
