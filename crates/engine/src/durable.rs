@@ -151,7 +151,7 @@ impl Engine {
 impl Replay for Engine {
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error> {
         match change {
-            Change::Upsert(row) => self.restore_row(row),
+            Change::Upsert(row) => self.restore_row(row).map(|_| ()),
             Change::Update { id, version, update } => {
                 self.update(*id, *version, update).map(|_| ())
             }

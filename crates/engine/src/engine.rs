@@ -176,7 +176,7 @@ impl Engine {
         check_not_collection(&store, "open it")?;
         let (settings, mut translation) = (engine.settings.clone(), Translation::default());
         snapshot::read(&store, "", &settings, &mut |row, theirs| {
-            engine.take_over(row, theirs, &mut translation)
+            engine.take_over(row, theirs, &mut translation).map(|_| ())
         })?;
         Ok(engine)
     }

@@ -1,7 +1,10 @@
 //! Two engines, rows that go from one to the other, and what happens to them meanwhile.
 
 use super::{Adoption, Awaiting, MovedRange};
-use crate::{Effort, Element, Engine, ErrorKind, Metric, Query, Row, Scratch, Settings, Syncing};
+use crate::{
+    Effort, Element, Engine, ErrorKind, Metric, PayloadChange, Query, Row, Scratch, Settings,
+    Syncing, Update, With,
+};
 use std::collections::BTreeMap;
 use vstream_vector::SplitMix;
 
@@ -145,6 +148,53 @@ fn within_one_engine_rows_only_change_their_shard() {
     assert!(engine.leaving(&RANGES).expect("rows in memory").is_empty());
     let count = |shard| rows(&engine).values().filter(|row| row.2 == shard).count();
     assert_eq!([count(1), count(70)], [50, 50]);
+}
+
+#[test]
+fn a_row_that_is_updated_before_it_is_adopted_follows_to_its_new_shard() {
+    const ROWS: u64 = 2_000;
+    let mut engine = Engine::create(Settings::new(64, Metric::Cosine, Element::Bf16)).expect("new");
+    let mut random = SplitMix(11);
+    let mut put = |engine: &mut Engine, id, version, code, shard| {
+        let vector: Vec<f32> = (0..64).map(|_| random.normal()).collect();
+        let row = Row { id, version, code, shard, vector: &vector, fields: Default::default() };
+        assert!(engine.upsert(&row).expect("a good row").is_applied());
+    };
+    (0..ROWS).for_each(|id| put(&mut engine, id, 3, 500 + id, 1));
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = dir.path().join("sealed");
+    engine.pin().write_moved(&files, &RANGES, Syncing::Off).expect("a snapshot");
+    let before = rows(&engine);
+    let mut awaiting = Awaiting::default();
+    let update = Update { payload: PayloadChange::Set(b"new"), ..Update::default() };
+    for id in 0..ROWS {
+        match id % 4 {
+            0 => assert!(engine.update(id, 5, &update).expect("an update").is_applied()),
+            1 => put(&mut engine, id, 5, 4_000, 2),
+            2 => {
+                engine.delete(id, 5).expect("a delete");
+                awaiting.deleted(id, 5);
+            }
+            _ => {}
+        }
+    }
+    adopt(&mut engine, &awaiting, &files);
+    assert_eq!(engine.leaving(&RANGES).expect("rows"), [], "all have their new shard");
+    let after = rows(&engine);
+    assert_eq!(after.len() as u64, ROWS / 4 * 3);
+    for (id, (version, code, shard, vector)) in after {
+        let of_range = if (1000..2000).contains(&(500 + id)) { 70 } else { 1 };
+        match id % 4 {
+            0 => assert_eq!((version, code, shard), (5, 500 + id, of_range)),
+            1 => assert_eq!((version, code, shard), (5, 4_000, 2)),
+            _ => assert_eq!((version, code, shard), (3, 500 + id, of_range)),
+        }
+        assert!(id % 4 == 1 || vector == before[&id].3, "row {id} has its vector");
+        let found = engine.reader().get(&[id.into()], &With::everything()).expect("rows");
+        let found = found[0].as_ref().expect("a row");
+        let payload = (id % 4 == 0).then_some(&b"new"[..]);
+        assert_eq!(found.fields.fields().payload, payload, "row {id}");
+    }
 }
 
 #[test]

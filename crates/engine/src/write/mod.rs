@@ -139,9 +139,9 @@ impl Engine {
 
     /// Upserts a row in its stored form. Under cosine the vector is a direction already, and a
     /// second normalisation would change it.
-    pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<(), Error> {
+    pub(crate) fn restore_row(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         check_restored(row.vector, &self.settings).map_err(refused)?;
-        self.put(row, &Condition::default(), Origin::Files).map(|_| ())
+        self.put(row, &Condition::default(), Origin::Files)
     }
 
     /// Upserts a stored row of another collection of the same form, whose attributes may be in other
@@ -153,7 +153,7 @@ impl Engine {
         row: &Row<'_>,
         theirs: &Arc<Schema>,
         translation: &mut Translation,
-    ) -> Result<(), Error> {
+    ) -> Result<Applied, Error> {
         if translation.is_new(theirs) {
             if self.settings.schema.open {
                 theirs.attributes.iter().try_for_each(|attribute| {

@@ -239,6 +239,44 @@ fn what_rows_carry_follows_them_whatever_is_written_meanwhile() {
     }
 }
 
+/// A hand-over of which both owners are one partition since a restore at another parallelism.
+fn hand_over_to_itself(seed: u64, memory: &str) {
+    let settings = settings(memory);
+    let folder = tempfile::tempdir().expect("a folder");
+    let shards = Shards::new(0, 127).expect("shards");
+    let both = Partition::create_in(&settings, &folder.path().join("both"), shards).expect("empty");
+    let mut place = Place::new(seed);
+    for id in 0..ROWS {
+        place.upsert(id, &both, OLD, &[]);
+    }
+    place.changes(200, &[&both]);
+    let moves = [vstream_route::Move { first: 0, last: 9_999, from: OLD, to: NEW }];
+    let ranges = write_ranges(&moves);
+    let sealed = folder.path().join("sealed");
+    both.await_rows(true).expect("it awaits");
+    let pinned = both.pin().expect("pinned");
+    // Place names each holder once, so a change is sent once.
+    place.changes(300, &[&both]);
+    pinned.write_moved(&sealed, &ranges).expect("sealed");
+    let adopting = Adopting::open(&settings, &sealed).expect("what was sealed");
+    while both.adopt(&adopting, 64).expect("adopted") > 0 {
+        place.changes(20, &[&both]);
+        let id = place.below(ROWS);
+        place.upsert(id, &both, NEW, &[]);
+    }
+    both.await_rows(false).expect("all are in");
+    assert_eq!(both.release(&ranges, 0).expect("listed"), 0, "seed {seed}: none has left");
+    assert!(rows(&both) == place.rows, "seed {seed}: every row is as it was written");
+}
+
+#[test]
+fn rows_that_are_updated_on_their_way_to_the_same_partition_stay() {
+    for seed in 1..=3 {
+        hand_over_to_itself(seed, "");
+    }
+    hand_over_to_itself(12, r#", "memory": 65536"#);
+}
+
 #[test]
 fn rows_in_segments_carry_it_too() {
     hand_over(11, r#", "memory": 65536"#);
