@@ -9,7 +9,7 @@ mod update;
 
 use std::sync::Arc;
 
-use vstream_attribute::{Fields, Schema};
+use vstream_attribute::{Fields, Refused, RefusedKind, Schema};
 use vstream_index::{IndexRow, RowKey, VectorBuffer, VectorRef};
 use vstream_vector::Metric;
 
@@ -29,7 +29,7 @@ impl Engine {
     /// wrong dimension, a value that is not finite or does not fit the element, a norm that the
     /// metric cannot use, or for an id, attributes or a payload that the schema does not allow
     /// ([`Error::refused`] says why); in a collection of string ids also if another id has the same
-    /// hash.
+    /// hash, which is `BadId`.
     pub fn upsert(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
         self.upsert_if(row, &Condition::default())
     }
@@ -187,11 +187,12 @@ fn check_same_id(
     if there == fields.check {
         return Ok(());
     }
-    Err(Error::invalid(format!(
+    let what = format!(
         "two ids have one hash: the collection has a row whose id has the hash {id:#018x} and the \
          check {there:#018x}, and '{}' has that hash and the check {:#018x}; give this row another id",
         fields.name, fields.check
-    )))
+    );
+    Err(Refused::new(RefusedKind::BadId, what).into())
 }
 
 fn key(row: &Row<'_>) -> RowKey {

@@ -20,6 +20,9 @@ use crate::query::{GroupQuery, With};
 use crate::run::StoredRow;
 use crate::settings::{Bound, GroupSettings};
 
+#[path = "../../../attribute/tests/golden/row.rs"]
+mod row;
+
 const DIMENSION: usize = 64;
 /// Rows of the largest group, which has codes, and of the next one.
 const ROWS: u64 = 40;
@@ -53,26 +56,11 @@ fn vector(id: u64) -> Vec<f32> {
     (0..DIMENSION as u64).map(|d| ((id * 31 + d * 17) % 97) as f32 / 16.0 - 3.0).collect()
 }
 
-/// Every kind of attribute, a name and a payload; some rows lack some.
+/// The row of golden files, and a text in some.
 fn fields(id: u64) -> FieldsBuffer {
-    let mut out = FieldsBuffer::default();
-    out.set_name(&format!("naïve-{id}"), id << 40 | 1);
-    if !id.is_multiple_of(3) {
-        out.push(0, &ValueRef::Keyword(["", "red", "grün"][id as usize % 3]));
-    }
-    let words: Vec<String> = (0..id % 4).map(|at| format!("word {}", (id + at) % 9)).collect();
-    out.push(1, &ValueRef::Keywords(words.iter().map(String::as_str).collect()));
-    out.push(2, &ValueRef::I64(id as i64 * 1000 - 20_000));
-    out.push(3, &ValueRef::F64(id as f64 / 8.0 - 2.0));
-    if id.is_multiple_of(2) {
-        out.push(4, &ValueRef::Bool(id.is_multiple_of(4)));
-    }
-    out.push(5, &ValueRef::Timestamp(1_790_000_000_000 + id as i64));
+    let mut out = row::row(id);
     if id.is_multiple_of(7) {
         out.push(6, &ValueRef::Text("a subject of several words"));
-    }
-    if id.is_multiple_of(5) {
-        out.set_payload(Some(format!("{{\"id\":{id}}}").as_bytes()));
     }
     out
 }

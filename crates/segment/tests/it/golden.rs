@@ -10,31 +10,19 @@ use vstream_vector::Element;
 
 use super::{key, memory, open, resident, settings, write};
 
+#[path = "../../../attribute/tests/golden/row.rs"]
+mod row;
+
 const CLUSTER: &[u8] = include_bytes!("../fixtures/cluster-v1.seg");
 const FLAT: &[u8] = include_bytes!("../fixtures/flat-v1.seg");
 
 const FIELDS: &[u8] = include_bytes!("../fixtures/fields-v2.seg");
 
-/// Every kind of attribute, a name and a payload; some rows lack some.
+/// The row of golden files, and a text in one.
 fn fields(id: u64) -> FieldsBuffer {
-    let mut out = FieldsBuffer::default();
-    out.set_name(&format!("naïve-{id}"), id << 40 | 1);
-    if !id.is_multiple_of(3) {
-        out.push(0, &ValueRef::Keyword(["", "red", "grün"][id as usize % 3]));
-    }
-    let words: Vec<String> = (0..id % 4).map(|at| format!("word {}", (id + at) % 9)).collect();
-    out.push(1, &ValueRef::Keywords(words.iter().map(String::as_str).collect()));
-    out.push(2, &ValueRef::I64(id as i64 * 1000 - 20_000));
-    out.push(3, &ValueRef::F64(id as f64 / 8.0 - 2.0));
-    if id.is_multiple_of(2) {
-        out.push(4, &ValueRef::Bool(id.is_multiple_of(4)));
-    }
-    out.push(5, &ValueRef::Timestamp(1_790_000_000_000 + id as i64));
+    let mut out = row::row(id);
     if id == 40 {
         out.push(9, &ValueRef::Text("a text that is long enough to be worth a block of its own"));
-    }
-    if id.is_multiple_of(5) {
-        out.set_payload(Some(format!("{{\"id\":{id}}}").as_bytes()));
     }
     out
 }

@@ -254,10 +254,13 @@ pub extern "system" fn engine_write<'frame>(
     engine: jlong,
     records: JByteBuffer<'frame>,
     records_count: jint,
-) -> jint {
+) -> JByteArray<'frame> {
     call(env, |env| {
         let records = input(env, &records, "records")?;
-        Ok(count(ENGINES.get(engine)?.write(records, records_count)?))
+        match ENGINES.get(engine)?.write(records, records_count)?.to_bytes() {
+            Some(bytes) => Ok(env.byte_array_from_slice(&bytes)?),
+            None => Ok(JByteArray::default()),
+        }
     })
 }
 

@@ -26,6 +26,7 @@ use crate::partition::{Shards, FIELDS_BYTES_MAX};
 use crate::ranked::Ranked;
 use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};
+use crate::written::{Outcome, Written};
 
 /// Code of a delete or an update that follows a row to the place where it was before its group was
 /// spread. Most ids have no row there, and that is no news.
@@ -89,7 +90,7 @@ impl Groups {
         Groups { poison: Poison::default(), shards, writing: Arc::new(Mutex::new(writing)), reads }
     }
 
-    fn apply(&self, store: &mut GroupStore, record: &Record<'_>) -> Result<bool, Failure> {
+    fn apply(&self, store: &mut GroupStore, record: &Record<'_>) -> Result<Outcome, Failure> {
         let block = record.fields.filter(|block| !block.group.is_empty());
         let block = block.ok_or_else(|| Failure::invalid("A record names no group."))?;
         let (group, id, version) = (block.group, record.id, record.version);
@@ -97,13 +98,15 @@ impl Groups {
         let is_former = record.code == FORMER_PLACE;
         // 0 where ids are numbers.
         let row = RowId { id, check: block.fields.check };
-        let done = match record.op {
+        Outcome::of_group(match record.op {
             Op::Upsert(vector) => {
                 let row = RowRef { id, version, vector, fields: block.fields };
-                store.upsert(group, &row).map(|_| true)
+                store.upsert(group, &row).map(|_| Outcome::Applied)
             }
-            Op::Delete if is_former => store.delete_existing(group, row, version).map(|_| true),
-            Op::Delete => store.delete(group, row, version).map(|_| true),
+            Op::Delete if is_former => {
+                store.delete_existing(group, row, version).map(|_| Outcome::Applied)
+            }
+            Op::Delete => store.delete(group, row, version).map(|_| Outcome::Applied),
             Op::Update => {
                 let unset: Vec<u16> = block.unset().collect();
                 let payload = match block.fields.payload {
@@ -113,15 +116,10 @@ impl Groups {
                 };
                 let update = Update { set: block.fields.attributes, unset: &unset, payload };
                 let applied = store.update(group, row, version, &update);
-                applied.map(|applied| applied.is_applied() || is_former)
+                applied.map(|applied| Outcome::found(applied.is_applied() || is_former))
             }
-            Op::Drop => store.drop_group(group).map(|()| true),
-        };
-        match done {
-            // Such a record has no effect, and the next ones have theirs.
-            Err(Error::Refused(_)) => Ok(false),
-            done => Ok(done?),
-        }
+            Op::Drop => store.drop_group(group).map(|()| Outcome::Applied),
+        })
     }
 
     /// Begins a merge if there is one to do and none is under way.
@@ -191,17 +189,16 @@ impl Drop for Groups {
 }
 
 impl Serve for Groups {
-    fn write(&self, bytes: &[u8], count: i32) -> Result<usize, Failure> {
+    fn write(&self, bytes: &[u8], count: i32) -> Result<Written, Failure> {
         self.poison.guard(|| {
             let mut writing = self.lock()?;
-            let mut without_row = 0;
+            let mut written = Written::default();
             for (at, record) in Records::new(bytes, count, self.reads.dimension)?.enumerate() {
                 let place = |failure: Failure| failure.at(&format!("record {} of {count}", at + 1));
-                let found = self.apply(&mut writing.store, &record?).map_err(place)?;
-                without_row += usize::from(!found);
+                written.add(at, self.apply(&mut writing.store, &record?).map_err(place)?);
             }
             self.merge(&mut writing);
-            Ok(without_row)
+            Ok(written)
         })
     }
 

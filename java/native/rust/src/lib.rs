@@ -30,3 +30,4 @@ mod router;
 mod sample;
 mod serve;
 mod state;
+mod written;

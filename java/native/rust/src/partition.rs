@@ -24,6 +24,7 @@ use crate::leaving::Leaving;
 use crate::pool::Pool;
 use crate::sample::{self, Draw};
 use crate::state::{SharedStateHandle, State};
+use crate::written::{Outcome, Reason, Written};
 
 /// A read snapshot to be written to files while the writer goes on.
 pub(crate) struct Pinned {
@@ -223,28 +224,25 @@ impl Partition {
         }
     }
 
-    /// Checks the whole batch, then applies its `count` records in order. Returns how many had no
-    /// effect because their row is not here, or is that of another string id.
-    pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<usize, Failure> {
+    /// Applies `count` records in order. Before the first one, the layout of all and the shards of
+    /// upserts are checked: these are the sender's. What the collection refuses of a record has no
+    /// effect, and the next records have theirs.
+    pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<Written, Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
             let mut writer = self.writer()?;
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 let record = record?;
-                let Op::Upsert(vector) = record.op else { continue };
+                let Op::Upsert(_) = record.op else { continue };
                 let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
                 own.map_err(|failure| failure.at(&place(at)))?;
-                let fields = record.fields.map(|block| block.fields).unwrap_or_default();
-                let checked =
-                    writer.engine.check(vector).and_then(|()| writer.engine.check_fields(&fields));
-                checked.map_err(|e| Failure::from(e).at(&place(at)))?;
             }
-            let mut without_row = 0;
+            let mut written = Written::default();
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
-                let found = writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
-                without_row += usize::from(!found);
+                let outcome = writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
+                written.add(at, outcome);
             }
-            Ok(without_row)
+            Ok(written)
         })
     }
 
@@ -445,25 +443,29 @@ impl Partition {
 }
 
 impl Writing {
-    /// Applies one record. False if it had no effect because its row is not here, or is that of
-    /// another string id.
-    fn apply(&mut self, record: &Record<'_>) -> Result<bool, Failure> {
+    /// Applies one record, unless the collection refuses it.
+    fn apply(&mut self, record: &Record<'_>) -> Result<Outcome, Failure> {
         let Record { id, version, code, shard, .. } = *record;
         match record.op {
             Op::Upsert(vector) => {
                 let fields = record.fields.map(|block| block.fields).unwrap_or_default();
-                // `Partition::write` has checked every vector of the batch.
-                let row = Row { id, version, code, shard, vector, fields };
-                let found = is_taken(self.engine.upsert_checked(&row).map(|_| true))?;
-                if let Some(leaving) = &mut self.leaving {
-                    leaving.put(id);
+                if let Err(error) = self.engine.check(vector) {
+                    return Ok(Outcome::Refused(Reason::Refused, error.message().to_owned()));
                 }
-                let writes = &mut self.writes[bucket(code)];
-                *writes = writes.wrapping_add(1);
-                Ok(found)
+                let row = Row { id, version, code, shard, vector, fields };
+                let applied = self.engine.upsert_checked(&row).map(|_| Outcome::Applied);
+                let outcome = Outcome::of_engine(applied)?;
+                if outcome == Outcome::Applied {
+                    if let Some(leaving) = &mut self.leaving {
+                        leaving.put(id);
+                    }
+                    let writes = &mut self.writes[bucket(code)];
+                    *writes = writes.wrapping_add(1);
+                }
+                Ok(outcome)
             }
             Op::Update => {
-                let Some(block) = record.fields else { return Ok(true) };
+                let Some(block) = record.fields else { return Ok(Outcome::Applied) };
                 let (unset, id) =
                     (block.unset().collect::<Vec<u16>>(), RowId { id, check: block.fields.check });
                 let update = update_of(&block.fields, &unset, block.removes_payload);
@@ -474,9 +476,10 @@ impl Writing {
                 let missing = matches!(applied, Ok(Applied::Missing));
                 if missing && self.awaiting.is_some() {
                     self.late.push(id, version, &update);
-                    return Ok(true);
+                    return Ok(Outcome::Applied);
                 }
-                is_taken(applied.map(|applied| applied != Applied::Missing))
+                let found = |applied| Outcome::found(applied != Applied::Missing);
+                Outcome::of_engine(applied.map(found))
             }
             Op::Drop => Err(Failure::invalid("The collection has no groups to drop.")),
             Op::Delete => {
@@ -484,18 +487,9 @@ impl Writing {
                 if let Some(awaiting) = &mut self.awaiting {
                     awaiting.deleted(id, version);
                 }
-                Ok(true)
+                Ok(Outcome::Applied)
             }
         }
-    }
-}
-
-/// False if the row of a record is that of another string id, or would carry too much: such a record
-/// has no effect, and the next ones have theirs.
-fn is_taken(result: Result<bool, Error>) -> Result<bool, Failure> {
-    match result {
-        Err(error) if error.refused().is_some() => Ok(false),
-        other => Ok(other?),
     }
 }
 

@@ -9,11 +9,12 @@ use crate::handover::Adopting;
 use crate::partition::{Partition, Pinned, Shards, Snapshot};
 use crate::sample::Draw;
 use crate::state::SharedStateHandle;
+use crate::written::Written;
 
 /// One partition. One thread writes, any number read.
 pub(crate) trait Serve: Send + Sync {
-    /// Applies `count` records in order; returns how many had no effect.
-    fn write(&self, bytes: &[u8], count: i32) -> Result<usize, Failure>;
+    /// Applies `count` records in order; returns what became of them.
+    fn write(&self, bytes: &[u8], count: i32) -> Result<Written, Failure>;
     /// Answers queries into `out`; returns the number of bytes.
     fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure>;
     /// Answers queries that ask what rows carry.
@@ -76,7 +77,7 @@ fn no_index(what: &str) -> Failure {
 }
 
 impl Serve for Partition {
-    fn write(&self, bytes: &[u8], count: i32) -> Result<usize, Failure> {
+    fn write(&self, bytes: &[u8], count: i32) -> Result<Written, Failure> {
         self.write(bytes, count)
     }
 

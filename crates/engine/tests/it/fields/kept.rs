@@ -90,6 +90,7 @@ fn two_ids_with_one_hash_are_not_mixed_up() {
         let row = Row { id: 7, version: 9_999, code: 0, shard: 0, vector: &vector, fields };
         let error = engine.upsert(&row).expect_err("another id");
         assert!(error.message().contains("two ids have one hash"), "{error}");
+        assert_eq!(error.refused(), Some(RefusedKind::BadId));
         let other = RowId { id: 7, check: 12 };
         assert_eq!(engine.delete(other, u64::MAX), Ok(false));
         assert_eq!(engine.reader().get(&[other], &With::default()), Ok(vec![None]));

@@ -84,7 +84,9 @@ fn send(to: &Partition, head: [u64; 3], shard: u16, op: u8, body: &[u8], fields:
         .chunks(8)
         .map(|word| u64::from_le_bytes(word.try_into().expect("whole words")))
         .collect();
-    to.write(bytemuck::cast_slice(&words), 1).expect("a good record")
+    let written = to.write(bytemuck::cast_slice(&words), 1).expect("a good record");
+    assert_eq!(written.refused(), []);
+    written.without_row()
 }
 
 impl Place {

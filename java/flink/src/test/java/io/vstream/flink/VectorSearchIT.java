@@ -6,7 +6,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.merge.Answer;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
@@ -21,6 +24,7 @@ import org.apache.flink.util.CloseableIterator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A program with a search in it, run where it is started. */
 class VectorSearchIT {
@@ -80,6 +84,55 @@ class VectorSearchIT {
         try (CloseableIterator<BadRecord> refused = search.refused().executeAndCollect()) {
             assertThat(refused.next().reason()).isEqualTo(BadRecord.Reason.WRONG_DIMENSION);
         }
+    }
+
+    /** Decode cannot know how much a row has already; the partition does. */
+    @ParameterizedTest
+    @ValueSource(strings = {"", "ann"})
+    void whatAPartitionRefusesComesBackWithItsId(String group) throws Exception {
+        int rows = 1_000;
+        List<String> many = Collections.nCopies(15, "t".repeat(4 << 10));
+        List<VectorChange> changes = new ArrayList<>();
+        List<String> expected = new ArrayList<>();
+        for (int i = 0; i < rows; i++) {
+            changes.add(VectorChange.upsert("sku/" + i, new float[64]).with("stock", i).in(group));
+            if (i % 50 == 7) {
+                changes.add(VectorChange.update("sku/" + i).with("tags", many).in(group));
+                changes.add(VectorChange.update("sku/" + i).with("more", many).in(group));
+                expected.add("sku/" + i);
+            }
+        }
+        String settings =
+                "{\"dimension\": 64, \"metric\": \"l2\", \"id\": \"string\", \"attributes\":"
+                        + " {\"stock\": \"i64\", \"tags\": \"keywords\", \"more\": \"keywords\"},"
+                        + (group.isEmpty() ? "" : " \"groups\": {\"mode\": \"isolated\"},")
+                        + " \"encoder\": {\"kind\": \"id\"}}";
+        VectorSearch search =
+                VectorSearch.collection(settings)
+                        .vectors(
+                                env.fromData(
+                                        VectorChange.TYPE, changes.toArray(VectorChange[]::new)))
+                        .queries(env.fromData(VectorQuery.of(1, new float[64])))
+                        .partitions(3)
+                        .build();
+        List<String> found = new ArrayList<>();
+        try (CloseableIterator<BadRecord> refused = search.refused().executeAndCollect()) {
+            // The streams end, and so does the job: it does not fail.
+            while (refused.hasNext()) {
+                BadRecord bad = refused.next();
+                if (bad.reason() == BadRecord.Reason.BAD_GROUP) {
+                    // The query names no group.
+                    continue;
+                }
+                assertThat(bad.reason()).isEqualTo(BadRecord.Reason.TOO_LARGE);
+                String where = group.isEmpty() ? "" : " of group 'ann'";
+                assertThat(bad.text())
+                        .contains(where + ": The attributes of the row ")
+                        .endsWith("take more than 65536 bytes.");
+                found.add(bad.text().split("'")[1]);
+            }
+        }
+        assertThat(found).containsExactlyInAnyOrderElementsOf(expected);
     }
 
     @Test

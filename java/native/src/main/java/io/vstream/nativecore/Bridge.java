@@ -44,7 +44,7 @@ final class Bridge {
 
     static native void stateClose(long state);
 
-    static native int engineWrite(long engine, ByteBuffer records, int count);
+    static native byte[] engineWrite(long engine, ByteBuffer records, int count);
 
     static native int engineSearch(long engine, ByteBuffer queries, ByteBuffer answers);
 

@@ -86,12 +86,31 @@ final class FieldsLayout {
         return buffer.getInt(at);
     }
 
+    /** The name in the block at {@code at}; empty if it has none. */
+    static String nameAt(ByteBuffer buffer, int at) {
+        return text(buffer, at + HEADER, buffer.getInt(at + NAME));
+    }
+
+    /** The group in the block at {@code at}; empty if it has none. */
+    static String groupAt(ByteBuffer buffer, int at) {
+        int before =
+                buffer.getInt(at + NAME)
+                        + buffer.getInt(at + ATTRIBUTES)
+                        + buffer.getInt(at + PAYLOAD)
+                        + buffer.getShort(at + UNSET) * Short.BYTES;
+        return text(buffer, at + HEADER + before, buffer.getInt(at + GROUP));
+    }
+
+    private static String text(ByteBuffer buffer, int from, int length) {
+        return new String(bytes(buffer, from, length), StandardCharsets.UTF_8);
+    }
+
     /** Reads the block of an answer at {@code at}. */
     static RowFields read(ByteBuffer buffer, int at) {
         int flags = buffer.getShort(at + FLAGS);
         int name = buffer.getInt(at + NAME);
         int from = at + HEADER;
-        byte[] text = bytes(buffer, from, name);
+        String text = text(buffer, from, name);
         from += name;
         byte[] attributes = bytes(buffer, from, buffer.getInt(at + ATTRIBUTES));
         from += attributes.length;
@@ -100,7 +119,7 @@ final class FieldsLayout {
                         ? null
                         : bytes(buffer, from, buffer.getInt(at + PAYLOAD));
         return new RowFields(
-                new String(text, StandardCharsets.UTF_8),
+                text,
                 buffer.getLong(at + CHECK),
                 attributes,
                 payload,

@@ -100,17 +100,20 @@ public final class NativeEngine implements AutoCloseable {
     /**
      * Applies records in order; they are visible to every search that starts afterwards.
      *
-     * <p>The whole batch is checked before any record is applied; the message names the record that
-     * the collection cannot take. A record older than the stored version of its id is skipped, and
-     * so is an update of a row that is not there and a row whose string id has the hash of another.
+     * <p>A record older than the stored version of its id is skipped. One that the collection
+     * cannot take changes nothing, and those behind it are applied. A batch whose bytes are no
+     * records, or that has a row of another partition, is the mistake of its sender: the call
+     * fails.
      *
      * @param records {@code count} records back to back, see {@link BufferLayout}
-     * @return updates of rows that are not there, and rows with the hash of another
+     * @return how many updates found no row, and which records were refused and why
      * @throws EngineException INVALID for a buffer that is not direct, not in native order or too
-     *     small, or a record that may not be stored; CLOSED after {@link #close}
+     *     small, or a row of another partition, naming the record; CLOSED after {@link #close}
      */
-    public int write(ByteBuffer records, int count) {
-        return Bridge.engineWrite(handle.number(), BufferLayout.checked(records, "records"), count);
+    public Written write(ByteBuffer records, int count) {
+        return Written.read(
+                Bridge.engineWrite(
+                        handle.number(), BufferLayout.checked(records, "records"), count));
     }
 
     /**

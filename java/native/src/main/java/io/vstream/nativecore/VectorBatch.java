@@ -1,6 +1,7 @@
 package io.vstream.nativecore;
 
 import java.nio.ByteBuffer;
+import java.util.Objects;
 
 /**
  * Records on their way into an engine, in one reused direct buffer. Not for several threads.
@@ -151,6 +152,55 @@ public final class VectorBatch {
     /** Bytes that the records take. */
     public int bytes() {
         return bytes;
+    }
+
+    /**
+     * Id of a record of the batch, or the hash of its text. Cost: a step per record before it.
+     *
+     * @param record its number, from 0 to {@link #count} - 1
+     */
+    public long id(int record) {
+        return buffer.getLong(begin(record));
+    }
+
+    /**
+     * Id of a record of the batch as a text; empty where ids are numbers. Cost: as {@link #id}.
+     *
+     * @param record its number, from 0 to {@link #count} - 1
+     */
+    public String name(int record) {
+        int at = begin(record);
+        return hasFields(at) ? FieldsLayout.nameAt(buffer, fieldsOf(at)) : "";
+    }
+
+    /**
+     * Group of a record of the batch; empty where there are none. Cost: as {@link #id}.
+     *
+     * @param record its number, from 0 to {@link #count} - 1
+     */
+    public String group(int record) {
+        int at = begin(record);
+        return hasFields(at) ? FieldsLayout.groupAt(buffer, fieldsOf(at)) : "";
+    }
+
+    private int begin(int record) {
+        Objects.checkIndex(record, count);
+        int at = 0;
+        for (int i = 0; i < record; i++) {
+            int fields = fieldsOf(at);
+            at = hasFields(at) ? fields + FieldsLayout.bytesAt(buffer, fields) : fields;
+        }
+        return at;
+    }
+
+    private boolean hasFields(int at) {
+        return buffer.get(at + FIELDS_FOLLOW) == 1;
+    }
+
+    /** Where the fields of the record at {@code at} begin, if it has some. */
+    private int fieldsOf(int at) {
+        boolean upsert = buffer.get(at + OP) == BufferLayout.OP_UPSERT;
+        return at + (upsert ? upsertBytes : BufferLayout.RECORD_HEADER_BYTES);
     }
 
     /** Forgets the records; the buffer is reused. */

@@ -185,8 +185,8 @@ class NativeEngineTest {
                 VectorBatch batch = new VectorBatch(DIMENSION, 2);
                 batch.upsert(1, 1, 0, 0, vector(1));
                 batch.upsert(2, 1, 0, 0, vector);
-                assertFails(Kind.INVALID, "record 2 of 2", () -> engine.write(batch.buffer(), 2));
-                assertThat(Fixture.search(engine, vector(1), 5)).isEmpty();
+                assertRefused(engine.write(batch.buffer(), 2), 1, "finite");
+                assertThat(Fixture.search(engine, vector(1), 5)).containsExactly("1/1");
                 assertFails(Kind.INVALID, "finite", () -> Fixture.search(engine, vector, 1));
             }
         }
@@ -197,11 +197,23 @@ class NativeEngineTest {
         try (NativeEngine engine = NativeEngine.create(Fixture.COSINE)) {
             VectorBatch batch = new VectorBatch(DIMENSION, 1);
             batch.upsert(1, 1, 0, 0, new float[DIMENSION]);
-            assertFails(Kind.INVALID, "cosine", () -> engine.write(batch.buffer(), 1));
+            assertRefused(engine.write(batch.buffer(), 1), 0, "cosine");
             assertThat(Fixture.search(engine, vector(1), 5)).isEmpty();
             assertFails(
                     Kind.INVALID, "cosine", () -> Fixture.search(engine, new float[DIMENSION], 1));
         }
+    }
+
+    private static void assertRefused(Written written, int record, String sentence) {
+        assertThat(written.withoutRow()).isZero();
+        assertThat(written.refused())
+                .singleElement()
+                .satisfies(
+                        refused -> {
+                            assertThat(refused.record()).isEqualTo(record);
+                            assertThat(refused.reason()).isEqualTo(Written.Reason.REFUSED);
+                            assertThat(refused.text()).contains(sentence);
+                        });
     }
 
     @Test

@@ -159,8 +159,12 @@ public final class SearchDataflow {
             writes = place(decoded, commands);
             copies = route(queries, commands);
         }
-        DataStream<Answer> answers = merge(search(writes, copies));
-        return new Outputs(answers, bad.union(writes.getSideOutput(BadRecord.TAG)));
+        SingleOutputStreamOperator<PartialAnswer> partials = search(writes, copies);
+        return new Outputs(
+                merge(partials),
+                bad.union(
+                        writes.getSideOutput(BadRecord.TAG),
+                        partials.getSideOutput(BadRecord.TAG)));
     }
 
     private SingleOutputStreamOperator<VectorRecord> decode(
@@ -332,7 +336,7 @@ public final class SearchDataflow {
                 .uid(name("route-groups"));
     }
 
-    private DataStream<PartialAnswer> search(
+    private SingleOutputStreamOperator<PartialAnswer> search(
             DataStream<Write> writes, DataStream<QueryCopy> copies) {
         PartitionSettings partition =
                 new PartitionSettings(

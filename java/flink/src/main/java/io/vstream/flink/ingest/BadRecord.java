@@ -3,6 +3,7 @@ package io.vstream.flink.ingest;
 import io.vstream.flink.row.Refusal;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.nativecore.Written;
 import java.io.IOException;
 import java.lang.reflect.Type;
 import java.util.Map;
@@ -77,6 +78,11 @@ public record BadRecord(Reason reason, String text) {
             return refusal == null ? null : valueOf(refusal.name());
         }
 
+        /** The reason for which an engine refused a record. */
+        public static Reason of(Written.Reason reason) {
+            return valueOf(reason.name());
+        }
+
         /** Name in metrics and reports. */
         public String metric() {
             return name().toLowerCase(java.util.Locale.ROOT);
@@ -89,7 +95,7 @@ public record BadRecord(Reason reason, String text) {
     public static final RecordType<BadRecord> TYPE =
             RecordType.of(BadRecord.class, BadRecordSerializer::new);
 
-    /** The side output of decode and place. */
+    /** The side output of decode, place and search. */
     public static final OutputTag<BadRecord> TAG = new OutputTag<>("bad-records", TYPE);
 
     /** Shortens a text that is too long. */

@@ -108,7 +108,7 @@ public final class Names {
     /** Writes applied since this attempt began. */
     public static final String APPLIED = "applied";
 
-    /** Writes since this attempt began that the engine found no row for, or another's. */
+    /** Updates since this attempt began that the engine found no row for. */
     public static final String WRITES_WITHOUT_ROW = "writesWithoutRow";
 
     /** When the last write was applied, nanoseconds since 1970. */

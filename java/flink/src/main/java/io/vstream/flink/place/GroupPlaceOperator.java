@@ -1,7 +1,6 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.control.LargeGroups;
-import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.metrics.Count;
@@ -79,8 +78,7 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     private transient Count sent;
     private transient Write write;
     private transient StreamRecord<Write> record;
-    private transient long[] offsets;
-    private transient boolean offsetsScheduled;
+    private transient OffsetsForwarder offsets;
     private transient int partitions;
     private transient ListState<SpreadGroup> spreadState;
     private transient GroupSpreading spreading;
@@ -182,15 +180,14 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         askLater();
         write = new Write();
         record = new StreamRecord<>(write);
-        offsets = Frontier.NONE.offsets();
+        offsets = new OffsetsForwarder(getProcessingTimeService(), this::sendOffsets);
     }
 
     @Override
     public void processElement(StreamRecord<VectorRecord> element) throws Exception {
         VectorRecord in = element.getValue();
         if (in.offsets != null) {
-            offsets = Frontier.max(offsets, in.offsets);
-            scheduleOffsets();
+            offsets.add(in.offsets);
             return;
         }
         if (isStale(in)) {
@@ -280,20 +277,10 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         return last != null && number <= last;
     }
 
-    private void scheduleOffsets() {
-        if (!offsetsScheduled) {
-            offsetsScheduled = true;
-            long now = getProcessingTimeService().getCurrentProcessingTime();
-            getProcessingTimeService()
-                    .registerTimer(now + Frontier.OFFSETS_EVERY_MILLIS, time -> sendOffsets());
-        }
-    }
-
-    private void sendOffsets() {
-        offsetsScheduled = false;
+    private void sendOffsets(long[] known) {
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         for (int partition = 0; partition < partitions; partition++) {
-            write.offsets(subtask, offsets, ShardKeys.shardIn(partition, partitions));
+            write.offsets(subtask, known, ShardKeys.shardIn(partition, partitions));
             output.collect(record);
         }
     }

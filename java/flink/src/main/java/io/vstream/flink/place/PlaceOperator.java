@@ -97,8 +97,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     private transient Count placed;
     private transient Count sent;
     private transient Level epoch;
-    private transient long[] offsets;
-    private transient boolean offsetsScheduled;
+    private transient OffsetsForwarder offsets;
 
     /**
      * @param collection normalised settings as JSON
@@ -163,7 +162,9 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         template = new TemplateSwitch(collection, dimension, state.template());
         copies = new CopyTracker(partitions);
         writes = new WriteSender(output, partitions, copies, sent);
-        offsets = Frontier.NONE.offsets();
+        offsets =
+                new OffsetsForwarder(
+                        getProcessingTimeService(), known -> writes.offsets(subtask(), known));
         expiry = expiry();
         // A template that needs no training has no epoch that anyone waits for.
         epoch.set(template.epochDone());
@@ -196,8 +197,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     public void processElement1(StreamRecord<VectorRecord> element) throws Exception {
         VectorRecord in = element.getValue();
         if (in.offsets != null) {
-            offsets = Frontier.max(offsets, in.offsets);
-            scheduleOffsets();
+            offsets.add(in.offsets);
             return;
         }
         if (carried.isStale(in)) {
@@ -420,20 +420,6 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         if (before != null) {
             state.leaving().clear();
         }
-    }
-
-    private void scheduleOffsets() {
-        if (!offsetsScheduled) {
-            offsetsScheduled = true;
-            long now = getProcessingTimeService().getCurrentProcessingTime();
-            getProcessingTimeService()
-                    .registerTimer(now + Frontier.OFFSETS_EVERY_MILLIS, time -> sendOffsets());
-        }
-    }
-
-    private void sendOffsets() {
-        offsetsScheduled = false;
-        writes.offsets(subtask(), offsets);
     }
 
     private int subtask() {

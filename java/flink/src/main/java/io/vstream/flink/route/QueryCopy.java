@@ -39,31 +39,6 @@ public record QueryCopy(
     /** Part of a query that asks each partition once. */
     public static final int WHOLE = -1;
 
-    /** A query that asks each partition once. */
-    public QueryCopy(
-            Ticket ticket,
-            int shard,
-            boolean inFanOut,
-            int expected,
-            int bucket,
-            float[] vector,
-            Asked asked,
-            CommandAck ack) {
-        this(ticket, shard, inFanOut, expected, bucket, vector, asked, ack, WHOLE);
-    }
-
-    /** A query that asks for the nearest rows alone. */
-    public QueryCopy(
-            Ticket ticket,
-            int shard,
-            boolean inFanOut,
-            int expected,
-            int bucket,
-            float[] vector,
-            CommandAck ack) {
-        this(ticket, shard, inFanOut, expected, bucket, vector, Asked.NOTHING, ack);
-    }
-
     private static final Ticket NO_TICKET = new Ticket(0, 0, 1, 0, 0, false);
     private static final float[] NO_VECTOR = new float[0];
 
@@ -73,7 +48,7 @@ public record QueryCopy(
 
     /** The acknowledgement of a router for the partition of {@code shard}. */
     static QueryCopy of(CommandAck ack, int shard) {
-        return new QueryCopy(NO_TICKET, shard, false, 0, -1, NO_VECTOR, ack);
+        return new QueryCopy(NO_TICKET, shard, false, 0, -1, NO_VECTOR, Asked.NOTHING, ack, WHOLE);
     }
 
     private static final class QueryCopySerializer extends RecordSerializer<QueryCopy> {
@@ -86,7 +61,7 @@ public record QueryCopy(
 
         @Override
         public QueryCopy createInstance() {
-            return new QueryCopy(NO_TICKET, 0, true, 1, -1, NO_VECTOR, null);
+            return of(null, 0);
         }
 
         @Override

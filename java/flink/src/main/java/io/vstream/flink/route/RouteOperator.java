@@ -251,7 +251,8 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
                                 bucket,
                                 in.vector(),
                                 ticket.audit() ? in.asked().withoutFields() : in.asked(),
-                                null)));
+                                null,
+                                QueryCopy.WHOLE)));
     }
 
     /** A fixed function of the number, so that a replay audits the same queries. */

@@ -3,6 +3,7 @@ package io.vstream.flink.search;
 import io.vstream.flink.control.LargeGroups;
 import io.vstream.flink.control.PartitionReporter;
 import io.vstream.flink.handover.HandoverFolder;
+import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.EpochClock;
@@ -14,6 +15,7 @@ import io.vstream.flink.route.Channels;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.nativecore.VectorBatch;
+import io.vstream.nativecore.Written;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -52,6 +54,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>A query is answered beside the task</b>, on the rows of the moment when it came, so that
  *       a slow read delays neither the stream nor other queries: see {@link SearchExecutor}. More
  *       queries than can be answered are shed, so that they do not hold up writes.
+ *   <li><b>What the engine refuses is a bad record</b>, by reason and with its id: see {@link
+ *       RefusedWrites}.
  *   <li><b>A checkpoint holds exactly the writes before its barrier.</b> The engine's files are
  *       pinned at the barrier; new ones are uploaded while the task goes on, and those of earlier
  *       checkpoints are named: see {@link IncrementalStore}.
@@ -88,6 +92,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient long statsDueNanos;
     private transient Count applied;
     private transient Count withoutRow;
+    private transient RefusedWrites refused;
     private transient Level lastApplied;
     private transient PartitionGauges gauges;
     private transient Count searches;
@@ -127,6 +132,11 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
                                 new ListStateDescriptor<>(
                                         "frontier", LongPrimitiveArraySerializer.INSTANCE));
         frontier = new FrontierTracker(Channels.into(getContainingTask(), 1), restoredFrontier());
+        refused =
+                new RefusedWrites(
+                        new Meters(getMetricGroup()),
+                        bad -> output.collect(BadRecord.TAG, new StreamRecord<>(bad)));
+        refused.restore(context.getOperatorStateStore());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         KeyGroupRange shards =
                 KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
@@ -310,12 +320,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
         super.prepareSnapshotPreBarrier(checkpointId);
+        // What the engine refuses of the writes before the barrier is sent before it.
+        apply();
         queries.drain();
     }
 
     @Override
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
+        refused.snapshot();
         frontierState.clear();
         frontierState.add(frontier.current().toLongs());
     }
@@ -408,8 +421,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         long began = System.nanoTime();
-        withoutRow.inc(state.engine().write(writes.buffer(), writes.count()));
+        Written written = state.engine().write(writes.buffer(), writes.count());
         writeNanos.inc(System.nanoTime() - began);
+        withoutRow.inc(written.withoutRow());
+        refused.report(writes, written);
         lastApplied.set(EpochClock.nanos());
         // After the engine has them: the quiet check reads this count.
         applied.inc(writes.count());

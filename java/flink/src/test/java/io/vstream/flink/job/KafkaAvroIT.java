@@ -2,7 +2,6 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.AvroRecords;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.kafka.RegistryStub;
@@ -20,13 +19,10 @@ import org.apache.avro.util.Utf8;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.io.TempDir;
@@ -89,16 +85,9 @@ class KafkaAvroIT {
         try (KafkaBroker broker = KafkaBroker.start(folder.resolve("broker"));
                 RegistryStub registry = new RegistryStub()) {
             broker.create(Map.of("vectors", 1, "queries", 1, "answers", 1));
-            JobSettings job =
-                    JobSettings.fromJson(
-                            json(broker.address(), registered ? registry.address() : null));
-            Sources.checkBrokers(job);
             StreamExecutionEnvironment env =
-                    StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
-            VStreamJob.addSink(
-                    job,
-                    SearchDataflow.add(env, job.dataflow(), Sources.add(env, job, "", false))
-                            .answers());
+                    TopicsFixture.program(
+                            json(broker.address(), registered ? registry.address() : null));
             try (LocalCluster cluster = new LocalCluster(1, 1)) {
                 JobID id = cluster.submit(env, "avro");
                 GenericRecord answer = ask(broker.address(), registered ? registry : null);
@@ -133,20 +122,9 @@ class KafkaAvroIT {
     /** Writes rows on a line and deletes one; asks for its neighbours until all is behind them. */
     private static GenericRecord ask(String brokers, RegistryStub registry) throws Exception {
         try (KafkaProducer<byte[], byte[]> producer =
-                        new KafkaProducer<>(
-                                Map.of(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, brokers),
-                                new ByteArraySerializer(),
-                                new ByteArraySerializer());
+                        TopicsFixture.producer(brokers, new ByteArraySerializer());
                 KafkaConsumer<byte[], byte[]> consumer =
-                        new KafkaConsumer<>(
-                                Map.of(
-                                        ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG,
-                                        brokers,
-                                        ConsumerConfig.AUTO_OFFSET_RESET_CONFIG,
-                                        "earliest"),
-                                new ByteArrayDeserializer(),
-                                new ByteArrayDeserializer())) {
-            consumer.assign(List.of(new TopicPartition("answers", 0)));
+                        TopicsFixture.answers(brokers, new ByteArrayDeserializer())) {
             for (int row = 0; row < ROWS; row++) {
                 byte[] value = registry == null ? plain(row) : product(row, registry);
                 producer.send(new ProducerRecord<>("vectors", key(row, registry), value));

@@ -2,7 +2,6 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.metrics.Names;
 import java.nio.file.Path;
@@ -17,16 +16,12 @@ import java.util.TreeMap;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
@@ -71,17 +66,12 @@ class KafkaGroupsIT {
     void groupsStayApart() throws Exception {
         try (KafkaBroker broker = KafkaBroker.start(folder.resolve("broker"))) {
             broker.create(Map.of("vectors", 2, "queries", 1, "answers", 1));
-            JobSettings job = JobSettings.fromJson(json(broker.address()));
-            Sources.checkBrokers(job);
-            StreamExecutionEnvironment env =
-                    StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
-            VStreamJob.addSink(
-                    job,
-                    SearchDataflow.add(env, job.dataflow(), Sources.add(env, job, "", false))
-                            .answers());
+            StreamExecutionEnvironment env = TopicsFixture.program(json(broker.address()));
             try (LocalCluster cluster = new LocalCluster(2, 1);
-                    KafkaProducer<String, String> producer = producer(broker.address());
-                    KafkaConsumer<String, String> consumer = consumer(broker.address())) {
+                    KafkaProducer<String, String> producer =
+                            TopicsFixture.producer(broker.address(), new StringSerializer());
+                    KafkaConsumer<String, String> consumer =
+                            TopicsFixture.answers(broker.address(), new StringDeserializer())) {
                 JobID id = cluster.submit(env, "groups");
                 int written = write(producer);
                 check(answers(producer, consumer, written));
@@ -117,7 +107,7 @@ class KafkaGroupsIT {
                 letter.vector = vector();
                 letter.subject = WORDS.get(random.nextInt(4)) + " " + WORDS.get(random.nextInt(4));
                 letters.put(id, letter);
-                record.put("id", id).set("vector", array(letter.vector));
+                record.put("id", id).set("vector", TopicsFixture.array(letter.vector));
                 record.putObject("attributes").put("read", false).put("subject", letter.subject);
                 record.putObject("payload").put("of", group).put("id", id);
             }
@@ -137,7 +127,8 @@ class KafkaGroupsIT {
         ObjectNode nameless = JSON.createObjectNode().put("query_id", 0);
         producer.send(
                 new ProducerRecord<>(
-                        "queries", nameless.set("vector", array(vector())).toString()));
+                        "queries",
+                        nameless.set("vector", TopicsFixture.array(vector())).toString()));
         return WRITES + last.size();
     }
 
@@ -184,7 +175,7 @@ class KafkaGroupsIT {
     private void ask(KafkaProducer<String, String> producer, String group, int kind)
             throws Exception {
         ObjectNode query = JSON.createObjectNode().put("query_id", ++number).put("group", group);
-        query.set("vector", array(vector()));
+        query.set("vector", TopicsFixture.array(vector()));
         query.set("with", JSON.createArrayNode().add("read").add("subject").add("payload"));
         if (kind == 1) {
             query.set(
@@ -213,7 +204,9 @@ class KafkaGroupsIT {
                             wanted.add(id);
                         }
                     });
-            wanted.sort(Comparator.comparingDouble(id -> distance(vector, letters.get(id).vector)));
+            wanted.sort(
+                    Comparator.comparingDouble(
+                            id -> TopicsFixture.distance(vector, letters.get(id).vector)));
             assertThat(answer.path("partial").asBoolean()).isFalse();
             List<String> found = new ArrayList<>();
             for (JsonNode row : answer.path("results")) {
@@ -233,28 +226,8 @@ class KafkaGroupsIT {
         assertThat(rows).isGreaterThan(GROUPS);
     }
 
-    private static double distance(float[] one, float[] other) {
-        double sum = 0;
-        for (int i = 0; i < one.length; i++) {
-            sum += ((double) one[i] - other[i]) * ((double) one[i] - other[i]);
-        }
-        return sum;
-    }
-
     private float[] vector() {
-        float[] vector = new float[DIMENSION];
-        for (int i = 0; i < DIMENSION; i++) {
-            vector[i] = (float) random.nextDouble();
-        }
-        return vector;
-    }
-
-    private static ArrayNode array(float[] vector) {
-        ArrayNode array = JSON.createArrayNode();
-        for (float value : vector) {
-            array.add(value);
-        }
-        return array;
+        return TopicsFixture.vector(random, DIMENSION);
     }
 
     private static float[] floats(JsonNode array) {
@@ -263,27 +236,6 @@ class KafkaGroupsIT {
             vector[i] = array.get(i).floatValue();
         }
         return vector;
-    }
-
-    private static KafkaProducer<String, String> producer(String brokers) {
-        return new KafkaProducer<>(
-                Map.of(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, brokers),
-                new StringSerializer(),
-                new StringSerializer());
-    }
-
-    private static KafkaConsumer<String, String> consumer(String brokers) {
-        KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(
-                        Map.of(
-                                ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG,
-                                brokers,
-                                ConsumerConfig.AUTO_OFFSET_RESET_CONFIG,
-                                "earliest"),
-                        new StringDeserializer(),
-                        new StringDeserializer());
-        consumer.assign(List.of(new TopicPartition("answers", 0)));
-        return consumer;
     }
 
     private static String json(String brokers) {

@@ -2,7 +2,6 @@ package io.vstream.flink.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.kafka.KafkaBroker;
 import io.vstream.flink.metrics.Names;
 import java.nio.file.Path;
@@ -16,16 +15,12 @@ import java.util.TreeMap;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
@@ -52,14 +47,7 @@ class KafkaRowsIT {
     void filteredAnswersCarryWhatWasAskedFor() throws Exception {
         try (KafkaBroker broker = KafkaBroker.start(folder.resolve("broker"))) {
             broker.create(Map.of("vectors", 1, "queries", 1, "answers", 1));
-            JobSettings job = JobSettings.fromJson(json(broker.address()));
-            Sources.checkBrokers(job);
-            StreamExecutionEnvironment env =
-                    StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, null));
-            VStreamJob.addSink(
-                    job,
-                    SearchDataflow.add(env, job.dataflow(), Sources.add(env, job, "", false))
-                            .answers());
+            StreamExecutionEnvironment env = TopicsFixture.program(json(broker.address()));
             try (LocalCluster cluster = new LocalCluster(2, 1)) {
                 JobID id = cluster.submit(env, "rows");
                 float[] question = vector();
@@ -78,23 +66,12 @@ class KafkaRowsIT {
 
     private JsonNode ask(String brokers, float[] question) throws Exception {
         try (KafkaProducer<String, String> producer =
-                        new KafkaProducer<>(
-                                Map.of(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, brokers),
-                                new StringSerializer(),
-                                new StringSerializer());
+                        TopicsFixture.producer(brokers, new StringSerializer());
                 KafkaConsumer<String, String> consumer =
-                        new KafkaConsumer<>(
-                                Map.of(
-                                        ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG,
-                                        brokers,
-                                        ConsumerConfig.AUTO_OFFSET_RESET_CONFIG,
-                                        "earliest"),
-                                new StringDeserializer(),
-                                new StringDeserializer())) {
-            consumer.assign(List.of(new TopicPartition("answers", 0)));
+                        TopicsFixture.answers(brokers, new StringDeserializer())) {
             int written = write(producer);
             ObjectNode query = JSON.createObjectNode().put("query_id", 2).put("effort", "exact");
-            query.set("vector", array(question));
+            query.set("vector", TopicsFixture.array(question));
             query.set(
                     "filter",
                     JSON.readTree(
@@ -135,7 +112,7 @@ class KafkaRowsIT {
                 float[] vector = vector();
                 vectors.put(id, vector);
                 rows.put(id, JSON.createObjectNode().set("attributes", JSON.createObjectNode()));
-                record.set("vector", array(vector));
+                record.set("vector", TopicsFixture.array(vector));
                 String colour = List.of("red", "green", "blue").get(random.nextInt(3));
                 attributes(id).put("colour", colour);
                 ObjectNode payload = JSON.createObjectNode().put("number", i);
@@ -173,7 +150,9 @@ class KafkaRowsIT {
                 expected.add(id);
             }
         }
-        expected.sort(Comparator.comparingDouble(id -> distance(question, vectors.get(id))));
+        expected.sort(
+                Comparator.comparingDouble(
+                        id -> TopicsFixture.distance(question, vectors.get(id))));
         assertThat(answer.path("partial").asBoolean()).isFalse();
         List<String> found = new ArrayList<>();
         for (JsonNode result : answer.path("results")) {
@@ -185,28 +164,8 @@ class KafkaRowsIT {
         assertThat(found).isEqualTo(expected.subList(0, K));
     }
 
-    private static double distance(float[] one, float[] other) {
-        double sum = 0;
-        for (int i = 0; i < one.length; i++) {
-            sum += ((double) one[i] - other[i]) * ((double) one[i] - other[i]);
-        }
-        return sum;
-    }
-
     private float[] vector() {
-        float[] vector = new float[DIMENSION];
-        for (int i = 0; i < DIMENSION; i++) {
-            vector[i] = (float) random.nextDouble();
-        }
-        return vector;
-    }
-
-    private static ArrayNode array(float[] vector) {
-        ArrayNode array = JSON.createArrayNode();
-        for (float value : vector) {
-            array.add(value);
-        }
-        return array;
+        return TopicsFixture.vector(random, DIMENSION);
     }
 
     private static String json(String brokers) {

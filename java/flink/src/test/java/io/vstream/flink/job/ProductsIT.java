@@ -23,7 +23,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 class ProductsIT {
 
     private static final long SEED = 20_260_601;
-    private static final int WRITES = 8_000;
+    private static final int IDS = 5_000;
+    private static final int WRITES = 10_000;
 
     /** A fourth of them is approximate: 1,000 neighbours, whose mean is known within 0.02. */
     private static final int QUERIES = 400;
@@ -81,7 +82,7 @@ class ProductsIT {
         WriteScript writes =
                 records < WRITES / 4
                         ? new WriteScript(SEED + 2, 600, 450, 40, 400, 450)
-                        : new WriteScript(SEED + 3, 600, WRITES, QUERIES, 8_000, 1_000, WRITES);
+                        : new WriteScript(SEED + 3, IDS, WRITES, QUERIES, 8_000, 1_000, WRITES);
         ProductScript script = new ProductScript(writes);
         assertThat(
                         new Scenario(writes, folder)
@@ -177,11 +178,11 @@ class ProductsIT {
 
     private static ProductScript drifting(long seed) {
         return new ProductScript(
-                new WriteScript(seed, true, 600, WRITES, QUERIES, 4_000, 1_000, WRITES));
+                new WriteScript(seed, true, IDS, WRITES, QUERIES, 4_000, 1_000, WRITES));
     }
 
     /** Stage 0 ends the training, stage 1 is where the job stops, stage 2 precedes the queries. */
     private static WriteScript stopping(long seed) {
-        return new WriteScript(seed, 600, WRITES, QUERIES, 50_000, 1_000, WRITES / 2, WRITES);
+        return new WriteScript(seed, IDS, WRITES, QUERIES, 50_000, 1_000, WRITES / 2, WRITES);
     }
 }

@@ -14,7 +14,8 @@ import java.util.SplittableRandom;
  *
  * @param dimension of the vectors
  * @param drift true to write around a few centers at a time, which change as the stream goes on
- * @param ids ids that occur, fewer than 1,000, so that one query can name every live row
+ * @param ids ids that occur; with fewer than 1,000 one query names every live row, with more the
+ *     queries together do
  * @param writes records before the first query
  * @param queries queries at the end; every second one asks for all rows, every fourth is
  *     approximate

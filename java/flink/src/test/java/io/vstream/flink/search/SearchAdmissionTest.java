@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.route.QueryCopy;
+import io.vstream.nativecore.Asked;
 import io.vstream.nativecore.BufferLayout;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.VectorBatch;
@@ -208,7 +209,17 @@ class SearchAdmissionTest {
         if (audit) {
             ticket = ticket.asAudit();
         }
-        admission.ask(new QueryCopy(ticket, 0, true, 1, -1, query(number), null));
+        admission.ask(
+                new QueryCopy(
+                        ticket,
+                        0,
+                        true,
+                        1,
+                        -1,
+                        query(number),
+                        Asked.NOTHING,
+                        null,
+                        QueryCopy.WHOLE));
     }
 
     private static float[] query(long number) {

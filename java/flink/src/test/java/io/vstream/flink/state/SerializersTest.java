@@ -172,7 +172,8 @@ class SerializersTest {
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED)),
                 Arguments.of(
                         QueryCopy.TYPE,
-                        new QueryCopy(TICKET, 99, true, 1, -1, VECTOR, ASKED, null)),
+                        new QueryCopy(
+                                TICKET, 99, true, 1, -1, VECTOR, ASKED, null, QueryCopy.WHOLE)),
                 Arguments.of(
                         QueryCopy.TYPE,
                         new QueryCopy(TICKET, 99, true, 65, -1, VECTOR, ASKED, null, 64)),
@@ -221,7 +222,16 @@ class SerializersTest {
                 Arguments.of(QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR)),
                 Arguments.of(
                         QueryCopy.TYPE,
-                        new QueryCopy(TICKET.asAudit(), 99, false, 128, 4095, VECTOR, null)),
+                        new QueryCopy(
+                                TICKET.asAudit(),
+                                99,
+                                false,
+                                128,
+                                4095,
+                                VECTOR,
+                                Asked.NOTHING,
+                                null,
+                                QueryCopy.WHOLE)),
                 Arguments.of(
                         QueryCopy.TYPE,
                         new QueryCopy(
@@ -231,7 +241,9 @@ class SerializersTest {
                                 0,
                                 -1,
                                 new float[0],
-                                new CommandAck(9, 2, Step.ADOPT, 3, MovedRanges.NONE))),
+                                Asked.NOTHING,
+                                new CommandAck(9, 2, Step.ADOPT, 3, MovedRanges.NONE),
+                                QueryCopy.WHOLE)),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
