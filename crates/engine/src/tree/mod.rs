@@ -63,13 +63,15 @@ const CACHE_SHARE: u64 = 4;
 pub struct TreeStats {
     /// Live segments.
     pub segments: u64,
+    /// Live segments that are graphs.
+    pub graphs: u64,
     /// Live rows in segments.
     pub segment_rows: u64,
     /// Deleted rows in segments that wait for a compaction.
     pub segment_dead: u64,
     /// Bytes of the segment files.
     pub segment_bytes: u64,
-    /// Bytes of memory for leaf directories.
+    /// Bytes of memory for directories of leaves, and for keys and samples of graphs.
     pub directory_bytes: u64,
     /// Bytes of memory for codes.
     pub code_bytes: u64,
@@ -240,6 +242,7 @@ impl Tree {
         for live in &self.view().segments {
             let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
+            stats.graphs += u64::from(live.segment.graph().is_some());
             stats.segment_rows += live.live_rows();
             stats.segment_dead += live.tombstones.count();
             stats.segment_bytes += live.segment.bytes();
