@@ -207,18 +207,12 @@ impl GraphWriter {
             file.area(&codes.bytes, places.codes)?;
             file.area(&centroids, places.centroids)?;
         }
-        let mut bytes = Vec::new();
-        for (&node, at) in sample.iter().zip(0..) {
-            bytes.extend_from_slice(&node.to_le_bytes());
-            put_neighbours(&mut bytes, navigation.neighbours(at), header.sample_degree);
-            vectors.row(order[node as usize]).iter().for_each(|x| x.put(&mut bytes));
-        }
+        let bytes = put_sample(&header, &vectors, &order, (&sample, &navigation));
         file.area(&bytes, places.sample)?;
         let pairs = copies.iter().flat_map(|&(node, count)| [node, count]);
         file.area(&pairs.flat_map(u32::to_le_bytes).collect::<Vec<u8>>(), places.copies)?;
         file.area(&put_keys(&keys), places.keys)?;
-        let mut numbers = vec![0; rows.len()];
-        (0..).zip(&rows).for_each(|(number, &row)| numbers[row as usize] = number);
+        let numbers = inverse(&rows);
         let summary = GraphSummary {
             rows: meta.rows,
             nodes: meta.nodes,
@@ -277,6 +271,29 @@ fn numbered(order: &[u32], groups: &[Vec<u32>]) -> (Vec<u32>, Vec<(u32, u32)>) {
         }
     }
     (rows, copies)
+}
+
+/// The place of each number in a permutation.
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    (0..).zip(order).for_each(|(place, &number)| places[number as usize] = place);
+    places
+}
+
+/// The bytes of the navigation graph.
+fn put_sample<N: Number>(
+    header: &Header,
+    vectors: &Vectors<N>,
+    order: &[u32],
+    (sample, navigation): (&[u32], &Graph),
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (&node, at) in sample.iter().zip(0..) {
+        bytes.extend_from_slice(&node.to_le_bytes());
+        put_neighbours(&mut bytes, navigation.neighbours(at), header.sample_degree);
+        vectors.row(order[node as usize]).iter().for_each(|x| x.put(&mut bytes));
+    }
+    bytes
 }
 
 /// Appends a degree and `places` places.

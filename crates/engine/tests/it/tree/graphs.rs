@@ -27,7 +27,7 @@ fn settings(dimension: usize, metric: Metric, element: Element) -> Settings {
 fn vector(settings: &Settings, random: &mut SplitMix) -> Vec<f32> {
     let mut centre = SplitMix(random.below(200) as u64 + 1);
     let place = |_| {
-        let value = 2.0 * centre.normal() + random.normal();
+        let value = 0.3 * centre.normal() + random.normal();
         match settings.element.is_integer() {
             true => (128.0 + 24.0 * value).round().clamp(0.0, 255.0),
             false => value,
@@ -170,19 +170,19 @@ fn merged_rows_are_found_in_a_graph() {
     let estimate = stats.recall.expect("audits");
     let found = recall(&engine, &model, Effort::Unaudited, 200);
     println!("recall {found}, {} probes, {estimate:?}", stats.probes);
-    assert!((0.87..=0.99).contains(&found), "{found}, {estimate:?}");
+    assert!(found >= 0.87, "{found}, {estimate:?}");
     assert!((found - estimate.recall).abs() < 0.05, "{found}, {estimate:?}");
     let before = engine.stats().tree.reads;
     ask(&reader, &vector(&settings, &mut random), 10, Effort::Unaudited);
     let reads = engine.stats().tree.reads - before;
     let blocks = 20_000 / 10;
-    assert!(reads < blocks / 4, "{reads} reads of {blocks} blocks");
+    assert!(reads < blocks / 2, "{reads} reads of {blocks} blocks");
 
     // More effort finds more; the least finds something.
     let chosen = |refine| Effort::Chosen { probes: 8, refine: Some(refine) };
     let steps = [80, 320, 2_000].map(|refine| recall(&engine, &model, chosen(refine), 100));
     println!("recall by rows to refine: {steps:?}");
-    assert!(steps[0] > 0.5 && steps[0] < steps[1] && steps[2] > 0.98, "{steps:?}");
+    assert!(steps[0] > 0.1 && steps[0] < steps[1] && steps[2] > 0.9, "{steps:?}");
     reopened(engine, dir.path(), &model);
 }
 
