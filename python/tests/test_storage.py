@@ -292,3 +292,17 @@ def test_a_killed_process_loses_nothing_that_it_was_told(tmp_path):
             # The call that was under way may have been finished, but not told; never a part of it.
             assert len(c) in (acknowledged, acknowledged + 100)
             acknowledged = len(c)
+
+
+def test_graphs_are_refused_beside_what_they_do_not_hold(tmp_path):
+    """`segments="graph"` needs memory, and takes no attributes; rows survive a restart."""
+    for given in [{}, {"memory": 1 << 20, "code_memory": 0}, {"memory": 1 << 20, "id": "string"}]:
+        with pytest.raises(vstream.InvalidInput, match="segments is graph"):
+            Collection.create(8, path=tmp_path / "refused", segments="graph", **given)
+    with pytest.raises(vstream.InvalidInput, match="choose clusters or graph"):
+        Collection.create(8, path=tmp_path / "refused", segments="tree")
+    vectors = np.random.default_rng(5).random((2000, 8), dtype=np.float32)
+    with Collection.create(8, path=tmp_path / "rows", memory=1 << 20, segments="graph") as made:
+        made.upsert(np.arange(2000), vectors)
+    with Collection.open(tmp_path / "rows") as opened:
+        assert opened.search(vectors[7], k=1).ids.tolist() == [7]

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use vstream_engine::CollectionSummary;
-use vstream_segment::Segment;
+use vstream_graph::GraphNumbers;
 
 use crate::arguments::InspectArguments;
 use crate::failure::Failure;
 use crate::fields::Fields;
+use crate::graph::{self, Opened};
 use crate::segment::{self, ByCodec, Won};
 use crate::text;
 
@@ -20,31 +21,45 @@ pub(crate) fn inspect(
     summary: &CollectionSummary,
     arguments: &InspectArguments,
 ) -> Result<(), Failure> {
-    let (mut codecs, mut fields) = (Vec::new(), Fields::default());
+    let (mut stored, mut fields) = (Vec::new(), Fields::default());
     for of in &summary.segments {
-        let opened = Segment::open_file(&folder.join(&of.name), segment::options())?;
-        codecs.push(segment::codecs(&opened)?);
-        fields.add(&opened)?;
+        stored.push(match graph::open_file(&folder.join(&of.name))? {
+            Opened::Leaves(opened) => {
+                fields.add(&opened)?;
+                Stored::Leaves(segment::codecs(&opened)?)
+            }
+            Opened::Graph(graph) => Stored::Graph(graph.inspect()),
+        });
     }
     let schema = Some(&*summary.schema);
     if arguments.json {
-        let mut description = as_json(summary, codecs);
+        let mut description = as_json(summary, stored);
         description["fields"] = fields.as_json(schema);
         let description = serde_json::to_string_pretty(&description);
         return text::print_line(&description.expect("plain numbers"));
     }
-    text::print(&(as_table(summary, &codecs) + &fields.as_table(schema)))
+    text::print(&(as_table(summary, &stored) + &fields.as_table(schema)))
 }
 
-fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
-    let segments = summary.segments.iter().zip(codecs).map(|(segment, codecs)| {
-        json!({
+/// How the vectors of a segment are stored.
+enum Stored {
+    Leaves(ByCodec),
+    Graph(GraphNumbers),
+}
+
+fn as_json(summary: &CollectionSummary, stored: Vec<Stored>) -> Value {
+    let segments = summary.segments.iter().zip(stored).map(|(segment, stored)| {
+        let mut described = json!({
             "name": segment.name,
             "rows": segment.rows,
             "gone": segment.gone,
             "bytes": segment.bytes,
-            "codecs": segment::codecs_json(codecs),
-        })
+        });
+        match stored {
+            Stored::Leaves(codecs) => described["codecs"] = segment::codecs_json(codecs),
+            Stored::Graph(numbers) => described["graph"] = graph::as_json(&numbers),
+        }
+        described
     });
     let mut schema: Value =
         serde_json::from_str(&summary.schema.to_json()).expect("a schema is JSON");
@@ -55,6 +70,7 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
         "element": summary.element.name(),
         "memory": summary.memory,
         "code-memory": summary.code_memory,
+        "segment-index": summary.index.name(),
         "deletes": summary.deletes.name(),
         "deletes-remembered-s": summary.deletes_remembered.map(|kept| kept.as_secs()),
         "schema": schema.as_object_mut().map(|schema| {
@@ -71,7 +87,7 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
     })
 }
 
-fn as_table(summary: &CollectionSummary, codecs: &[ByCodec]) -> String {
+fn as_table(summary: &CollectionSummary, stored: &[Stored]) -> String {
     let mut table = format!(
         "{} vectors after write {}, {} dimensions, {}, {}\n\n  {:<20} {:>12} {:>10} {:>12}   {}\n",
         text::count(summary.rows),
@@ -85,14 +101,17 @@ fn as_table(summary: &CollectionSummary, codecs: &[ByCodec]) -> String {
         "size",
         "codecs, share of raw"
     );
-    for (segment, codecs) in summary.segments.iter().zip(codecs) {
+    for (segment, stored) in summary.segments.iter().zip(stored) {
         table.push_str(&format!(
             "  {:<20} {:>12} {:>10} {:>12}   {}\n",
             segment.name,
             text::count(segment.rows),
             text::count(segment.gone),
             text::bytes(segment.bytes),
-            shares(codecs)
+            match stored {
+                Stored::Leaves(codecs) => shares(codecs),
+                Stored::Graph(numbers) => graph::as_line(numbers),
+            }
         ));
     }
     let image = (summary.image_bytes > 0).then(|| ("base image".to_owned(), summary.image_bytes));

@@ -4,15 +4,14 @@
 use std::path::Path;
 
 use serde_json::{json, Value};
-use vstream_segment::Segment;
 use vstream_store::remote::Location;
 
 use crate::arguments::InspectArguments;
 use crate::collection;
 use crate::failure::Failure;
+use crate::graph;
 use crate::groups;
 use crate::pushed;
-use crate::segment;
 use crate::snapshot::{self, Part};
 use crate::text;
 
@@ -21,8 +20,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let location = Location::parse(&arguments.snapshot)?;
     let path = match location.folder() {
         Some(path) if path.is_file() => {
-            let segment = Segment::open_file(path, segment::options())?;
-            return segment::inspect(&segment, arguments);
+            return graph::open_file(path)?.inspect(arguments);
         }
         Some(path) if path.is_dir() && !pushed::is_place(&location)? => path,
         _ => return pushed::inspect(&location, arguments),

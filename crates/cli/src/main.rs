@@ -11,6 +11,7 @@ mod collection;
 mod demo;
 mod failure;
 mod fields;
+mod graph;
 mod groups;
 mod inspect;
 mod jvm;

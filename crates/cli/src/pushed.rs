@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use vstream_engine::{verify_store, Finding, Verified};
-use vstream_segment::Segment;
 use vstream_store::remote::{self, Contents, Location, PushedFile, Restore, RestoreSettings};
 use vstream_store::{
     Access, DirectoryLock, Disk, ErrorKind, FileStore, Store, Syncing, SystemClock,
@@ -14,7 +13,7 @@ use vstream_store::{
 
 use crate::arguments::{InspectArguments, PullArguments, PushArguments};
 use crate::failure::Failure;
-use crate::segment;
+use crate::graph::{self, Opened};
 use crate::snapshot::partitions_below;
 use crate::text;
 
@@ -219,7 +218,7 @@ pub(crate) fn inspect(location: &Location, arguments: &InspectArguments) -> Resu
     if let Some((parent, name)) = arguments.snapshot.rsplit_once('/') {
         let parent = Location::parse(parent).ok().filter(|_| name.contains('.'));
         if let Some(segment) = parent.and_then(|parent| segment_of(&parent, name)) {
-            return segment::inspect(&segment?, arguments);
+            return segment?.inspect(arguments);
         }
     }
     let mut described = Vec::new();
@@ -274,12 +273,12 @@ pub(crate) fn inspect(location: &Location, arguments: &InspectArguments) -> Resu
 }
 
 /// The segment `name` in the newest snapshot at `place`; `None` if there is no such file.
-fn segment_of(place: &Location, name: &str) -> Option<Result<Segment, Failure>> {
+fn segment_of(place: &Location, name: &str) -> Option<Result<Opened, Failure>> {
     let store = place.open().ok()?;
     let contents = Contents::read(&*store, None).ok()?;
     contents.files.iter().find(|file| file.name == name)?;
     let restore = Restore::browse(store, &contents, settings(None));
     let browsed = FileStore::new(Arc::new(restore), Syncing::Off);
     let opened = browsed.open(name, Access::Direct).map_err(Failure::from);
-    Some(opened.and_then(|file| Ok(Segment::open(file, segment::options())?)))
+    Some(opened.and_then(graph::open))
 }

@@ -150,7 +150,9 @@ impl<'a> EngineBuilder<'a> {
             ));
         }
         manifest.journaling.validate()?;
-        if manifest.settings.schema != stored.schema {
+        if (&manifest.settings.schema, manifest.settings.segments)
+            != (&stored.schema, stored.segments)
+        {
             manifest.settings.validate()?;
             manifest.publish(&directory.store)?;
         }

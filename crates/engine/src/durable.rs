@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::journal::{Commit, Journal};
 use crate::recovery::{recover, Change, Replay};
 use crate::remembered::RememberedDelete;
-use crate::settings::{IndexKind, Settings};
+use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
 use crate::tree::SegmentEntry;
 use crate::version::{Directory, Manifest};
@@ -112,9 +112,9 @@ impl Engine {
             self.settings.schema.extends(&manifest.settings.schema)?;
         }
         // Nobody searches this engine, so its rows need no index.
-        let (index, memory) = (IndexKind::Flat, None);
+        let (index, memory, segments) = (IndexKind::Flat, None, SegmentIndex::Clusters);
         let settings = manifest.settings.clone();
-        let settings = Settings { index, memory, recall_guard: false, ..settings };
+        let settings = Settings { index, memory, segments, recall_guard: false, ..settings };
         let mut other = Engine::empty(settings)?;
         recover(&directory.store, &manifest, &mut other)?;
         let theirs = manifest.settings.schema.clone();

@@ -60,7 +60,8 @@ pub use recovery::{
 };
 pub use row::{PayloadChange, Row, RowId, Update};
 pub use settings::{
-    Ablation, DeleteOrder, IndexKind, Settings, DELETES_REMEMBERED_MAX, DIMENSION_MAX, K_MAX,
+    Ablation, DeleteOrder, IndexKind, SegmentIndex, Settings, DELETES_REMEMBERED_MAX,
+    DIMENSION_MAX, K_MAX,
 };
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;

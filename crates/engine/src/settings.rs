@@ -66,6 +66,41 @@ impl DeleteOrder {
     }
 }
 
+/// The index of segments. Those that a memtable becomes always have leaves; this setting is about
+/// those that merges write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SegmentIndex {
+    /// Leaves of coded rows, in every segment.
+    #[default]
+    Clusters,
+    /// A graph over blocks of rows and their neighbours, in the largest segments: those of a merge that
+    /// makes none smaller than the others. Rows with fields stay in segments with leaves.
+    ///
+    /// Needs a limit to memory, and no schema. The codes of graphs stay in memory, so there is no limit
+    /// to these. Building a graph takes a quarter of a millisecond of CPU time per row, and memory for
+    /// all rows of the merge, 1,048,576 at most, outside of the limit to memory.
+    Graph,
+}
+
+impl SegmentIndex {
+    /// Name used in settings: `clusters`, `graph`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SegmentIndex::Clusters => "clusters",
+            SegmentIndex::Graph => "graph",
+        }
+    }
+
+    /// Returns the index with this name. Errors: `Invalid`.
+    pub fn from_name(name: &str) -> Result<SegmentIndex, Error> {
+        match name {
+            "clusters" => Ok(SegmentIndex::Clusters),
+            "graph" => Ok(SegmentIndex::Graph),
+            _ => Err(Error::invalid(format!("segments is '{name}': choose clusters or graph"))),
+        }
+    }
+}
+
 /// Settings of one engine. Build them with [`Settings::new`] and change fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -98,6 +133,8 @@ pub struct Settings {
     /// Bytes of memory for the codes of segments. The engine holds the codes that queries visit
     /// most, and reads the others when a query needs them. `None`: it holds all codes.
     pub code_memory: Option<u64>,
+    /// The index of the segments that merges write.
+    pub segments: SegmentIndex,
     /// The order in which rows end, by deletes or because newer rows replace them.
     pub deletes: DeleteOrder,
     /// What rows carry beside key and vector: ids of texts, attributes, groups. The default is
@@ -180,6 +217,7 @@ impl Settings {
             },
             memory: None,
             code_memory: None,
+            segments: SegmentIndex::default(),
             deletes: DeleteOrder::default(),
             schema: Arc::default(),
             deletes_remembered: None,
@@ -227,7 +265,26 @@ impl Settings {
             )));
         }
         check_schema(&self.schema)?;
+        if self.segments == SegmentIndex::Graph {
+            self.check_graph()?;
+        }
         check_cluster(&self.cluster)
+    }
+
+    /// Checks what graphs need of other settings.
+    fn check_graph(&self) -> Result<(), Error> {
+        let what = if self.index == IndexKind::Flat {
+            "index is flat, which makes every search exact: choose index cluster"
+        } else if self.memory.is_none() {
+            "memory has no limit, so that no segment is written: set a limit to memory"
+        } else if self.code_memory.is_some() {
+            "code-memory is set, and the codes of a graph stay in memory: leave it out"
+        } else if !self.schema.is_plain() {
+            "rows have string ids, attributes or groups, which a graph does not hold: leave them out"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!("segments is graph, and {what}, or choose segments clusters")))
     }
 
     /// Returns the settings of the index. The engine normalises rows under cosine when it accepts

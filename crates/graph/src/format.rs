@@ -30,7 +30,7 @@ use crate::layout::Layout;
 use crate::settings::CodeBits;
 
 pub(crate) const VERSION: u32 = 1;
-const MAGIC: &[u8; 8] = b"VSTRGRPH";
+pub(crate) const MAGIC: &[u8; 8] = b"VSTRGRPH";
 const FOOTER_MAGIC: &[u8; 8] = b"VSTRGRPF";
 /// Bytes of a page; the header takes one.
 pub(crate) const PAGE: usize = 4096;

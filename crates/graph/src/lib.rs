@@ -7,7 +7,10 @@
 //! 3. [`GraphSegment::search`] reads a few blocks per round and scores every row of each
 //!    (`search.rs`). [`Walk::Nodes`] is the same search as DiskANN makes it, for comparison.
 //!
-//! The engine does not use this kind yet; docs/design/graph.md says what is missing.
+//! 4. [`GraphSegment::search_thoroughly`] scans every code, for audits (`thorough.rs`). Walks over all or
+//!    some rows are in `walk.rs`.
+//!
+//! docs/design/graph.md says how the engine uses such segments, and what is missing.
 //!
 //! A good first change: let the writer say how long each of its steps took (`write.rs`).
 #![forbid(unsafe_code)]
@@ -21,12 +24,13 @@ mod navigate;
 mod read;
 mod search;
 mod settings;
+mod thorough;
 mod vectors;
 mod walk;
 mod write;
 
 pub use layout::Layout;
-pub use read::{GraphNumbers, GraphSegment};
+pub use read::{is_graph, GraphNumbers, GraphSegment};
 pub use search::{GraphProbe, GraphScratch, GraphStats, HotNodes, Walk};
 pub use settings::{CodeBits, GraphSettings};
 pub use write::{GraphSummary, GraphWriter};

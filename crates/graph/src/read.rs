@@ -8,13 +8,13 @@ use vstream_quantize::rabitq::Rotation;
 use vstream_store::blocks::{
     unseal, Block, BlockAddress, BlockHandle, BlockReader, CHECKSUM_BYTES,
 };
-use vstream_store::{Cache, Error, ErrorKind, Range, ReadAt};
+use vstream_store::{Cache, Counted, Error, ErrorKind, IoCounts, Range, ReadAt};
 use vstream_vector::cursor::ByteReader;
 use vstream_vector::{with_number, Element, Metric};
 
 use crate::codes::Codes;
 use crate::format::{
-    Area, Footer, Header, Malformed, Meta, Places, FOOTER, FOOTER_NUMBER, PAGE, VERSION,
+    Area, Footer, Header, Malformed, Meta, Places, FOOTER, FOOTER_NUMBER, MAGIC, PAGE, VERSION,
 };
 use crate::layout::Layout;
 use crate::navigate::{Navigate, Navigation};
@@ -92,6 +92,16 @@ pub struct GraphSegment {
     pub(crate) versions: Narrow,
     pub(crate) blocks: BlockReader,
     pub(crate) passing: BlockReader,
+    counted: Arc<Counted>,
+}
+
+/// True if a file begins as a graph segment; it may be damaged all the same. Cost: a read of 8 bytes.
+/// Errors: those of the store.
+pub fn is_graph(file: &dyn ReadAt) -> Result<bool, Error> {
+    if file.bytes() < MAGIC.len() as u64 {
+        return Ok(false);
+    }
+    Ok(file.read(Range { offset: 0, bytes: MAGIC.len() })?[..] == MAGIC[..])
 }
 
 impl GraphSegment {
@@ -106,6 +116,8 @@ impl GraphSegment {
         file: Arc<dyn ReadAt>,
         cache: Option<Arc<Cache<Block>>>,
     ) -> Result<GraphSegment, Error> {
+        let counted = Arc::new(Counted::new(file));
+        let file: Arc<dyn ReadAt> = counted.clone();
         let (header, meta) = read_ends(&*file)?;
         let name = file.name().to_owned();
         let corrupt = |offset: u64, what: Malformed| Error::corrupt(&name, offset, what.0);
@@ -155,6 +167,7 @@ impl GraphSegment {
             versions,
             blocks,
             passing,
+            counted,
         };
         Ok(segment)
     }
@@ -187,6 +200,23 @@ impl GraphSegment {
     /// Sum, mod 2^128, of a hash of (id, version) of every row.
     pub fn digest(&self) -> u128 {
         self.meta.digest
+    }
+
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.counted.bytes()
+    }
+
+    /// Counts of reads of the file so far, by all readers.
+    pub fn io(&self) -> IoCounts {
+        self.counted.counts()
+    }
+
+    /// Calls `visit` with id, version and number of every row, deleted or not, by number. Reads
+    /// nothing.
+    pub fn for_each_id(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
+        (0..self.meta.rows as u32)
+            .for_each(|row| visit(self.ids.get(row), self.versions.get(row), row));
     }
 
     /// The numbers of the segment.

@@ -103,6 +103,14 @@ pub struct GraphScratch {
     visited: Vec<u32>,
 }
 
+impl GraphScratch {
+    /// Prepares for estimates of a query's distances.
+    pub(crate) fn codes_for(&mut self, segment: &GraphSegment, query: &[f32]) -> &CodeQuery {
+        self.codes.build(&segment.codes, &segment.rotation, query);
+        &self.codes
+    }
+}
+
 /// Where found rows go.
 enum Sink<'a> {
     Nearest(&'a mut TopK),

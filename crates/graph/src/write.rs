@@ -1,6 +1,7 @@
 //! Writes a graph segment: takes rows, builds the graph, writes all parts.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_quantize::rabitq::Rotation;
@@ -111,12 +112,23 @@ impl GraphWriter {
     /// Cost: that of the build, 0.25 ms per row for 100,000 rows of 128 bytes, on this thread.
     /// Errors: `Invalid` if an id came twice, those of the store. No file exists after an error.
     pub fn finish(self) -> Result<GraphSummary, Error> {
+        let written = self.finish_unless(&AtomicBool::new(false))?;
+        Ok(written.expect("nobody else has the flag").0)
+    }
+
+    /// As [`GraphWriter::finish`]; also returns the number in the segment of every row, in the order in
+    /// which rows were taken. `None`, and no file, if `stop` was set while the graph was built: it is
+    /// looked at every 32 rows.
+    pub fn finish_unless(
+        self,
+        stop: &AtomicBool,
+    ) -> Result<Option<(GraphSummary, Vec<u32>)>, Error> {
         let mut ids: Vec<u64> = self.keys.iter().map(|key| key.id).collect();
         ids.sort_unstable();
         if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(self.invalid(&format!("id {} came twice", pair[0])));
         }
-        with_number!(self.settings.element, N => self.write::<N>())
+        with_number!(self.settings.element, N => self.write::<N>(stop))
     }
 
     fn invalid(&self, what: &str) -> Error {
@@ -145,13 +157,18 @@ impl GraphWriter {
         Vectors::new(numbers, dimension, metric)
     }
 
-    fn write<N: Number>(mut self) -> Result<GraphSummary, Error> {
+    fn write<N: Number>(
+        mut self,
+        stop: &AtomicBool,
+    ) -> Result<Option<(GraphSummary, Vec<u32>)>, Error> {
         let GraphSettings { dimension, metric, degree, codes, layout, seed, .. } = self.settings;
         let header = self.header();
         let groups = group(&self.bytes, header.vector_bytes());
         let vectors = self.vectors::<N>(&groups, header.vector_bytes());
         self.bytes = Vec::new();
-        let graph = build(&vectors, self.build_settings(degree));
+        let Some(graph) = build(&vectors, self.build_settings(degree), stop) else {
+            return Ok(None);
+        };
         let order = arrange(&graph, header.capacity(), layout, seed);
         let overlap = overlap(&graph, &order, header.capacity());
         let graph = graph.renumbered(&order);
@@ -160,7 +177,9 @@ impl GraphWriter {
             true => None,
             false => Some(Codes::build(&vectors, &order, (codes, metric), &rotation)),
         };
-        let (sample, navigation) = self.navigation(&vectors, &order);
+        let Some((sample, navigation)) = self.navigation(&vectors, &order, stop) else {
+            return Ok(None);
+        };
         let (rows, copies) = numbered(&order, &groups);
         let mut keys: Vec<(RowKey, u32)> =
             (0..).zip(&rows).map(|(at, &row)| (self.keys[row as usize], at)).collect();
@@ -188,17 +207,13 @@ impl GraphWriter {
             file.area(&codes.bytes, places.codes)?;
             file.area(&centroids, places.centroids)?;
         }
-        let mut bytes = Vec::new();
-        for (&node, at) in sample.iter().zip(0..) {
-            bytes.extend_from_slice(&node.to_le_bytes());
-            put_neighbours(&mut bytes, navigation.neighbours(at), header.sample_degree);
-            vectors.row(order[node as usize]).iter().for_each(|x| x.put(&mut bytes));
-        }
+        let bytes = put_sample(&header, &vectors, &order, (&sample, &navigation));
         file.area(&bytes, places.sample)?;
         let pairs = copies.iter().flat_map(|&(node, count)| [node, count]);
         file.area(&pairs.flat_map(u32::to_le_bytes).collect::<Vec<u8>>(), places.copies)?;
         file.area(&put_keys(&keys), places.keys)?;
-        Ok(GraphSummary {
+        let numbers = inverse(&rows);
+        let summary = GraphSummary {
             rows: meta.rows,
             nodes: meta.nodes,
             bytes: file.finish(&meta)?,
@@ -206,11 +221,17 @@ impl GraphWriter {
             overlap,
             mean_degree: graph.mean_degree(),
             digest: meta.digest,
-        })
+        };
+        Ok(Some((summary, numbers)))
     }
 
     /// The nodes of the navigation graph, ascending, and the graph over them.
-    fn navigation<N: Number>(&self, vectors: &Vectors<N>, order: &[u32]) -> (Vec<u32>, Graph) {
+    fn navigation<N: Number>(
+        &self,
+        vectors: &Vectors<N>,
+        order: &[u32],
+        stop: &AtomicBool,
+    ) -> Option<(Vec<u32>, Graph)> {
         let GraphSettings { dimension, metric, sample, sample_degree, seed, .. } = self.settings;
         let wanted = (order.len() as f64 * f64::from(sample)).ceil() as usize;
         let mut nodes: Vec<u32> = (0..order.len() as u32).collect();
@@ -220,7 +241,7 @@ impl GraphWriter {
         let numbers =
             nodes.iter().flat_map(|&node| vectors.row(order[node as usize])).copied().collect();
         let vectors = Vectors::new(numbers, dimension, metric);
-        (nodes, build(&vectors, self.build_settings(sample_degree)))
+        Some((nodes, build(&vectors, self.build_settings(sample_degree), stop)?))
     }
 }
 
@@ -250,6 +271,29 @@ fn numbered(order: &[u32], groups: &[Vec<u32>]) -> (Vec<u32>, Vec<(u32, u32)>) {
         }
     }
     (rows, copies)
+}
+
+/// The place of each number in a permutation.
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    (0..).zip(order).for_each(|(place, &number)| places[number as usize] = place);
+    places
+}
+
+/// The bytes of the navigation graph.
+fn put_sample<N: Number>(
+    header: &Header,
+    vectors: &Vectors<N>,
+    order: &[u32],
+    (sample, navigation): (&[u32], &Graph),
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (&node, at) in sample.iter().zip(0..) {
+        bytes.extend_from_slice(&node.to_le_bytes());
+        put_neighbours(&mut bytes, navigation.neighbours(at), header.sample_degree);
+        vectors.row(order[node as usize]).iter().for_each(|x| x.put(&mut bytes));
+    }
+    bytes
 }
 
 /// Appends a degree and `places` places.

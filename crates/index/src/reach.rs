@@ -51,6 +51,11 @@ impl CodeRanks {
         CodeRanks(ranks)
     }
 
+    /// The same rank whatever leaves are visited: of a row whose place has no leaves.
+    pub fn always(rank: u32) -> CodeRanks {
+        CodeRanks([rank; STEPS])
+    }
+
     /// The rank if a search visits `probes` leaves, its own among them. Between two numbers of leaves
     /// for which ranks are kept, the rank grows with the logarithm.
     pub fn with_probes(&self, probes: usize) -> f64 {

@@ -1,7 +1,6 @@
 //! Opens a segment and reads its blocks.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::Rotation;
@@ -11,7 +10,7 @@ use vstream_store::blocks::{
 };
 use vstream_store::codec::{Shape, BLOCK_ROWS};
 use vstream_store::{
-    Access, Buffer, Cache, Error, ErrorKind, FileStore, Range, ReadAt, Store, Syncing,
+    Access, Cache, Counted, Error, ErrorKind, FileStore, IoCounts, Range, ReadAt, Store, Syncing,
 };
 use vstream_vector::{kernels, Element, Metric};
 
@@ -43,17 +42,6 @@ pub struct OpenOptions {
     pub codes: Codes,
 }
 
-/// Reads of a segment's file so far. Cached blocks do not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IoCounts {
-    /// Ranges read.
-    pub reads: u64,
-    /// Bytes of those ranges.
-    pub bytes: u64,
-    /// Rounds of reads: ranges read together count once.
-    pub rounds: u64,
-}
-
 /// Bytes of memory of an open segment, without the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentMemory {
@@ -63,55 +51,6 @@ pub struct SegmentMemory {
     pub fields: u64,
     /// Codes and factors that are in memory.
     pub codes: u64,
-}
-
-/// A file that counts its reads.
-struct Counted {
-    file: Arc<dyn ReadAt>,
-    reads: AtomicU64,
-    bytes: AtomicU64,
-    rounds: AtomicU64,
-}
-
-impl Counted {
-    fn count(&self, ranges: &[Range]) {
-        if !ranges.is_empty() {
-            let bytes: u64 = ranges.iter().map(|range| range.bytes as u64).sum();
-            self.reads.fetch_add(ranges.len() as u64, Ordering::Relaxed);
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.rounds.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl ReadAt for Counted {
-    fn name(&self) -> &str {
-        self.file.name()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.file.bytes()
-    }
-
-    fn read(&self, range: Range) -> Result<Buffer, Error> {
-        self.count(&[range]);
-        self.file.read(range)
-    }
-
-    fn waits(&self) -> bool {
-        self.file.waits()
-    }
-
-    fn read_ready(&self, range: Range) -> Option<Buffer> {
-        let read = self.file.read_ready(range)?;
-        self.count(&[range]);
-        Some(read)
-    }
-
-    fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
-        self.count(ranges);
-        self.file.read_many(ranges)
-    }
 }
 
 /// Position and reach of a leaf.
@@ -165,12 +104,7 @@ impl Segment {
     /// Errors: `Corrupt` with file and offset, `Unsupported` if a newer version wrote it, those of the
     /// store.
     pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {
-        let counted = Arc::new(Counted {
-            file,
-            reads: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            rounds: AtomicU64::new(0),
-        });
+        let counted = Arc::new(Counted::new(file));
         let (header, meta, meta_offset) = read_ends(&*counted)?;
         let file: Arc<dyn ReadAt> = counted.clone();
         let reader =
@@ -357,9 +291,7 @@ impl Segment {
 
     /// Counts of reads of the file so far, by all readers.
     pub fn io(&self) -> IoCounts {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counted { reads, bytes, rounds, .. } = &*self.counted;
-        IoCounts { reads: load(reads), bytes: load(bytes), rounds: load(rounds) }
+        self.counted.counts()
     }
 
     /// Memory that the segment holds now.

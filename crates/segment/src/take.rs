@@ -63,6 +63,11 @@ impl Segment {
         })
     }
 
+    /// A reader of the segment's blocks through the cache that it was opened with.
+    pub fn cached(&self) -> &BlockReader {
+        &self.blocks
+    }
+
     /// A reader of the segment's blocks with a cache of its own.
     pub fn reader_with(&self, cache: Arc<Cache<Block>>) -> BlockReader {
         let (file, version) = (self.blocks.file().clone(), self.header.version());

@@ -1,7 +1,7 @@
 //! Settings of a collection: its vectors, metric, index and encoder.
 
 use serde::{Serialize, Serializer};
-use vstream_engine::{Ablation, DeleteOrder, Schema};
+use vstream_engine::{Ablation, DeleteOrder, Schema, SegmentIndex};
 use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
 use vstream_vector::{Element, Metric};
 
@@ -50,6 +50,9 @@ pub struct CollectionSettings {
     /// Bytes of memory of each partition for the codes of its segments. The most visited codes stay
     /// in memory. `None`: all do.
     pub code_memory: Option<u64>,
+    /// The index of the segments that merges write.
+    #[serde(serialize_with = "segment_index_name")]
+    pub segments: SegmentIndex,
     /// The order in which rows are deleted. The default is oldest first for a job whose vectors
     /// have a time to live.
     #[serde(serialize_with = "delete_order_name")]
@@ -178,6 +181,12 @@ impl CollectionSettings {
             code_memory: section
                 .has("code-memory")
                 .then(|| section.size_bytes("code-memory", 0..=MEMORY_MAX, 0)),
+            segments: section.choice(
+                "segments",
+                "an index of segments",
+                SEGMENT_INDEXES,
+                Some(SegmentIndex::Clusters),
+            ),
             deletes: section.choice(
                 "deletes",
                 "an order in which rows end",
@@ -199,6 +208,7 @@ impl CollectionSettings {
             without: read_without(section),
         };
         section.finish();
+        settings.check_graph(section);
         if section.is_clean() {
             // The router checks rules that involve several values.
             if let Err(error) = settings.route().validate() {
@@ -206,6 +216,36 @@ impl CollectionSettings {
             }
         }
         settings
+    }
+}
+
+impl CollectionSettings {
+    /// Notes what graphs cannot have beside them; the engine refuses the same.
+    fn check_graph(&self, section: &Section) {
+        if self.segments != SegmentIndex::Graph {
+            return;
+        }
+        if self.index == IndexName::Flat {
+            let sentence = "a flat index has no graphs. Choose cluster, or leave segments out.";
+            section.note("index", sentence);
+        }
+        if self.memory.is_none() {
+            section.note(
+                "memory",
+                "graphs are made of rows that leave memory. Give a limit, or leave segments out.",
+            );
+        }
+        if self.code_memory.is_some() {
+            let sentence =
+                "the codes of graphs stay in memory. Leave it out, or leave segments out.";
+            section.note("code-memory", sentence);
+        }
+        if !self.schema.is_plain() {
+            section.note(
+                "segments",
+                "graphs hold no string ids, attributes or groups. Leave these out, or choose clusters.",
+            );
+        }
     }
 }
 
@@ -275,6 +315,9 @@ const ELEMENTS: &[(&str, Element)] = &[
 const DELETE_ORDERS: &[(&str, DeleteOrder)] =
     &[("any", DeleteOrder::Any), ("oldest-first", DeleteOrder::OldestFirst)];
 
+const SEGMENT_INDEXES: &[(&str, SegmentIndex)] =
+    &[("clusters", SegmentIndex::Clusters), ("graph", SegmentIndex::Graph)];
+
 const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
 
 const CURVES: &[(&str, CurveName)] = &[
@@ -291,6 +334,13 @@ fn metric_name<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S
 
 fn element_name<S: Serializer>(element: &Element, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(element.name())
+}
+
+fn segment_index_name<S: Serializer>(
+    index: &SegmentIndex,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(index.name())
 }
 
 fn delete_order_name<S: Serializer>(order: &DeleteOrder, serializer: S) -> Result<S::Ok, S::Error> {

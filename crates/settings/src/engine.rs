@@ -21,6 +21,7 @@ impl CollectionSettings {
         settings.seed = self.seed;
         settings.memory = self.memory;
         settings.code_memory = self.code_memory;
+        settings.segments = self.segments;
         settings.deletes = self.deletes;
         settings.schema = Arc::new(self.schema.clone());
         settings.deletes_remembered = self.deletes_remembered.map(Duration::from_millis);
@@ -31,9 +32,31 @@ impl CollectionSettings {
 
 #[cfg(test)]
 mod tests {
-    use vstream_engine::{Ablation, AttributeKind, DeleteOrder, Grouping, IdKind};
+    use vstream_engine::{Ablation, AttributeKind, DeleteOrder, Grouping, IdKind, SegmentIndex};
 
     use super::*;
+
+    #[test]
+    fn graphs_are_accepted_and_refused_as_by_the_engine() {
+        let read = |more: &str| {
+            let text = format!(r#"{{"dimension": 64, "metric": "l2", "segments": "graph"{more}}}"#);
+            CollectionSettings::from_json(&text)
+        };
+        let settings = read(r#", "memory": "64 mb""#).expect("accepted").engine();
+        settings.validate().expect("accepted by the engine too");
+        assert_eq!(settings.segments, SegmentIndex::Graph);
+        for (more, named) in [
+            ("", "memory"),
+            (r#", "memory": "1 mb", "code-memory": "1 mb""#, "code-memory"),
+            (r#", "memory": "1 mb", "index": "flat""#, "index"),
+            (r#", "memory": "1 mb", "id": "string""#, "segments"),
+            (r#", "memory": "1 mb", "attributes": {"price": "f64"}"#, "segments"),
+            (r#", "memory": "1 mb", "groups": {"mode": "isolated"}"#, "segments"),
+        ] {
+            let refused = read(more).expect_err("it cannot be").to_string();
+            assert!(refused.contains(named), "{more}: {refused}");
+        }
+    }
 
     #[test]
     fn what_the_schema_accepts_the_engine_accepts() {

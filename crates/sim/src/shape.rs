@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vstream_engine::{DeleteOrder, Element, Metric, Settings};
+use vstream_engine::{DeleteOrder, Element, Metric, SegmentIndex, Settings};
 use vstream_vector::{kernels, SplitMix};
 
 use crate::fields;
@@ -28,6 +28,8 @@ pub struct Shape {
     pub element: Element,
     /// Rows leave memory for segments, which are merged; otherwise checkpoints are base images.
     pub has_segments: bool,
+    /// Merges write graphs.
+    pub has_graphs: bool,
     /// Rows have text ids, attributes and payloads.
     pub has_fields: bool,
     /// Deletes are remembered: an upsert that is older than the delete of its id changes nothing.
@@ -37,7 +39,8 @@ pub struct Shape {
 impl Shape {
     /// Of every four seeds three keep their rows in segments: f32 under cosine, u8 and f32 under
     /// l2. The fourth keeps f32 under inner product in memory. Rows have fields in four of every
-    /// eight seeds, and deletes are remembered in half of those.
+    /// eight seeds, and deletes are remembered in half of those. Of those with segments and without
+    /// fields, every second makes graphs.
     pub fn of(seed: u64) -> Shape {
         let (metric, element) = match seed % 4 {
             0 => (Metric::Cosine, Element::F32),
@@ -47,7 +50,8 @@ impl Shape {
         };
         let (has_segments, has_fields) = (seed % 4 != 3, seed / 4 % 2 == 1);
         let remembers = has_fields && matches!(seed % 4, 0 | 3);
-        Shape { metric, element, has_segments, has_fields, remembers }
+        let has_graphs = has_segments && !has_fields && (seed + seed / 8).is_multiple_of(2);
+        Shape { metric, element, has_segments, has_graphs, has_fields, remembers }
     }
 
     /// Ids of a collection of this shape: its rows are read anew for every state.
@@ -66,6 +70,9 @@ pub fn settings(seed: u64) -> Settings {
     let shape = Shape::of(seed);
     let mut settings = Settings::new(DIMENSION, shape.metric, shape.element);
     settings.memory = shape.has_segments.then_some(MEMORY_BYTES);
+    if shape.has_graphs {
+        settings.segments = SegmentIndex::Graph;
+    }
     settings.deletes = match seed % 8 < 4 {
         true => DeleteOrder::OldestFirst,
         false => DeleteOrder::Any,

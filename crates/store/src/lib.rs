@@ -15,6 +15,7 @@ mod buffer;
 mod cache;
 mod clock;
 pub mod codec;
+mod counted;
 mod defect;
 mod disk;
 mod error;
@@ -31,6 +32,7 @@ mod store;
 pub use buffer::Buffer;
 pub use cache::{Cache, CacheKey, CacheStats};
 pub use clock::{Clock, SystemClock};
+pub use counted::{Counted, IoCounts};
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, Defect};
 pub use disk::Disk;

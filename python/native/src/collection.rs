@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, DeleteOrder, Durability, Engine, Fields, Filter, Grouping, IdKind,
-    Journaling, Names, PayloadChange, Query, Reader, Settings, Spread, SpreadOf, Update, K_MAX,
-    READ_ROWS_MAX,
+    Journaling, Names, PayloadChange, Query, Reader, SegmentIndex, Settings, Spread, SpreadOf,
+    Update, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
@@ -57,17 +57,19 @@ impl Collection {
         kind: (String, String, String),
         recall_target: f64,
         place: Option<(PathBuf, String)>,
-        storage: (Option<u64>, Option<u64>, String, Option<u64>),
+        storage: (Option<u64>, Option<u64>, String, String, Option<u64>),
     ) -> PyResult<Collection> {
         let (metric, element, schema) = kind;
         let metric = metric.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
         let element = element.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
-        let (memory, code_memory, deletes, remembered) = storage;
+        let (memory, code_memory, segments, deletes, remembered) = storage;
+        let segments = SegmentIndex::from_name(&segments).map_err(Failure::from)?;
         let deletes = DeleteOrder::from_name(&deletes).map_err(Failure::from)?;
         let settings = Settings {
             recall_target,
             memory,
             code_memory,
+            segments,
             deletes,
             deletes_remembered: remembered.map(Duration::from_millis),
             schema: Arc::new(new_schema(&schema)?),

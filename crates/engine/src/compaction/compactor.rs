@@ -93,16 +93,20 @@ impl Compactor {
         let name = segment_name(entry.number);
         let merged = match plan.is_drop {
             true => Ok(Merged::drop_of(&plan)),
+            false if plan.is_graph => {
+                let settings = self.versions.tree().graph_settings(entry.identity(collection));
+                Merged::write_graph(&plan, store, &name, settings, stop)
+            }
             false => {
                 let settings = self.versions.tree().segment_settings(entry.identity(collection));
                 Merged::write(&plan, store, &name, settings, stop)
             }
         };
         let begun = merged.and_then(|merged| {
-            let summary = merged.summary;
-            (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
+            let written = merged.written;
+            (entry.bytes, entry.rows, entry.digest) = (written.bytes, written.rows, written.digest);
             let open = || self.versions.tree().open(store, &entry, collection, &[]);
-            let live = if summary.rows == 0 { None } else { Some(open()?) };
+            let live = if written.rows == 0 { None } else { Some(open()?) };
             Ok(MergeBegun { merged, entry, live })
         });
         // A merge stopped because the engine closes is no failure.
@@ -171,7 +175,7 @@ impl Compactor {
                     0 => counts.count += 1,
                     dropped => counts.dropped += dropped,
                 }
-                counts.bytes += merged.summary.bytes;
+                counts.bytes += merged.written.bytes;
                 // Keeps the failure while some segments cannot be read.
                 if self.unreadable() == 0 {
                     counts.failure = None;

@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vstream_index::IndexRow;
+use vstream_index::{IndexRow, VectorRef};
 use vstream_store::blocks::BlockReader;
 use vstream_store::{Cache, Store};
 use vstream_vector::{kernels, KMeans, KMeansSettings};
 
 use super::plan::Plan;
 use crate::error::Error;
-use crate::tree::LiveSegment;
+use crate::tree::{LiveSegment, SealedSegment};
 use vstream_segment::{
-    arrange, yield_to_queries, LeafRows, SegmentKind, SegmentSettings, SegmentSummary,
-    SegmentWriter, Tombstones,
+    arrange, yield_to_queries, LeafRows, Segment, SegmentKind, SegmentSettings, SegmentWriter,
+    Tombstones,
 };
 
 /// Number of targets around a leaf to which its rows may go.
@@ -41,7 +41,7 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Most bytes written per second: the disk serves queries and the write-ahead log too.
 const BYTES_PER_SECOND: f64 = 150e6;
 /// Marks a row that is not in the new segment.
-const GONE: u32 = u32::MAX;
+pub(super) const GONE: u32 = u32::MAX;
 
 /// A segment merged from others.
 pub(crate) struct Merged {
@@ -51,12 +51,21 @@ pub(crate) struct Merged {
     /// Row in the new segment, by source and row; [`GONE`] if there is none. Empty if the sources
     /// were dropped.
     moved: Vec<Vec<u32>>,
-    pub(crate) summary: SegmentSummary,
+    pub(crate) written: Written,
+}
+
+/// Counts of a written segment of either kind.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Written {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    /// Sum, mod 2^128, of a hash of (id, version) of every row.
+    pub(crate) digest: u128,
 }
 
 impl Merged {
-    /// Writes the sources of `plan` as segment `name`. Errors: those of reading and writing, and
-    /// `Unavailable` if `stop` was set. No file exists after an error.
+    /// Writes the sources of `plan` as segment `name`, which has leaves. Errors: those of reading and
+    /// writing, and `Unavailable` if `stop` was set. No file exists after an error.
     pub(super) fn write(
         plan: &Plan,
         store: &dyn Store,
@@ -85,13 +94,21 @@ impl Merged {
         merge.run()?;
         let Merge { moved, writer, .. } = merge;
         let summary = writer.finish()?;
-        Ok(Merged { sources: sources.clone(), since: *since, moved, summary })
+        let written = Written { rows: summary.rows, bytes: summary.bytes, digest: summary.digest };
+        Ok(Merged::of(plan, moved, written))
+    }
+
+    /// A merge that was written.
+    ///
+    /// * `moved`: row in the new segment, by source and row; [`GONE`] if there is none.
+    pub(super) fn of(plan: &Plan, moved: Vec<Vec<u32>>, written: Written) -> Merged {
+        Merged { sources: plan.sources.clone(), since: plan.since, moved, written }
     }
 
     /// Drops sources without live rows; reads nothing.
     pub(crate) fn drop_of(plan: &Plan) -> Merged {
         let (sources, since) = (plan.sources.clone(), plan.since);
-        Merged { sources, since, moved: Vec::new(), summary: SegmentSummary::default() }
+        Merged { sources, since, moved: Vec::new(), written: Written::default() }
     }
 
     /// Number of segments dropped instead of merged.
@@ -116,7 +133,7 @@ impl Merged {
     /// A bit per row of the new segment, set if the row was deleted at or before the sequence
     /// `until`, and the number of set bits.
     pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
-        let mut bits = vec![0u8; (self.summary.rows as usize).div_ceil(8)];
+        let mut bits = vec![0u8; (self.written.rows as usize).div_ceil(8)];
         let mut deleted = 0;
         self.for_each_death(&mut |row, sequence| {
             if sequence <= until {
@@ -197,28 +214,32 @@ struct Merge<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
     fn run(&mut self) -> Result<(), Error> {
         if self.settings.kind == SegmentKind::Flat {
             return self.run_flat();
         }
         let live = |at: &usize| self.sources[*at].live_rows();
-        let base = (0..self.sources.len()).max_by_key(live).expect("a source");
-        let coming = self.assign(base)?;
+        let with_leaves = (0..self.sources.len()).filter(|&at| self.leaves_of(at).is_some());
+        let base = with_leaves.max_by_key(live).expect("graphs alone become a graph");
+        let targets = self.leaves_of(base).expect("it has leaves");
+        let coming = self.assign(base, targets)?;
         let cache = Arc::new(Cache::new(CACHE_BYTES));
-        let readers: Vec<BlockReader> =
-            self.sources.iter().map(|of| of.segment.reader_with(cache.clone())).collect();
+        let reader = |of: &Arc<LiveSegment>| Some(of.segment.leaves()?.reader_with(cache.clone()));
+        let readers: Vec<Option<BlockReader>> = self.sources.iter().map(reader).collect();
         for (target, coming) in coming.iter().enumerate() {
             self.check_stop()?;
-            self.gather_leaf(base, target)?;
+            self.gather_leaf(base, targets, target)?;
             for group in coming.chunk_by(|a, b| a.0 == b.0) {
                 let source = group[0].0;
                 let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
                 let gathered = &mut self.gathered;
                 let segment = &self.sources[source].segment;
-                segment.for_each_of(&rows, &readers[source], &mut |at, row| {
-                    gathered.push((source, at), row);
-                })?;
+                let gather = &mut |at, row: IndexRow<'_>| gathered.push((source, at), row);
+                match (segment.leaves(), &readers[source]) {
+                    (Some(segment), Some(reader)) => segment.for_each_of(&rows, reader, gather)?,
+                    _ => segment.for_each_of(&rows, gather)?,
+                }
             }
             if self.gathered.rows.len() >= LEAF_ROWS_MIN {
                 self.flush()?;
@@ -230,9 +251,10 @@ impl Merge<'_> {
     /// Merges flat segments, which have no centroids: one source after the other.
     fn run_flat(&mut self) -> Result<(), Error> {
         for source in 0..self.sources.len() {
-            for leaf in 0..self.sources[source].segment.leaves() {
+            let segment = self.leaves_of(source).expect("a flat index has no graphs");
+            for leaf in 0..segment.leaves() {
                 self.check_stop()?;
-                self.gather_leaf(source, leaf)?;
+                self.gather_leaf(source, segment, leaf)?;
                 if self.gathered.rows.len() >= LEAF_ROWS_MIN {
                     self.flush()?;
                 }
@@ -243,14 +265,13 @@ impl Merge<'_> {
 
     fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::unavailable("the engine closes: the compaction was given up"));
+            return Err(given_up());
         }
         Ok(())
     }
 
     /// The rows of the other sources that go to each leaf of the base, sorted by source and row.
-    fn assign(&self, base: usize) -> Result<Vec<Vec<(usize, u32)>>, Error> {
-        let targets = &self.sources[base].segment;
+    fn assign(&self, base: usize, targets: &Segment) -> Result<Vec<Vec<(usize, u32)>>, Error> {
         let mut coming: Vec<Vec<(usize, u32)>> = vec![Vec::new(); targets.leaves()];
         let mut centroid = Vec::new();
         let mut centroids = Vec::new();
@@ -260,26 +281,40 @@ impl Merge<'_> {
         }
         let padded = centroid.len();
         let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
+        let mut place = |source: usize, row: u32, stored: VectorRef<'_>, near: &[usize]| {
+            if !self.is_kept(source, row) {
+                return;
+            }
+            if row.is_multiple_of(ROWS_PER_WAY) {
+                yield_to_queries();
+            }
+            stored.read(&mut vector);
+            targets.rotate(&vector, &mut rotated);
+            let gap = |&target: &usize| {
+                let centroid = &centroids[target * padded..][..padded];
+                kernels::l2_squared(&rotated, centroid)
+            };
+            let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
+            coming[*target.expect("a target")].push((source, row));
+        };
+        let all: Vec<usize> = (0..targets.leaves()).collect();
         for (source, live) in self.sources.iter().enumerate().filter(|&(at, _)| at != base) {
-            for leaf in 0..live.segment.leaves() {
-                self.check_stop()?;
-                live.segment.leaf_centroid(leaf, &mut centroid);
-                let near = nearest(&centroids, padded, &centroid);
-                live.segment.for_each_vector_in_leaf(leaf, &mut |row, _, stored| {
-                    if self.is_kept(source, row) {
-                        if row % ROWS_PER_WAY == 0 {
-                            yield_to_queries();
-                        }
-                        stored.read(&mut vector);
-                        targets.rotate(&vector, &mut rotated);
-                        let gap = |&target: &usize| {
-                            let centroid = &centroids[target * padded..][..padded];
-                            kernels::l2_squared(&rotated, centroid)
-                        };
-                        let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
-                        coming[*target.expect("a target")].push((source, row));
+            match &live.segment {
+                SealedSegment::Leaves(segment) => {
+                    for leaf in 0..segment.leaves() {
+                        self.check_stop()?;
+                        segment.leaf_centroid(leaf, &mut centroid);
+                        let near = nearest(&centroids, padded, &centroid);
+                        segment.for_each_vector_in_leaf(leaf, &mut |row, _, stored| {
+                            place(source, row, stored, &near);
+                        })?;
                     }
-                })?;
+                }
+                SealedSegment::Graph(graph) => {
+                    graph.for_each_row(&mut |row, stored| {
+                        place(source, row, stored.vector, &all);
+                    })?;
+                }
             }
         }
         coming.iter_mut().for_each(|rows| rows.sort_unstable());
@@ -290,10 +325,14 @@ impl Merge<'_> {
         self.sources[source].tombstones.is_visible(row, self.since)
     }
 
-    fn gather_leaf(&mut self, source: usize, leaf: usize) -> Result<(), Error> {
+    fn leaves_of(&self, source: usize) -> Option<&'a Segment> {
+        self.sources[source].segment.leaves()
+    }
+
+    fn gather_leaf(&mut self, source: usize, segment: &Segment, leaf: usize) -> Result<(), Error> {
         let Merge { sources, gathered, since, .. } = self;
         let live = &sources[source];
-        live.segment.for_each_in_leaf(leaf, &mut |at, row| {
+        segment.for_each_in_leaf(leaf, &mut |at, row| {
             if live.tombstones.is_visible(at, *since) {
                 gathered.push((source, at), row);
             }
@@ -363,6 +402,11 @@ impl Merge<'_> {
         let rows = |part: &[(f32, u32)]| part.iter().map(|&(_, row)| row).collect();
         (rows(&order[..cut]), rows(&order[cut..]))
     }
+}
+
+/// The error of a merge that was stopped.
+pub(super) fn given_up() -> Error {
+    Error::unavailable("the engine closes: the compaction was given up")
 }
 
 /// The [`NEAR`] nearest of `centroids`, in no order.

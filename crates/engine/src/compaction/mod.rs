@@ -1,6 +1,7 @@
 //! Compaction: chooses segments to merge or drop, merges them, and publishes the result.
 
 mod compactor;
+mod graph;
 mod merge;
 mod plan;
 

@@ -4,7 +4,10 @@
 //! 2. Where rows end in any order, a segment with more than half of its rows deleted is rewritten,
 //!    and four segments of one size class are merged. A class is four times as large as the one
 //!    below. So a row is written once per class: log4(collection / memory) times.
-//! 3. Where rows end oldest first, only neighbours in age are merged: `age.rs`.
+//! 3. Of `segments: graph`, a merge writes a graph if no segment that it leaves is of a larger size class
+//!    than the merged one. So every row is in a graph in the end, and a graph is not built for rows that
+//!    the next merges move again. A merge with a graph writes a graph, whatever its size.
+//! 4. Where rows end oldest first, only neighbours in age are merged: `age.rs`.
 
 mod age;
 #[cfg(test)]
@@ -12,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::settings::DeleteOrder;
+use crate::settings::{DeleteOrder, SegmentIndex};
 use crate::tree::{LiveSegment, Tree};
 use vstream_segment::rows_max;
 
@@ -23,6 +26,11 @@ const TOGETHER_MAX: usize = 8;
 /// Segments with fewer rows than this are all in the smallest class.
 const ROWS_MIN: u64 = 1024;
 
+/// Most rows of a graph: it is built in some five minutes on one thread, from rows in memory.
+const GRAPH_ROWS_MAX: u64 = 1 << 20;
+/// Most bytes of the vectors of a graph.
+const GRAPH_BYTES_MAX: u64 = 1 << 30;
+
 /// Segments to merge or to drop.
 pub(crate) struct Plan {
     pub(super) sources: Vec<Arc<LiveSegment>>,
@@ -30,6 +38,8 @@ pub(crate) struct Plan {
     pub(super) since: u64,
     /// True if no row of the sources lived then: they are dropped.
     pub(crate) is_drop: bool,
+    /// True if the merge writes a graph.
+    pub(super) is_graph: bool,
 }
 
 /// Row counts of a segment, for the planner.
@@ -68,7 +78,7 @@ impl Plan {
         let is_gone = |live: &&Arc<LiveSegment>| is_free(live.number) && is_gone(live);
         let gone: Vec<Arc<LiveSegment>> = view.segments.iter().filter(is_gone).cloned().collect();
         if !gone.is_empty() {
-            return Some(Plan { sources: gone, since, is_drop: true });
+            return Some(Plan { sources: gone, since, is_drop: true, is_graph: false });
         }
         let size = |live: &Arc<LiveSegment>| {
             let (rows, dead) = (live.segment.rows(), live.tombstones.count());
@@ -76,18 +86,42 @@ impl Plan {
         };
         let sizes: Vec<Size> = view.segments.iter().map(size).collect();
         let free = |at: usize| is_free(view.segments[at].number);
-        let rows_max = rows_max(tree.settings().dimension);
+        let rows_max = most_rows(tree);
         let chosen = choose(&sizes, &free, tree.settings().deletes, rows_max);
+        let is_graph =
+            tree.settings().segments == SegmentIndex::Graph && is_largest(&sizes, &chosen);
         let sources = chosen.into_iter().map(|at| view.segments[at].clone()).collect::<Vec<_>>();
+        // A graph holds no fields. It has leaves again only where it meets rows that have some.
+        let is_one = |live: &Arc<LiveSegment>| live.segment.graph().is_some();
+        let has_fields = sources.iter().any(|live| live.segment.has_fields());
+        let is_graph = (is_graph || sources.iter().any(is_one)) && !has_fields;
         let shrinks = |live: &Arc<LiveSegment>| dead(live) * 2 >= live.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);
-        pays.then_some(Plan { sources, since, is_drop: false })
+        pays.then_some(Plan { sources, since, is_drop: false, is_graph })
     }
 
     /// Numbers of the source segments.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.sources.iter().map(|live| live.number)
     }
+}
+
+/// Most rows of one segment.
+fn most_rows(tree: &Tree) -> u64 {
+    let index = tree.settings().index_settings();
+    let most = rows_max(index.dimension);
+    if tree.settings().segments == SegmentIndex::Clusters {
+        return most;
+    }
+    let bytes = (index.dimension * index.element.bytes()) as u64;
+    most.min(GRAPH_ROWS_MAX).min(GRAPH_BYTES_MAX / bytes)
+}
+
+/// True if no other segment is of a larger class than the one that some segments become.
+fn is_largest(sizes: &[Size], chosen: &[usize]) -> bool {
+    let merged = Size { rows: chosen.iter().map(|&at| sizes[at].live_rows()).sum(), dead: 0 };
+    let others = (0..sizes.len()).filter(|at| !chosen.contains(at));
+    others.map(|at| sizes[at].class()).max().is_none_or(|class| class <= merged.class())
 }
 
 /// Positions of the free segments to merge; none if a merge does not pay.

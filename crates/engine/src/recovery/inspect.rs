@@ -10,7 +10,7 @@ use vstream_vector::{Element, Metric};
 
 use crate::error::Error;
 use crate::layout::{base_prefix, holds, log_name, segment_name};
-use crate::settings::DeleteOrder;
+use crate::settings::{DeleteOrder, SegmentIndex};
 use crate::version::Manifest;
 
 /// Summary of a durable engine, from its manifest.
@@ -26,6 +26,8 @@ pub struct CollectionSummary {
     pub memory: Option<u64>,
     /// Limit to the memory for codes in bytes, if there is one.
     pub code_memory: Option<u64>,
+    /// The index of the segments that merges write.
+    pub index: SegmentIndex,
     /// The order in which its rows end.
     pub deletes: DeleteOrder,
     /// What its rows carry beside their vectors.
@@ -87,6 +89,7 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         element: manifest.settings.element,
         memory: manifest.settings.memory,
         code_memory: manifest.settings.code_memory,
+        index: manifest.settings.segments,
         deletes: manifest.settings.deletes,
         schema: manifest.settings.schema.clone(),
         deletes_remembered: manifest.settings.deletes_remembered,

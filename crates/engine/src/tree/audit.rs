@@ -4,13 +4,14 @@
 //! estimates, down to a depth at which a search hardly misses a true neighbour.
 
 use vstream_index::stages::Refine;
-use vstream_index::{depth_from, depth_needed, note, positions_of, Probe, Reach, SearchStats};
+use vstream_index::{
+    depth_from, depth_needed, note, positions_of, CodeRanks, Probe, Reach, SearchStats,
+};
 use vstream_vector::{Neighbor, TopK};
 
 use super::search::{TreeScratch, MEMORY_PLACES};
 use super::{Pinned, Tree};
 use crate::error::Error;
-use vstream_segment::SegmentKind;
 
 /// A row with its estimate.
 struct Candidate {
@@ -40,7 +41,7 @@ impl Tree {
         let view = &pinned.view;
         let memory = view.memory.leaves();
         let segments = || view.segments.iter();
-        let all = memory + segments().map(|live| live.segment.leaves()).sum::<usize>();
+        let all = memory + segments().map(|live| live.segment.leaf_count()).sum::<usize>();
         let mut leaf = (pick % all.max(1) as u64) as usize;
         let pick = pick / all.max(1) as u64;
         if leaf < memory {
@@ -48,9 +49,13 @@ impl Tree {
         }
         leaf -= memory;
         for live in segments() {
-            let leaves = live.segment.leaves();
+            let leaves = live.segment.leaf_count();
             if leaf < leaves {
-                return Ok(live.at(pinned.sequence).sample(leaf as u32, pick, out)?);
+                let graph = live.graph_at(pinned.sequence);
+                let sampled = graph.map(|graph| graph.sample(pick, out));
+                let leaves = live.leaves_at(pinned.sequence);
+                let sampled = sampled.or_else(|| Some(leaves?.sample(leaf as u32, pick, out)));
+                return Ok(sampled.transpose()?.flatten());
             }
             leaf -= leaves;
         }
@@ -69,7 +74,54 @@ impl Pinned {
     ) -> Result<SearchStats, Error> {
         let mut stats = SearchStats::default();
         self.every_code(probe, depth, scratch, out, &mut stats)?;
+        self.thorough_graphs(probe, depth, scratch, out)?;
         Ok(stats)
+    }
+
+    /// Offers the nearest rows of all graphs, and returns the greatest depth that one took.
+    fn thorough_graphs(
+        &self,
+        probe: &Probe<'_>,
+        depth: usize,
+        scratch: &mut TreeScratch,
+        out: &mut TopK,
+    ) -> Result<usize, Error> {
+        let mut deepest = 0;
+        for graph in self.graphs() {
+            let reached = graph.thorough(probe.vector, depth, &mut scratch.graph, out)?;
+            deepest = deepest.max(reached);
+        }
+        Ok(deepest)
+    }
+
+    /// Notes how far searches must go for the rows of an answer that are in graphs.
+    fn note_graphs(
+        &self,
+        probe: &Probe<'_>,
+        scratch: &mut TreeScratch,
+        reach: &mut [Reach],
+    ) -> Result<(), Error> {
+        for (live, graph) in
+            self.view.segments.iter().filter_map(|live| Some((live, live.graph_at(self.sequence)?)))
+        {
+            let is_here = |id| {
+                let row = live.ids.find(id);
+                row.is_some_and(|row| live.tombstones.is_visible(row, self.sequence))
+            };
+            let mut own: Vec<&mut Reach> = reach
+                .iter_mut()
+                .filter(|reach| reach.leaf.is_none() && is_here(reach.id))
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            let ids: Vec<u64> = own.iter().map(|reach| reach.id).collect();
+            let ranks = graph.ranks((probe.vector, probe.k), &ids, &mut scratch.graph)?;
+            for (reach, rank) in own.iter_mut().zip(ranks) {
+                reach.code = Some(CodeRanks::always(rank));
+            }
+        }
+        Ok(())
     }
 
     /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
@@ -86,12 +138,13 @@ impl Pinned {
             _ => 0,
         };
         let mut stats = SearchStats::default();
-        let is_flat = |kind| kind == SegmentKind::Flat;
-        let found = if self.view.segments.iter().any(|live| is_flat(live.segment.kind())) {
+        let is_flat = self.view.segments.iter().any(|live| live.segment.is_flat());
+        let (found, deepest) = if is_flat {
             self.exact(probe.vector, probe.filter, out)?;
-            Found::default()
+            (Found::default(), 0)
         } else {
-            self.every_code(probe, depth, scratch, out, &mut stats)?
+            let found = self.every_code(probe, depth, scratch, out, &mut stats)?;
+            (found, self.thorough_graphs(probe, depth, scratch, out)?)
         };
         let candidates = &found.candidates;
         let ranks_of = |at: u32| {
@@ -99,7 +152,10 @@ impl Pinned {
             (own, cost, candidates[..at as usize].iter().map(|better| better.leaf))
         };
         note(out.rows(), &found.positions, ranks_of, reach);
-        Ok(found.depth)
+        if !is_flat {
+            self.note_graphs(probe, scratch, reach)?;
+        }
+        Ok(found.depth.max(deepest))
     }
 
     /// The rows of all places with the least estimates, best first, down to the depth at which a
@@ -126,7 +182,7 @@ impl Pinned {
             let mut rows = self.scan_memory(depth, scratch);
             self.keep_segment_leaves(f32::INFINITY, scratch);
             // Reads one segment after the other and bypasses the cache: this scans every code.
-            for at in 0..self.view.segments.len() {
+            for at in 0..self.segments().count() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
             }
             stats.rows += loose + rows;

@@ -126,14 +126,17 @@ impl CodeResidency {
         let queries = now - cooled.visits_at;
         cooled.visits_at = now;
         for live in segments {
-            let parts = 0..live.segment.parts();
-            live.heat.cool_visits(queries, parts.map(|part| live.segment.take_visits(part)));
+            let Some(segment) = live.segment.leaves() else { continue };
+            let parts = 0..segment.parts();
+            live.heat.cool_visits(queries, parts.map(|part| segment.take_visits(part)));
         }
         let (mut parts, mut owners) = (Vec::new(), Vec::new());
         for live in segments {
             let heat = f64::from(live.heat.heat());
-            for number in 0..live.segment.parts() {
-                let state = live.segment.part(number);
+            // The codes of a graph stay in memory.
+            let Some(segment) = live.segment.leaves() else { continue };
+            for number in 0..segment.parts() {
+                let state = segment.part(number);
                 let temperature = if self.ablation.hot_cold {
                     -(parts.len() as f64)
                 } else {
@@ -141,15 +144,15 @@ impl CodeResidency {
                     (visits + heat) * (0.5 + heat) / state.bytes.max(1) as f64
                 };
                 parts.push(Part { temperature, bytes: state.bytes, is_held: state.is_held });
-                owners.push((live, number));
+                owners.push((segment, number));
             }
         }
         let mut read = 0;
         for step in plan(&parts, limit) {
             match step {
-                Move::Release(at) => owners[at].0.segment.release_codes(owners[at].1),
+                Move::Release(at) => owners[at].0.release_codes(owners[at].1),
                 Move::Hold(at) => {
-                    owners[at].0.segment.hold_codes(owners[at].1)?;
+                    owners[at].0.hold_codes(owners[at].1)?;
                     read += parts[at].bytes;
                 }
             }

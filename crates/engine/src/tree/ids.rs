@@ -5,9 +5,9 @@
 //! by row, each as its difference to the least version, in as many bytes as the largest difference
 //! takes: often none.
 
+use super::sealed::SealedSegment;
 use crate::error::Error;
 use vstream_index::LeastIds;
-use vstream_segment::Segment;
 
 /// Average entries of a bucket.
 const BUCKET: usize = 8;
@@ -33,7 +33,7 @@ struct Entry {
 impl IdTable {
     /// Builds the table of a segment. Cost: one read of its id area. Errors: `Corrupt`, those of
     /// the store.
-    pub(crate) fn of(segment: &Segment) -> Result<IdTable, Error> {
+    pub(crate) fn of(segment: &SealedSegment) -> Result<IdTable, Error> {
         let rows = segment.rows() as usize;
         let mut ids: Vec<(u64, u32)> = Vec::with_capacity(rows);
         let mut versions = vec![0u64; rows];

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use vstream_store::blocks::Block;
 use vstream_store::{Access, Cache, FileStore, Store};
 
+use super::graph_view::GraphView;
 use super::heat::Heat;
 use super::ids::IdTable;
+use super::sealed::SealedSegment;
 use super::SegmentEntry;
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
-use vstream_segment::{Codes, OpenOptions, Segment, SegmentView, Tombstones};
+use vstream_segment::{Codes, OpenOptions, SegmentView, Tombstones};
 
 /// How an engine reads its segments.
 #[derive(Clone)]
@@ -25,7 +27,7 @@ pub(crate) struct Reading {
 /// A segment that serves rows.
 pub(crate) struct LiveSegment {
     pub(crate) number: u64,
-    pub(crate) segment: Segment,
+    pub(crate) segment: SealedSegment,
     pub(crate) ids: IdTable,
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Tombstones,
@@ -88,9 +90,14 @@ impl LiveSegment {
         self.segment.rows() - self.tombstones.count()
     }
 
-    /// The segment as seen by a reader that pinned the sequence `pin`.
-    pub(crate) fn at(&self, pin: u64) -> SegmentView<'_> {
-        self.segment.at(&self.tombstones, pin)
+    /// The segment as seen by a reader that pinned the sequence `pin`; `None` if it is a graph.
+    pub(crate) fn leaves_at(&self, pin: u64) -> Option<SegmentView<'_>> {
+        self.segment.leaves().map(|segment| segment.at(&self.tombstones, pin))
+    }
+
+    /// The graph as seen by a reader that pinned the sequence `pin`; `None` if it has leaves.
+    pub(crate) fn graph_at(&self, pin: u64) -> Option<GraphView<'_>> {
+        self.segment.graph().map(|graph| GraphView::new(graph, &self.tombstones, pin))
     }
 
     /// A bit per row, set if the row was deleted at or before the sequence `until`, and the number
@@ -127,7 +134,7 @@ pub(crate) fn open_segment(
     entry: &SegmentEntry,
     collection: u64,
     reading: Option<&Reading>,
-) -> Result<Segment, Error> {
+) -> Result<SealedSegment, Error> {
     let access = reading.map_or(Access::Cached, |reading| reading.access);
     let file = store.open(&segment_name(entry.number), access)?;
     let name = file.name().to_owned();
@@ -135,7 +142,7 @@ pub(crate) fn open_segment(
         cache: reading.and_then(|reading| reading.cache.clone()),
         codes: reading.map_or(Codes::OnDemand, |reading| reading.codes),
     };
-    let segment = Segment::open(file, options)?;
+    let segment = SealedSegment::open(file, options)?;
     let found = (segment.identity(), segment.bytes(), segment.rows(), segment.digest());
     if found != (entry.identity(collection), entry.bytes, entry.rows, entry.digest) {
         return Err(Error::corrupt(Path::new(&name), "this is not the segment that is named"));

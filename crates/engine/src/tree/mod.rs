@@ -17,10 +17,12 @@
 
 mod audit;
 mod code_residency;
+mod graph_view;
 mod heat;
 mod ids;
 mod live_segment;
 mod pin;
+mod sealed;
 mod search;
 mod segment_entry;
 mod stored;
@@ -31,12 +33,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use vstream_attribute::Schema;
+use vstream_graph::GraphSettings;
 use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::CodeResidency;
 pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
+pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;
 pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
@@ -59,13 +63,15 @@ const CACHE_SHARE: u64 = 4;
 pub struct TreeStats {
     /// Live segments.
     pub segments: u64,
+    /// Live segments that are graphs.
+    pub graphs: u64,
     /// Live rows in segments.
     pub segment_rows: u64,
     /// Deleted rows in segments that wait for a compaction.
     pub segment_dead: u64,
     /// Bytes of the segment files.
     pub segment_bytes: u64,
-    /// Bytes of memory for leaf directories.
+    /// Bytes of memory for directories of leaves, and for keys and samples of graphs.
     pub directory_bytes: u64,
     /// Bytes of memory for codes.
     pub code_bytes: u64,
@@ -180,9 +186,8 @@ impl Tree {
         delete_bitmap: &[u8],
     ) -> Result<LiveSegment, Error> {
         let live = LiveSegment::open(store, entry, collection, delete_bitmap, &self.reading)?;
-        let (found, wanted) = (&live.segment, self.settings.index_settings());
-        let fits = (found.dimension(), found.metric(), found.element())
-            == (wanted.dimension, wanted.metric, wanted.element);
+        let wanted = self.settings.index_settings();
+        let fits = live.segment.vectors() == (wanted.dimension, wanted.metric, wanted.element);
         if !fits {
             return Err(Error::corrupt(
                 std::path::Path::new(&store.describe(&segment_name(entry.number))),
@@ -214,6 +219,13 @@ impl Tree {
         }
     }
 
+    /// Settings for a new graph of this engine.
+    pub(crate) fn graph_settings(&self, identity: u64) -> GraphSettings {
+        let index = self.settings.index_settings();
+        let settings = GraphSettings::new(index.dimension, index.metric, index.element);
+        GraphSettings { seed: index.seed, identity, ..settings }
+    }
+
     /// Counts of the index and of the tree. Cost: O(leaves in memory).
     pub(crate) fn stats(&self) -> (vstream_index::IndexStats, TreeStats) {
         let writing = self.lock();
@@ -230,16 +242,17 @@ impl Tree {
         for live in &self.view().segments {
             let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
+            stats.graphs += u64::from(live.segment.graph().is_some());
             stats.segment_rows += live.live_rows();
             stats.segment_dead += live.tombstones.count();
             stats.segment_bytes += live.segment.bytes();
             stats.directory_bytes += memory.directory;
             stats.code_bytes += memory.codes;
-            stats.code_bytes_away += live.segment.code_bytes().1;
+            stats.code_bytes_away += live.segment.code_bytes_away();
             stats.id_bytes += live.ids.memory_bytes() + live.tombstones.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;
-            index.leaves += live.segment.leaves() as u64;
+            index.leaves += live.segment.leaf_count() as u64;
             index.memory_bytes += live.memory_bytes();
         }
         index.live += stats.segment_rows;
@@ -252,7 +265,7 @@ impl Tree {
     pub(crate) fn leaves(&self) -> usize {
         let view = self.view.load();
         let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
-        let segments: usize = view.segments.iter().map(|live| live.segment.leaves()).sum();
+        let segments: usize = view.segments.iter().map(|live| live.segment.leaf_count()).sum();
         view.memory.leaves() + immutable + segments
     }
 

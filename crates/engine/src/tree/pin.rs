@@ -5,7 +5,8 @@ use std::sync::Arc;
 use vstream_index::{IndexRow, IndexSettings, IndexSnapshot};
 use vstream_segment::SegmentView;
 
-use super::{CodeResidency, Tree, View};
+use super::graph_view::GraphView;
+use super::{CodeResidency, LiveSegment, Tree, View};
 use crate::error::Error;
 
 /// A view, and the sequence at which its places are searched.
@@ -50,20 +51,32 @@ impl Pinned {
         [Some(&self.memory), self.immutable.as_ref()].into_iter().flatten().map(|place| &**place)
     }
 
-    /// The segments, in the order of the view.
+    /// The segments that have leaves, in the order of the view.
     pub(super) fn segments(&self) -> impl Iterator<Item = SegmentView<'_>> {
-        self.view.segments.iter().map(|live| live.at(self.sequence))
+        self.view.segments.iter().filter_map(|live| live.leaves_at(self.sequence))
     }
 
-    /// The segment at a position of the view.
-    pub(super) fn segment(&self, position: usize) -> SegmentView<'_> {
-        self.view.segments[position].at(self.sequence)
+    /// The same segments.
+    pub(super) fn live_segments(&self) -> impl Iterator<Item = &Arc<LiveSegment>> {
+        self.view.segments.iter().filter(|live| live.segment.leaves().is_some())
+    }
+
+    /// The graphs, in the order of the view.
+    pub(super) fn graphs(&self) -> impl Iterator<Item = GraphView<'_>> {
+        self.view.segments.iter().filter_map(|live| live.graph_at(self.sequence))
+    }
+
+    /// True if every search of some place reads every row.
+    pub(super) fn is_flat(&self) -> bool {
+        self.memory_places().any(|place| place.rotation().is_none())
+            || self.view.segments.iter().any(|live| live.segment.is_flat())
     }
 
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     pub(crate) fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
         self.memory_places().for_each(|place| place.for_each_row(visit));
         self.segments().try_for_each(|segment| segment.for_each_row(visit))?;
+        self.graphs().try_for_each(|graph| graph.for_each_row(visit))?;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! 2. Scan the places in memory, and take the exact distances of their best rows: this costs no
 //!    read. The worst of the `k` best rows so far says which leaves of segments cannot hold a
 //!    better row.
+//!    Then search the graphs, which have no leaves (`../graph_view.rs`).
 //! 3. Read the codes that are not in memory in one round, and scan the segments, the hottest first.
 //!    Keep only rows among the `refine` best estimates so far.
 //! 4. Read the rows of the `refine` best estimates of all places in one round, and take their exact
@@ -21,7 +22,6 @@ mod stages;
 use vstream_attribute::Filter;
 use vstream_index::stages::{ExactSearch, Refine};
 use vstream_index::{Effort, Probe, Reach, SearchStats};
-use vstream_segment::SegmentKind;
 use vstream_vector::{Neighbor, TopK};
 
 #[cfg(test)]
@@ -71,6 +71,9 @@ impl Tree {
         for segment in pinned.segments() {
             add(&mut stats, segment.search_radius(vector, radius, filter, out)?);
         }
+        for graph in pinned.graphs() {
+            add(&mut stats, graph.search_radius(vector, radius, filter, out)?);
+        }
         Ok(stats)
     }
 
@@ -104,7 +107,7 @@ impl Pinned {
         if self.immutable.is_none() && self.view.segments.is_empty() {
             return Ok(self.memory.search(probe, &mut scratch.memory[0].stage, out));
         }
-        if self.view.segments.iter().any(|live| live.segment.kind() == SegmentKind::Flat) {
+        if self.view.segments.iter().any(|live| live.segment.is_flat()) {
             return self.exact(probe.vector, probe.filter, out);
         }
         let (mut probes, refine) = match probe.effort {
@@ -116,7 +119,13 @@ impl Pinned {
         loop {
             let visited = self.approximate(probe, (probes, refine), scratch, out)?;
             add(&mut stats, visited.stats);
-            if out.len() >= probe.k || visited.is_all {
+            if out.len() >= probe.k || (visited.is_all && self.graphs().next().is_none()) {
+                return Ok(stats);
+            }
+            if visited.is_all {
+                // The list of a graph may end among deleted rows. This is rare, or the rows are few.
+                out.reset(probe.k);
+                add(&mut stats, self.exact(probe.vector, probe.filter, out)?);
                 return Ok(stats);
             }
             // The visited leaves have fewer than k live rows: visit four times as many.
@@ -147,6 +156,9 @@ impl Pinned {
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));
         let vector = probe.vector;
         stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
+        for graph in self.graphs() {
+            add(&mut stats, graph.search(vector, refine, &mut scratch.graph, out)?);
+        }
         let radius = if stops { out.bound() } else { f32::INFINITY };
         self.keep_segment_leaves(radius, scratch);
         stats.leaves = scratch.leaves();
@@ -182,14 +194,17 @@ impl Pinned {
         for segment in self.segments() {
             add(&mut stats, segment.exact(vector, filter, out)?);
         }
+        for graph in self.graphs() {
+            add(&mut stats, graph.exact(vector, filter, out)?);
+        }
         Ok(stats)
     }
 
     /// Updates the heat of segments: which ones the query visited, and which ones its answers are
     /// from.
     fn note(&self, scratch: &TreeScratch, origins: &mut [(u64, usize)], out: &TopK) {
-        let segments = &self.view.segments;
-        self.residency.note_query(segments);
+        self.residency.note_query(&self.view.segments);
+        let segments: Vec<_> = self.live_segments().collect();
         let visited = segments.iter().zip(&scratch.segments).filter(|(_, state)| state.leaves > 0);
         visited.for_each(|(live, _)| live.heat.note_query());
         origins.sort_unstable();

@@ -17,8 +17,7 @@ impl LiveSegment {
         rows: &[u32],
         visit: &mut dyn FnMut(u32, IndexRow<'_>),
     ) -> Result<(), Error> {
-        // Blocks do not depend on the moment.
-        Ok(self.segment.for_each_of(rows, self.at(0).blocks(), visit)?)
+        Ok(self.segment.for_each_of(rows, visit)?)
     }
 
     /// Reads some rows, ascending, each with the position that `visit` gets. Reads vectors only if
@@ -149,6 +148,9 @@ impl Pinned {
             self.segments().try_for_each(|segment| {
                 segment.for_each_match(filter, &mut |key| least.offer(key.id))
             })?;
+            self.graphs().try_for_each(|graph| {
+                graph.for_each_match(filter, &mut |key| least.offer(key.id))
+            })?;
             return Ok(());
         }
         for live in &self.view.segments {
@@ -168,6 +170,7 @@ impl Pinned {
             let Ok(()) = place.for_each_match(filter, visit);
         }
         self.segments().try_for_each(|segment| segment.for_each_match(filter, visit))?;
+        self.graphs().try_for_each(|graph| graph.for_each_match(filter, visit))?;
         Ok(())
     }
 }

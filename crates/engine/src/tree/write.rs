@@ -307,8 +307,7 @@ impl Writer<'_> {
     /// The check of the string id of the row that was found. Errors: as [`Writer::show`].
     pub(crate) fn check_of(&self, id: u64, found: Found) -> Result<u64, Error> {
         if let Place::Segment(at, _) = found.place {
-            let row = self.writing.segments[at].segment.find_row(id)?;
-            return Ok(row.map_or(0, |row| row.check));
+            return Ok(self.writing.segments[at].segment.check_of(id)?);
         }
         let mut check = 0;
         self.show(id, found, &mut |row| check = row.fields.check)?;

@@ -26,6 +26,8 @@
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
+//! The index is 0 for flat, 1 for clusters, 2 for clusters of which merges make graphs.
+//!
 //! Format 5 is written only for a collection that has a schema or remembers deletes, format 4 for
 //! every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
 //! words before them. Format 1 also lacks the four words before those, and has no segments.
@@ -48,7 +50,7 @@ use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 use crate::layout::COLLECTION;
 use crate::records::checked;
-use crate::settings::{DeleteOrder, IndexKind, Settings, DIMENSION_MAX};
+use crate::settings::{DeleteOrder, IndexKind, SegmentIndex, Settings, DIMENSION_MAX};
 use crate::tree::SegmentEntry;
 use crate::wal::{LogIdentity, Spare, State};
 
@@ -189,9 +191,10 @@ impl Manifest {
         let format = if self.is_plain() { FORMAT_PLAIN } else { FORMAT };
         out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
-        let index = match index {
-            IndexKind::Flat => 0,
-            IndexKind::Cluster => 1,
+        let index = match (index, self.settings.segments) {
+            (IndexKind::Flat, _) => 0,
+            (IndexKind::Cluster, SegmentIndex::Clusters) => 1,
+            (IndexKind::Cluster, SegmentIndex::Graph) => 2,
         };
         let (durability, interval_ms) = match self.journaling.durability {
             Durability::Sync => (0, 0),
@@ -412,9 +415,10 @@ impl Header {
             return None;
         }
         let mut settings = Settings::new(self.dimension, metric, element);
-        settings.index = match self.index {
-            0 => IndexKind::Flat,
-            1 => IndexKind::Cluster,
+        (settings.index, settings.segments) = match self.index {
+            0 => (IndexKind::Flat, SegmentIndex::Clusters),
+            1 => (IndexKind::Cluster, SegmentIndex::Clusters),
+            2 => (IndexKind::Cluster, SegmentIndex::Graph),
             _ => return None,
         };
         settings.recall_target = self.recall_target;

@@ -6,6 +6,7 @@ use vstream_attribute::{AttributeKind, Refused, RefusedKind, Schema};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::settings::{SegmentIndex, Settings};
 
 impl Engine {
     /// What rows carry beside their vectors. Readers see the same ([`crate::Reader::schema`]).
@@ -18,7 +19,7 @@ impl Engine {
     ///
     /// When this returns, the attribute is on the disk, so the log may have rows with it. Cost: the
     /// manifest is written and synced. Errors: `Invalid` if the name cannot be, is there with another
-    /// kind, or is one too many; `Io`, and nothing is added then.
+    /// kind, or is one too many, or if segments are graphs; `Io`, and nothing is added then.
     pub fn add_attribute(&mut self, name: &str, kind: AttributeKind) -> Result<u16, Error> {
         let mut schema = Schema::clone(&self.settings.schema);
         let before = schema.attributes.len();
@@ -27,6 +28,9 @@ impl Engine {
             return Ok(column);
         }
         let schema = Arc::new(schema);
+        if self.settings.segments == SegmentIndex::Graph {
+            Settings { schema: schema.clone(), ..self.settings.clone() }.validate()?;
+        }
         if let Some(journal) = &mut self.journal {
             journal.publish_schema(&schema)?;
         }

@@ -17,12 +17,17 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use vstream_vector::{Number, SplitMix};
 
 use crate::vectors::{Vectors, Wide};
 pub(crate) use connect::{connect, reachable};
 pub(crate) use greedy::{Greedy, Near};
 use prune::Pruning;
+
+/// Rows between two looks at whether the build should stop, and two yields of the processor.
+const ROWS_PER_LOOK: usize = 32;
 
 /// Settings of a build.
 #[derive(Clone, Copy, Debug)]
@@ -166,14 +171,21 @@ impl Edges for Growing {
     }
 }
 
-/// Builds the graph over all rows; none may equal another.
+/// Builds the graph over all rows; none may equal another. `None` if `stop` was set.
+///
+/// Yields the processor of its thread every [`ROWS_PER_LOOK`] rows: graphs are built in the background,
+/// and the scheduler lets a running thread use a time slice of some milliseconds.
 ///
 /// Cost: about `list · degree` distances per row and some more for pruning, 0.25 ms per row at 128
 /// dimensions, degree 31 and list 75; one thread. Memory: `5.4 · degree` bytes per row beside the result.
-pub(crate) fn build<N: Number>(vectors: &Vectors<N>, settings: BuildSettings) -> Graph {
+pub(crate) fn build<N: Number>(
+    vectors: &Vectors<N>,
+    settings: BuildSettings,
+    stop: &AtomicBool,
+) -> Option<Graph> {
     let rows = vectors.len();
     if rows == 0 {
-        return Graph::empty(0, settings.degree, 0);
+        return Some(Graph::empty(0, settings.degree, 0));
     }
     let entry = medoid(vectors);
     let order = insertion_order(rows, entry, settings.seed);
@@ -182,7 +194,13 @@ pub(crate) fn build<N: Number>(vectors: &Vectors<N>, settings: BuildSettings) ->
     let mut pruning = Pruning::new(settings.degree, settings.alpha);
     let mut wide = Wide::default();
     let (mut pool, mut chosen) = (Vec::new(), Vec::new());
-    for &row in &order[1..] {
+    for (count, &row) in order[1..].iter().enumerate() {
+        if count.is_multiple_of(ROWS_PER_LOOK) {
+            std::thread::yield_now();
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+        }
         vectors.widen(row, &mut wide);
         greedy.search(&growing, vectors, &wide, (settings.list, &[entry]));
         pool.clear();
@@ -209,7 +227,13 @@ pub(crate) fn build<N: Number>(vectors: &Vectors<N>, settings: BuildSettings) ->
         }
     }
     connect(&mut graph, vectors, settings.list);
-    graph
+    Some(graph)
+}
+
+/// As [`build`], to its end.
+#[cfg(test)]
+pub(crate) fn whole<N: Number>(vectors: &Vectors<N>, settings: BuildSettings) -> Graph {
+    build(vectors, settings, &AtomicBool::new(false)).expect("nobody stops it")
 }
 
 /// The row nearest to the mean of all rows.

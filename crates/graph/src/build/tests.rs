@@ -53,7 +53,7 @@ fn recall<N: Number>(vectors: &Vectors<N>, graph: &Graph, metric: Metric, width:
 
 fn check<N: Number>(rows: usize, dimension: usize, metric: Metric, least: f64) {
     let vectors = Vectors::new(clustered::<N>(rows, dimension, 3), dimension, metric);
-    let graph = build(&vectors, settings(24));
+    let graph = whole(&vectors, settings(24));
     for row in 0..rows as u32 {
         let neighbours = graph.neighbours(row);
         assert!(neighbours.len() <= 24 && !neighbours.contains(&row), "row {row}");
@@ -83,20 +83,20 @@ fn floats_under_l2_and_inner_product() {
 #[test]
 fn the_same_seed_gives_the_same_graph() {
     let vectors = Vectors::new(clustered::<f32>(800, 64, 5), 64, Metric::L2);
-    assert_eq!(build(&vectors, settings(16)), build(&vectors, settings(16)));
+    assert_eq!(whole(&vectors, settings(16)), whole(&vectors, settings(16)));
     let other = BuildSettings { seed: 8, ..settings(16) };
-    assert_ne!(build(&vectors, settings(16)), build(&vectors, other));
+    assert_ne!(whole(&vectors, settings(16)), whole(&vectors, other));
 }
 
 #[test]
 fn few_rows_are_no_special_case() {
     for rows in [1, 2, 3, 5, 17, 40] {
         let vectors = Vectors::new(clustered::<f32>(rows, 64, 11), 64, Metric::L2);
-        let graph = build(&vectors, BuildSettings { degree: 2, ..settings(2) });
+        let graph = whole(&vectors, BuildSettings { degree: 2, ..settings(2) });
         assert!(!reachable(&graph).contains(&u32::MAX), "{rows} rows");
     }
     let none = Vectors::new(Vec::<f32>::new(), 64, Metric::L2);
-    assert_eq!(build(&none, settings(8)).len(), 0);
+    assert_eq!(whole(&none, settings(8)).len(), 0);
 }
 
 /// Rows on a line that are so near that floats see no distance between some of them.
@@ -105,7 +105,7 @@ fn rows_without_a_distance_stay_reachable() {
     let numbers: Vec<f32> = (0..600).flat_map(|i| [i as f32 * 1e-25, 1.0]).collect();
     let vectors = Vectors::new(numbers, 2, Metric::L2);
     for degree in [2, 8] {
-        let graph = build(&vectors, settings(degree));
+        let graph = whole(&vectors, settings(degree));
         assert!(!reachable(&graph).contains(&u32::MAX), "degree {degree}");
     }
 }
@@ -113,7 +113,7 @@ fn rows_without_a_distance_stay_reachable() {
 #[test]
 fn renumbering_keeps_the_edges() {
     let vectors = Vectors::new(clustered::<f32>(300, 64, 5), 64, Metric::L2);
-    let graph = build(&vectors, settings(12));
+    let graph = whole(&vectors, settings(12));
     let mut order: Vec<u32> = (0..300).collect();
     shuffle(&mut order, &mut SplitMix(4));
     let moved = graph.renumbered(&order);

@@ -3,7 +3,7 @@
 use vstream_vector::{Metric, SplitMix};
 
 use super::*;
-use crate::build::{build, shuffle, BuildSettings};
+use crate::build::{shuffle, whole, BuildSettings};
 use crate::vectors::Vectors;
 
 const LAYOUTS: [Layout; 4] =
@@ -18,7 +18,7 @@ fn graph(rows: usize, degree: usize) -> Graph {
         (0..64).map(|d| centres[centre + d] + random.normal() * 12.0).collect::<Vec<f32>>()
     });
     let vectors = Vectors::new(numbers.collect(), 64, Metric::L2);
-    build(&vectors, BuildSettings { degree, list: 40, alpha: 1.2, seed: 1 })
+    whole(&vectors, BuildSettings { degree, list: 40, alpha: 1.2, seed: 1 })
 }
 
 fn is_permutation(order: &[u32], rows: usize) -> bool {

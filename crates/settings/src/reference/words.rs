@@ -194,6 +194,13 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     ),
     (
         "collection",
+        "segments",
+        "The index of the largest files of rows: with `graph` merges write a disk graph, which finds the \
+         same with fewer reads and takes more disk and CPU time. It needs `memory`, and takes none of \
+         `code-memory`, string ids, `attributes` and `groups`: [limits](limits.md).",
+    ),
+    (
+        "collection",
         "deletes",
         "`oldest-first` says that rows end in about the order in which they came, so whole files can be \
          dropped. A `time-to-live` sets it unless you do.",

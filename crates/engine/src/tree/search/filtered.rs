@@ -10,14 +10,14 @@ use vstream_index::stages::{
     Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
-use vstream_segment::{SegmentKind, SegmentView};
+use vstream_segment::SegmentView;
 use vstream_store::blocks::BlockHandle;
 use vstream_store::Error as StoreError;
 use vstream_vector::TopK;
 
 use super::TreeScratch;
 use crate::error::Error;
-use crate::tree::{LiveSegment, Pinned, Tree};
+use crate::tree::{Pinned, Tree};
 
 /// Least share of the rows that match, by class but the last.
 const SHARES: [f64; 3] = [0.2, 0.04, 0.008];
@@ -128,7 +128,7 @@ impl Tree {
         needs: &mut Vec<f32>,
     ) -> Result<Option<usize>, Error> {
         let pinned = self.pin();
-        if pinned.is_flat() {
+        if pinned.is_exact() {
             return Ok(None);
         }
         let stats = pinned.over_places(probe, &[], scratch, &mut |places, probe, scratch| {
@@ -160,7 +160,7 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<(SearchStats, Option<usize>), Error> {
-        if probe.effort == Effort::Exact || self.is_flat() {
+        if probe.effort == Effort::Exact || self.is_exact() {
             return Ok((self.exact(probe.vector, probe.filter, out)?, None));
         }
         let by_share = thetas.by_share();
@@ -171,11 +171,9 @@ impl Pinned {
         Ok((stats.work, (!stats.is_exact).then(|| share_class(stats.share()))))
     }
 
-    /// True if some place has no leaves.
-    fn is_flat(&self) -> bool {
-        let is_flat = |live: &LiveSegment| live.segment.kind() == SegmentKind::Flat;
-        self.memory_places().any(|place| place.rotation().is_none())
-            || self.view.segments.iter().any(|live| is_flat(live))
+    /// True if filtered searches read every row that matches: some place has no leaves.
+    fn is_exact(&self) -> bool {
+        self.is_flat() || self.graphs().next().is_some()
     }
 
     /// Does some work on all places of this moment.

@@ -1,5 +1,6 @@
 //! Buffers of a query over all places, and the bounds that places share.
 
+use vstream_graph::GraphScratch;
 use vstream_index::stages::{Candidate, FilteredScratch, PlaceState, RotatedQueries};
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
@@ -9,11 +10,13 @@ pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
 /// Buffers of one searching thread.
 ///
-/// Places are numbered: those in memory first, then the segments in the order of the view.
+/// Places are numbered: those in memory first, then the segments with leaves in the order of the view.
 #[derive(Default)]
 pub(crate) struct TreeScratch {
     pub(in crate::tree) memory: [PlaceState<Scratch>; MEMORY_PLACES],
     pub(in crate::tree) segments: Vec<PlaceState<SegmentSearchState>>,
+    /// Of one graph after the other.
+    pub(in crate::tree) graph: GraphScratch,
     pub(super) queries: RotatedQueries,
     /// Segments, the hottest first.
     pub(super) order: Vec<usize>,

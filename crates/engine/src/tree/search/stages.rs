@@ -46,7 +46,7 @@ impl Pinned {
         scratch: &mut TreeScratch,
     ) -> Result<(), Error> {
         let vector = probe.vector;
-        scratch.begin(self.view.segments.len());
+        scratch.begin(self.segments().count());
         let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
             let Ok(_) = place.select(probe.filter, &mut state.stage);
@@ -98,11 +98,12 @@ impl Pinned {
     pub(super) fn order_segments(&self, scratch: &mut TreeScratch) {
         let TreeScratch { order, .. } = scratch;
         order.clear();
-        order.extend(0..self.view.segments.len());
+        let segments: Vec<_> = self.live_segments().collect();
+        order.extend(0..segments.len());
         if !self.residency.ablation.hot_cold {
             // Reads each heat once, since heats may change during the sort. The bits of
             // non-negative floats sort as the floats do.
-            let heat = |&at: &usize| Reverse(self.view.segments[at].heat.heat().to_bits());
+            let heat = |&at: &usize| Reverse(segments[at].heat.heat().to_bits());
             order.sort_by_cached_key(heat);
         }
     }
@@ -120,7 +121,8 @@ impl Pinned {
         blocks: for<'a> fn(&'a SegmentView<'_>) -> &'a BlockReader,
         scratch: &mut TreeScratch,
     ) -> Result<usize, Error> {
-        let views: Vec<SegmentView<'_>> = order.iter().map(|&at| self.segment(at)).collect();
+        let all: Vec<SegmentView<'_>> = self.segments().collect();
+        let views: Vec<SegmentView<'_>> = order.iter().map(|&at| all[at]).collect();
         let mut rows = 0;
         loop {
             let segments = &mut scratch.segments;

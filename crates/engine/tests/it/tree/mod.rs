@@ -4,6 +4,7 @@ mod beside;
 mod bounded;
 mod expiry;
 mod failing;
+mod graphs;
 mod hot;
 mod model;
 mod read_snapshot;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use vstream_engine::ErrorKind::Unavailable;
-use vstream_engine::{verify, Applied, Effort, Element, Engine, IndexKind, Metric, Row, Settings};
+use vstream_engine::{
+    verify, Applied, Effort, Element, Engine, IndexKind, Metric, Row, SegmentIndex, Settings,
+};
 use vstream_vector::SplitMix;
 
 use super::{journaling, rows, tiny, truth, vector_of, Model};
@@ -168,6 +170,13 @@ fn a_tiered_cluster_with_little_memory_for_codes_is_a_map() {
     };
     run_with(limited.clone(), true, 7);
     run_with(Settings { code_memory: Some(0), ..limited }, false, 8);
+}
+
+#[test]
+fn a_tiered_cluster_with_graphs_is_a_map() {
+    let segments = SegmentIndex::Graph;
+    let graphs = Settings { segments, ..tiny(IndexKind::Cluster, Metric::L2, Element::U8) };
+    run_with(graphs, true, 9);
 }
 
 #[test]
