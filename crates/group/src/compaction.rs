@@ -13,7 +13,7 @@ use vstream_store::{Error as StoreError, ErrorKind};
 
 use crate::accept::{same_hash, GroupHash};
 use crate::error::Error;
-use crate::run::{GroupWalk, LoadedPart, Part, Run, RunSummary, RunWriter};
+use crate::run::{GroupWalk, LoadedPart, Run, RunSummary, RunWriter};
 
 /// A run is similar to newer ones if it is not larger than this part of their sum, over 100.
 const SIMILAR_PERCENT: u64 = 150;
@@ -77,28 +77,39 @@ fn merge_group(
     (is_bottom, forget_before): (bool, u32),
     writer: &mut RunWriter,
 ) -> Result<(), Error> {
+    let mut holders: Vec<usize> = Vec::with_capacity(walks.len());
+    for (at, walk) in walks.iter_mut().enumerate() {
+        if walk.group()? == Some(group) {
+            holders.push(at);
+        }
+    }
+    if let [only] = *holders {
+        return take_over(&mut walks[only], group, (is_bottom, forget_before), writer);
+    }
     let mut name: Option<String> = None;
     let mut dropped = false;
-    let mut rows: Vec<Rows> = Vec::with_capacity(walks.len());
-    for walk in walks.iter_mut() {
-        let mut part = None;
-        if let Some(entry) = walk.part_of(group)? {
-            let opened = Part::open_passing(walk.run(), entry)?;
-            match &name {
-                Some(name) if name != opened.group() => return Err(same_hash(name)),
-                Some(_) => {}
-                None => name = Some(opened.group().to_owned()),
-            }
-            if dropped {
-                // A newer run dropped the group: nothing here is alive.
-                while walk.part_of(group)?.is_some() {}
-            } else {
-                dropped |= entry.drops;
-                part = Some(opened.load()?);
-            }
+    let mut rows: Vec<Rows> = Vec::with_capacity(holders.len());
+    let mut ended = Vec::new();
+    for &at in &holders {
+        let walk = &mut walks[at];
+        let entry = walk.part_of(group)?.expect("a holder has a part");
+        let opened = walk.open(entry)?;
+        match &name {
+            Some(name) if name != opened.group() => return Err(same_hash(name)),
+            Some(_) => {}
+            None => name = Some(opened.group().to_owned()),
         }
-        rows.push(Rows { part, at: 0 });
+        if dropped {
+            // A newer run dropped the group: nothing here is alive.
+            while walk.part_of(group)?.is_some() {}
+            ended.push(at);
+        } else {
+            dropped |= entry.drops;
+            let part = Some(opened.load(writer.has_codes_of(opened.shape()))?);
+            rows.push(Rows { part, at: 0 });
+        }
     }
+    holders.retain(|at| !ended.contains(at));
     writer.begin(group, &name.expect("some run has the group"), dropped && !is_bottom)?;
     while let Some(id) = least_id(&rows) {
         let mut newest: Option<usize> = None;
@@ -111,14 +122,52 @@ fn merge_group(
             }
         }
         let newest = &rows[newest.expect("a run has the least id")];
-        let row = newest.part.as_ref().expect("a part with an entry").row(newest.at);
-        if row.content.is_some() || row.deleted_at >= forget_before {
-            writer.push(row)?;
-        }
-        for (rows, walk) in rows.iter_mut().zip(walks.iter_mut()) {
+        let part = newest.part.as_ref().expect("a part with an entry");
+        push(part, newest.at, forget_before, writer)?;
+        for (rows, &at) in rows.iter_mut().zip(&holders) {
             if rows.entry().is_some_and(|entry| entry.id == id) {
-                rows.advance(walk, group)?;
+                rows.advance(&mut walks[at], group, writer)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Writes entry `at` of a part, unless it is a tombstone that is forgotten.
+fn push(
+    part: &LoadedPart,
+    at: usize,
+    forget_before: u32,
+    writer: &mut RunWriter,
+) -> Result<(), Error> {
+    let row = part.row(at);
+    if row.content.is_some() || row.deleted_at >= forget_before {
+        writer.push_coded(row, part.coded(at))?;
+    }
+    Ok(())
+}
+
+/// Merges a group that one run alone has: its parts are copied as they are, where nothing in them is
+/// forgotten.
+fn take_over(
+    walk: &mut GroupWalk,
+    group: GroupHash,
+    (is_bottom, forget_before): (bool, u32),
+    writer: &mut RunWriter,
+) -> Result<(), Error> {
+    let mut is_first = true;
+    while let Some(entry) = walk.part_of(group)? {
+        let part = walk.open(entry)?;
+        if std::mem::take(&mut is_first) {
+            writer.begin(group, part.group(), entry.drops && !is_bottom)?;
+        }
+        let is_whole = entry.entries == entry.rows || forget_before == 0;
+        if entry.entries == 0 || (is_whole && writer.copy(&part)?) {
+            continue;
+        }
+        let part = part.load(writer.has_codes_of(part.shape()))?;
+        for at in 0..part.entries.len() {
+            push(&part, at, forget_before, writer)?;
         }
     }
     Ok(())
@@ -133,14 +182,20 @@ impl Rows {
         self.part.as_ref()?.entries.get(self.at)
     }
 
-    fn advance(&mut self, walk: &mut GroupWalk, group: GroupHash) -> Result<(), Error> {
+    fn advance(
+        &mut self,
+        walk: &mut GroupWalk,
+        group: GroupHash,
+        writer: &RunWriter,
+    ) -> Result<(), Error> {
         self.at += 1;
         if self.entry().is_none() {
-            self.part = match walk.part_of(group)? {
-                Some(entry) => Some(Part::open_passing(walk.run(), entry)?.load()?),
-                None => None,
-            };
             self.at = 0;
+            self.part = None;
+            if let Some(entry) = walk.part_of(group)? {
+                let part = walk.open(entry)?;
+                self.part = Some(part.load(writer.has_codes_of(part.shape()))?);
+            }
         }
         Ok(())
     }

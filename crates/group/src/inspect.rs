@@ -167,11 +167,11 @@ fn rows_of(run: &Arc<Run>, manifest: &Manifest) -> Result<u64, Error> {
     let (mut walk, mut rows) = (run.walk(), 0);
     while let Some(group) = walk.group()? {
         while let Some(entry) = walk.part_of(group)? {
-            let part = Part::open_passing(run, entry)?;
+            let part = walk.open(entry)?;
             if group_hash(part.group(), manifest.seed)? != group {
                 return Err(run.corrupt(0, "a part is of another group"));
             }
-            part.load()?;
+            part.load(false)?;
             read_codes(&part)?;
             rows += u64::from(part.rows());
         }

@@ -8,6 +8,8 @@
 
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod merges;
 mod write;
 
 use std::path::Path;

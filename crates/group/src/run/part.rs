@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use vstream_attribute::{Attributes, Fields};
+use vstream_attribute::Attributes;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader, CHECKSUM_BYTES};
 
 use super::column::{decode_ids, find_id, IdEntry};
 use super::format::{PartEntry, Shape, ID_ENTRIES, ROW_KEY};
 use super::head::{Layout, LeafHead, PartHead};
-use super::pending::{attributes, Content, StoredRow};
+use super::pending::attributes;
 use super::read::Run;
 use super::values::{decode_payloads, payload, List, Names};
 use crate::accept::same_hash;
@@ -17,13 +17,13 @@ use crate::error::{Error, Malformed};
 
 /// An open part.
 pub(crate) struct Part {
-    run: Arc<Run>,
-    reader: BlockReader,
+    pub(super) run: Arc<Run>,
+    pub(super) reader: BlockReader,
     pub(crate) entry: PartEntry,
-    head: PartHead,
-    layout: Layout,
+    pub(super) head: PartHead,
+    pub(super) layout: Layout,
     /// First row of each leaf, then the number of rows.
-    firsts: Vec<u32>,
+    pub(super) firsts: Vec<u32>,
     /// Bytes of the blocks that were asked for, from the file or the cache.
     asked_bytes: Cell<u64>,
 }
@@ -44,12 +44,11 @@ impl Part {
         Part::open_with(run, entry, run.blocks.clone())
     }
 
-    /// Opens a part for a merge: its blocks pass the cache.
-    pub(crate) fn open_passing(run: &Arc<Run>, entry: PartEntry) -> Result<Part, Error> {
-        Part::open_with(run, entry, run.passing.clone())
-    }
-
-    fn open_with(run: &Arc<Run>, entry: PartEntry, reader: BlockReader) -> Result<Part, Error> {
+    pub(super) fn open_with(
+        run: &Arc<Run>,
+        entry: PartEntry,
+        reader: BlockReader,
+    ) -> Result<Part, Error> {
         let (offset, bytes) = (entry.offset, entry.head_bytes as usize);
         let block = reader.read(BlockHandle { number: offset, offset, bytes })?;
         let head = PartHead::decode(run.shape(), &entry, &block);
@@ -105,13 +104,13 @@ impl Part {
         self.asked_bytes.get()
     }
 
-    fn read(&self, handles: &[BlockHandle]) -> Result<Vec<Arc<Block>>, Error> {
+    pub(super) fn read(&self, handles: &[BlockHandle]) -> Result<Vec<Arc<Block>>, Error> {
         let bytes: usize = handles.iter().map(|handle| handle.bytes).sum();
         self.asked_bytes.set(self.asked_bytes.get() + bytes as u64);
         Ok(self.reader.read_many(handles)?)
     }
 
-    fn corrupt(&self, handle: BlockHandle, what: Malformed) -> Error {
+    pub(super) fn corrupt(&self, handle: BlockHandle, what: Malformed) -> Error {
         self.run.corrupt(handle.offset, what)
     }
 
@@ -310,57 +309,6 @@ impl Part {
         });
         found.map_err(|what| self.corrupt(handle, what))
     }
-
-    /// Reads the whole part, up to some 16 MiB.
-    pub(crate) fn load(&self) -> Result<LoadedPart, Error> {
-        let entries = self.ids()?;
-        let all: Vec<u32> = (0..self.head.rows).collect();
-        let vector_bytes = self.shape().row_bytes() - ROW_KEY;
-        let mut vectors = Vec::with_capacity(all.len() * vector_bytes);
-        self.visit_rows(&all, |_, _, _, vector| vectors.extend_from_slice(vector))?;
-        let mut fields: Vec<OwnedFields> = Vec::new();
-        fields.resize_with(all.len(), OwnedFields::default);
-        self.load_leaves(&mut fields)?;
-        for (head, &handle) in self.head.payloads.iter().zip(&self.layout.payloads) {
-            let block = self.read(&[handle])?.remove(0);
-            let mut take = || -> Result<(), Malformed> {
-                let bytes = decode_payloads(&block)?;
-                let list = List::decode(&bytes, head.rows as usize)?;
-                for row in 0..head.rows as usize {
-                    let found = payload(list.get(row))?;
-                    fields[head.first_row as usize + row].payload = found.map(<[u8]>::to_vec);
-                }
-                Ok(())
-            };
-            take().map_err(|what| self.corrupt(handle, what))?;
-        }
-        Ok(LoadedPart { entries, vectors, vector_bytes, fields })
-    }
-
-    fn load_leaves(&self, fields: &mut [OwnedFields]) -> Result<(), Error> {
-        let leaves: Vec<usize> = (0..self.head.leaves.len()).collect();
-        for (leaf, attributes) in self.attributes(&leaves)?.iter().enumerate() {
-            let (from, rows) = (self.firsts[leaf] as usize, self.head.leaves[leaf].rows as usize);
-            for row in 0..rows {
-                let found = attributes.get(row);
-                let found =
-                    found.map_err(|what| self.corrupt(self.layout.attributes[leaf], what))?;
-                fields[from + row].attributes = found.bytes().to_vec();
-            }
-            let handle = self.layout.names[leaf];
-            if handle.bytes == 0 {
-                continue;
-            }
-            let block = self.read(&[handle])?.remove(0);
-            let names = Names::decode(&block, rows).map_err(|what| self.corrupt(handle, what))?;
-            for row in 0..rows {
-                let (check, name) = names.get(row).map_err(|what| self.corrupt(handle, what))?;
-                let fields = &mut fields[from + row];
-                (fields.check, fields.name) = (check, name.to_owned());
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The attributes of the rows of a leaf.
@@ -387,33 +335,4 @@ pub(crate) struct OwnedFields {
     pub(crate) check: u64,
     pub(crate) name: String,
     pub(crate) payload: Option<Vec<u8>>,
-}
-
-/// A part in memory.
-pub(crate) struct LoadedPart {
-    pub(crate) entries: Vec<IdEntry>,
-    vectors: Vec<u8>,
-    vector_bytes: usize,
-    fields: Vec<OwnedFields>,
-}
-
-impl LoadedPart {
-    /// Entry `at`, in the order of ids, as a row.
-    pub(crate) fn row(&self, at: usize) -> StoredRow<'_> {
-        let IdEntry { id, version, row, deleted_at } = self.entries[at];
-        let content = row.map(|row| {
-            let row = row as usize;
-            let fields = &self.fields[row];
-            Content {
-                vector: &self.vectors[row * self.vector_bytes..][..self.vector_bytes],
-                fields: Fields {
-                    name: &fields.name,
-                    check: fields.check,
-                    attributes: attributes(&fields.attributes).expect("attributes were checked"),
-                    payload: fields.payload.as_deref(),
-                },
-            }
-        });
-        StoredRow { id, version, content, deleted_at }
-    }
 }

@@ -3,8 +3,12 @@
 use vstream_attribute::{Attributes, Fields};
 use vstream_quantize::rabitq::Rotation;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use super::column::IdEntry;
 use super::format::{Shape, PART_BYTES_MAX, PART_ROWS_MAX, ROW_KEY};
+use super::load::{CodedRow, LeafCodes};
 use crate::accept::read_vector;
 
 /// A row that is written to a run or was read from one.
@@ -43,7 +47,18 @@ pub(super) struct Pending {
     pub(super) keys: Vec<[u8; ROW_KEY]>,
     pub(super) vectors: Vec<u8>,
     pub(super) fields: Vec<PendingFields>,
+    /// Leaves of other runs that have codes of some of the rows.
+    pub(super) coded: Vec<CodedRows>,
+    /// Position in `coded` of a leaf at an address.
+    coded_at: HashMap<*const LeafCodes, usize>,
     payload_bytes: usize,
+}
+
+/// Rows that have codes in a leaf of another run.
+pub(super) struct CodedRows {
+    pub(super) leaf: Arc<LeafCodes>,
+    /// Number of the row here, and in the leaf; both ascend.
+    pub(super) rows: Vec<(u32, u32)>,
 }
 
 impl Pending {
@@ -57,12 +72,22 @@ impl Pending {
             || self.vectors.len() + self.payload_bytes >= PART_BYTES_MAX
     }
 
-    pub(super) fn push(&mut self, row: StoredRow<'_>) {
+    /// Adds a row or tombstone.
+    ///
+    /// * `coded`: where the row has codes already.
+    pub(super) fn push(&mut self, row: StoredRow<'_>, coded: Option<CodedRow<'_>>) {
         let StoredRow { id, version, content, deleted_at } = row;
         let number = self.keys.len() as u32;
         let row = content.is_some().then_some(number);
         self.entries.push(IdEntry { id, version, row, deleted_at });
         let Some(Content { vector, fields }) = content else { return };
+        if let Some(CodedRow { leaf, at }) = coded {
+            let known = self.coded_at.entry(Arc::as_ptr(leaf)).or_insert_with(|| {
+                self.coded.push(CodedRows { leaf: leaf.clone(), rows: Vec::new() });
+                self.coded.len() - 1
+            });
+            self.coded[*known].rows.push((number, at));
+        }
         let mut key = [0; ROW_KEY];
         key[..8].copy_from_slice(&id.to_le_bytes());
         key[8..].copy_from_slice(&version.to_le_bytes());
@@ -79,16 +104,16 @@ impl Pending {
             + fields.name.len();
     }
 
-    /// All vectors, rotated.
-    pub(super) fn rotated(&self, shape: &Shape, rotation: &Rotation) -> Vec<f32> {
+    /// Vectors of some rows, rotated.
+    pub(super) fn rotated(&self, rows: &[u32], shape: &Shape, rotation: &Rotation) -> Vec<f32> {
         let padded = shape.padded();
-        let mut rotated = vec![0.0; self.rows() * padded];
-        let mut row = vec![0.0; shape.dimension];
+        let mut rotated = vec![0.0; rows.len() * padded];
+        let mut vector = vec![0.0; shape.dimension];
         let vector_bytes = shape.dimension * shape.element.bytes();
-        let vectors = self.vectors.chunks_exact(vector_bytes);
-        for (bytes, out) in vectors.zip(rotated.chunks_exact_mut(padded)) {
-            read_vector(shape.element, bytes, &mut row);
-            rotation.apply(&row, out);
+        for (&row, out) in rows.iter().zip(rotated.chunks_exact_mut(padded)) {
+            let bytes = &self.vectors[row as usize * vector_bytes..][..vector_bytes];
+            read_vector(shape.element, bytes, &mut vector);
+            rotation.apply(&vector, out);
         }
         rotated
     }

@@ -8,10 +8,12 @@ use vstream_store::blocks::{
 };
 use vstream_store::{Cache, Error as StoreError, Range, ReadAt, Store};
 
+use super::ahead::Ahead;
 use super::format::{
     decode_directory, DirectoryBlock, Footer, Header, Meta, PartEntry, Shape, FOOTER, HEADER,
     VERSION,
 };
+use super::part::Part;
 use super::presence;
 use super::write::FOOTER_NUMBER;
 use crate::accept::GroupHash;
@@ -28,8 +30,8 @@ pub(crate) struct Run {
     bytes: u64,
     /// Reads through the cache.
     pub(super) blocks: BlockReader,
-    /// Reads past the cache, for merges.
-    pub(super) passing: BlockReader,
+    /// Reads past the cache, for walks.
+    passing: BlockReader,
     /// Groups elsewhere are not read.
     shards: ShardRange,
     /// Where the file is removed once nobody reads it any more, and its name.
@@ -180,7 +182,9 @@ impl Run {
         let least = self.shards.least();
         let directory = &self.meta.directory;
         let next = directory.partition_point(|block| block.first < least).saturating_sub(1);
-        GroupWalk { run: self.clone(), next, entries: Vec::new().into_iter().peekable() }
+        let file = Arc::new(Ahead::new(self.passing.file().clone()));
+        let ahead = BlockReader::new(file, self.header.identity, VERSION, None);
+        GroupWalk { run: self.clone(), ahead, next, entries: Vec::new().into_iter().peekable() }
     }
 
     pub(crate) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
@@ -199,13 +203,16 @@ impl Drop for Run {
 /// Walks over the groups of a run in the order of their hashes.
 pub(crate) struct GroupWalk {
     run: Arc<Run>,
+    /// Reads parts. A block of the directory lies behind its parts, so it is read on its own.
+    ahead: BlockReader,
     next: usize,
     entries: std::iter::Peekable<std::vec::IntoIter<PartEntry>>,
 }
 
 impl GroupWalk {
-    pub(crate) fn run(&self) -> &Arc<Run> {
-        &self.run
+    /// Opens a part of the run; its blocks pass the cache.
+    pub(crate) fn open(&self, entry: PartEntry) -> Result<Part, Error> {
+        Part::open_with(&self.run, entry, self.ahead.clone())
     }
 
     /// The next group, which stays the next one.

@@ -11,7 +11,9 @@ use super::format::{
     HEADER, ID_ENTRIES, VERSION,
 };
 use super::head::{LeafHead, PartHead, PayloadHead};
-use super::pending::{Pending, PendingFields, StoredRow};
+use super::load::CodedRow;
+use super::part::Part;
+use super::pending::{CodedRows, Pending, PendingFields, StoredRow};
 use super::presence;
 use super::values::{encode_list, encode_names, encode_payloads, PAYLOAD_BLOCK_BYTES};
 use crate::accept::GroupHash;
@@ -33,6 +35,8 @@ pub(crate) struct Thresholds {
 pub(crate) struct RunSummary {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
+    /// Rows whose codes stayed as they were in the runs before.
+    pub(crate) kept: u64,
 }
 
 /// Streams a run to a store. Holds one part and one directory block in memory, the filter of groups
@@ -46,6 +50,10 @@ pub(crate) struct RunWriter {
     group: Option<(GroupHash, String, bool)>,
     pending: Pending,
     directory: Vec<PartEntry>,
+    /// Group of the last part.
+    last_group: Option<GroupHash>,
+    /// Rows whose codes were kept, those of copied parts included.
+    kept: u64,
     meta: Meta,
 }
 
@@ -70,6 +78,8 @@ impl RunWriter {
             group: None,
             pending: Pending::default(),
             directory: Vec::with_capacity(DIRECTORY_PARTS),
+            last_group: None,
+            kept: 0,
             meta: Meta {
                 rows: 0,
                 tombstones: 0,
@@ -95,11 +105,43 @@ impl RunWriter {
 
     /// Adds a row of the group; its id is above that of the row before.
     pub(crate) fn push(&mut self, row: StoredRow<'_>) -> Result<(), Error> {
+        self.push_coded(row, None)
+    }
+
+    /// Works like [`RunWriter::push`] with a row whose codes may stay as they are.
+    pub(crate) fn push_coded(
+        &mut self,
+        row: StoredRow<'_>,
+        coded: Option<CodedRow<'_>>,
+    ) -> Result<(), Error> {
         if self.pending.is_full() {
             self.write_part()?;
         }
-        self.pending.push(row);
+        self.pending.push(row, coded);
         Ok(())
+    }
+
+    /// True if codes of a run of this shape are those that this run would have.
+    pub(crate) fn has_codes_of(&self, shape: &Shape) -> bool {
+        self.header.shape == *shape
+    }
+
+    /// Writes a part of another run of the store as it is, if it is what a merge would write. The
+    /// part is of the group that was begun, and its ids are above those before. False if it is not.
+    pub(crate) fn copy(&mut self, part: &Part) -> Result<bool, Error> {
+        if !part.suits(&self.header.shape, &self.thresholds)? {
+            return Ok(false);
+        }
+        if !self.pending.entries.is_empty() {
+            self.write_part()?;
+        }
+        let from = self.offset;
+        for block in part.payloads_of_blocks()? {
+            self.append(block, self.offset)?;
+        }
+        self.kept += if part.is_coded() { u64::from(part.rows()) } else { 0 };
+        self.end_part(PartEntry { offset: from, ..part.entry })?;
+        Ok(true)
     }
 
     fn end_group(&mut self) -> Result<(), Error> {
@@ -123,7 +165,7 @@ impl RunWriter {
         let footer = Footer { identity, meta_offset, meta_bytes, file_bytes };
         self.append(footer.encode(), FOOTER_NUMBER)?;
         let bytes = self.file.finish()?;
-        Ok(RunSummary { rows: self.meta.rows, bytes })
+        Ok(RunSummary { rows: self.meta.rows, bytes, kept: self.kept })
     }
 
     fn append(&mut self, mut payload: Vec<u8>, number: u64) -> Result<(), Error> {
@@ -149,11 +191,8 @@ impl RunWriter {
 
     /// Writes the pending rows as a part.
     fn write_part(&mut self) -> Result<(), Error> {
-        let (group, name, drops) = self.group.as_mut().expect("rows have a group");
+        let (group, name, _) = self.group.as_ref().expect("rows have a group");
         let (group, name) = (*group, name.clone());
-        // Only the first part of a group says that older rows are gone.
-        let drops = std::mem::take(drops);
-        let is_new = self.directory.last().is_none_or(|last| last.group != group);
         let pending = std::mem::take(&mut self.pending);
         let ends = (pending.entries.first(), pending.entries.last());
         let (first_id, last_id) = match ends {
@@ -163,16 +202,16 @@ impl RunWriter {
         let (rows, entries) = (pending.rows() as u32, pending.entries.len() as u32);
         let part =
             PartBlocks::build(pending, name, self.header.shape, self.thresholds, &self.rotation);
-        let from = self.offset;
+        self.kept += part.kept;
+        let offset = self.offset;
         let head = part.head.encode();
         let head_bytes = (head.len() + CHECKSUM_BYTES) as u32;
-        self.append(head, from)?;
+        self.append(head, offset)?;
         for block in part.blocks {
             self.append(block, self.offset)?;
         }
-        let bytes = self.offset - from;
-        let (offset, entry) = (from, entries);
-        let entry = PartEntry {
+        let bytes = self.offset - offset;
+        self.end_part(PartEntry {
             group,
             first_id,
             last_id,
@@ -180,15 +219,23 @@ impl RunWriter {
             head_bytes,
             bytes,
             rows,
-            entries: entry,
-            drops,
-        };
+            entries,
+            drops: false,
+        })
+    }
+
+    /// Notes a part whose blocks were written.
+    fn end_part(&mut self, entry: PartEntry) -> Result<(), Error> {
+        let (group, _, drops) = self.group.as_mut().expect("rows have a group");
+        // Only the first part of a group says that older rows are gone.
+        let entry = PartEntry { drops: std::mem::take(drops), ..entry };
+        let is_new = self.last_group.replace(*group) != Some(*group);
         self.directory.push(entry);
-        self.meta.rows += u64::from(rows);
-        self.meta.tombstones += u64::from(entries - rows);
+        self.meta.rows += u64::from(entry.rows);
+        self.meta.tombstones += u64::from(entry.entries - entry.rows);
         if is_new {
             self.meta.groups += 1;
-            presence::add(&mut self.meta.presence, group);
+            presence::add(&mut self.meta.presence, entry.group);
         }
         if self.directory.len() == DIRECTORY_PARTS {
             self.write_directory()?;
@@ -201,11 +248,13 @@ impl RunWriter {
 struct PartBlocks {
     head: PartHead,
     blocks: Vec<Vec<u8>>,
+    /// Rows whose codes stayed as they were.
+    kept: u64,
 }
 
 impl PartBlocks {
     fn build(
-        pending: Pending,
+        mut pending: Pending,
         group: String,
         shape: Shape,
         thresholds: Thresholds,
@@ -213,12 +262,21 @@ impl PartBlocks {
     ) -> PartBlocks {
         let n = pending.rows();
         let coded = n > 0 && n >= thresholds.coded;
-        let rotated = if coded { pending.rotated(&shape, rotation) } else { Vec::new() };
-        let leaves = if coded && n >= thresholds.clustered {
+        let kept = match coded {
+            true => arrange::kept(&mut pending, shape.codes, thresholds.clustered),
+            false => Vec::new(),
+        };
+        let fresh = rows_outside(n, &kept);
+        let rotated = if coded { pending.rotated(&fresh, &shape, rotation) } else { Vec::new() };
+        // Positions in `fresh`, as are the numbers of rotated rows.
+        let new_leaves = if coded && n >= thresholds.clustered {
             arrange::by_cluster(&rotated, shape.padded(), shape.seed)
         } else {
-            arrange::in_order(n)
+            arrange::in_order(fresh.len())
         };
+        let of = |leaf: &Vec<u32>| leaf.iter().map(|&at| fresh[at as usize]).collect();
+        let kept_leaves = kept.iter().map(|leaf| leaf.rows.iter().map(|(row, _)| *row).collect());
+        let leaves: Vec<Vec<u32>> = kept_leaves.chain(new_leaves.iter().map(of)).collect();
         let (rows, entries) = (n as u32, pending.entries.len() as u32);
         let head = PartHead {
             group,
@@ -229,9 +287,11 @@ impl PartBlocks {
             leaves: Vec::new(),
             payloads: Vec::new(),
         };
-        let mut part = PartBlocks { head, blocks: Vec::new() };
+        let mut part = PartBlocks { head, blocks: Vec::new(), kept: (n - fresh.len()) as u64 };
         part.put_ids(&pending.entries, &leaves);
-        let seconds = part.put_codes(&shape, &rotated, &leaves);
+        let mut seconds = Vec::new();
+        kept.iter().for_each(|leaf| part.put_kept(&shape, leaf, &mut seconds));
+        part.put_codes(&shape, &rotated, &new_leaves, &mut seconds);
         part.put_fields(&pending.fields, &leaves);
         part.blocks.extend(seconds);
         let order: Vec<u32> = leaves.concat();
@@ -261,11 +321,39 @@ impl PartBlocks {
         }
     }
 
-    /// Makes the heads of the leaves and the blocks of their codes. Returns the blocks for a second
-    /// look, which come later in the file.
-    fn put_codes(&mut self, shape: &Shape, rotated: &[f32], leaves: &[Vec<u32>]) -> Vec<Vec<u8>> {
+    /// Takes over the head of a leaf, and the codes of those of its rows that are left.
+    fn put_kept(&mut self, shape: &Shape, kept: &CodedRows, seconds: &mut Vec<Vec<u8>>) {
+        let CodedRows { leaf, rows } = kept;
+        let second_bytes = shape.second_bytes();
+        let codes = if rows.len() == leaf.rows() {
+            leaf.codes.to_vec()
+        } else {
+            let row_bytes = leaf.codes.len() / leaf.rows();
+            let mut codes = Vec::with_capacity(rows.len() * row_bytes + CHECKSUM_BYTES);
+            for &(_, at) in rows {
+                codes.extend_from_slice(&leaf.codes[at as usize * row_bytes..][..row_bytes]);
+            }
+            codes
+        };
+        if second_bytes > 0 {
+            let second = |at: u32| &leaf.seconds[at as usize * second_bytes..][..second_bytes];
+            seconds.extend(rows.iter().map(|(_, at)| second(*at).to_vec()));
+        }
+        let bytes = [(codes.len() + CHECKSUM_BYTES) as u32, 0, 0];
+        self.head.leaves.push(LeafHead { rows: rows.len() as u32, bytes, ..leaf.head.clone() });
+        self.blocks.push(codes);
+    }
+
+    /// Makes the heads of new leaves and the blocks of their codes. Adds the blocks for a second look,
+    /// which come later in the file.
+    fn put_codes(
+        &mut self,
+        shape: &Shape,
+        rotated: &[f32],
+        leaves: &[Vec<u32>],
+        seconds: &mut Vec<Vec<u8>>,
+    ) {
         let padded = shape.padded();
-        let mut seconds = Vec::new();
         let mut rows = Vec::new();
         for leaf in leaves {
             let mut head = LeafHead { rows: leaf.len() as u32, ..LeafHead::default() };
@@ -284,7 +372,6 @@ impl PartBlocks {
             }
             self.head.leaves.push(head);
         }
-        seconds
     }
 
     fn put_fields(&mut self, fields: &[PendingFields], leaves: &[Vec<u32>]) {
@@ -334,4 +421,13 @@ impl PartBlocks {
             from = to;
         }
     }
+}
+
+/// The rows of `0..n` that are in none of some leaves, ascending.
+fn rows_outside(n: usize, leaves: &[CodedRows]) -> Vec<u32> {
+    let mut is_inside = vec![false; n];
+    for (row, _) in leaves.iter().flat_map(|leaf| &leaf.rows) {
+        is_inside[*row as usize] = true;
+    }
+    (0..n as u32).filter(|&row| !is_inside[row as usize]).collect()
 }
