@@ -38,7 +38,7 @@ impl Filled {
         let dimension = self.store.settings().dimension;
         let spread = |at: usize| (8.0 / (at + 8) as f32).sqrt();
         let mut coordinate = |at: usize| {
-            let centre = if (at + topic) % 8 == 0 { 3.0 } else { 0.0 };
+            let centre = if (at + topic).is_multiple_of(8) { 3.0 } else { 0.0 };
             spread(at) * (centre + self.random.normal())
         };
         (0..dimension).map(&mut coordinate).collect()
