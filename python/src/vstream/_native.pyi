@@ -57,7 +57,7 @@ class Collection:
         kind: tuple[str, str, str],
         recall_target: float,
         place: tuple[str, str] | None,
-        storage: tuple[int | None, int | None, str, int | None],
+        storage: tuple[int | None, int | None, str, str, int | None],
     ) -> Collection: ...
     @staticmethod
     def exists(directory: str) -> bool: ...
