@@ -27,7 +27,8 @@ def main() -> None:
     """Run every index in turn, then write the table and the JSON."""
     options = _options()
     peers = chosen(options.peers)
-    out = options.out / f"filters-{options.data}-{options.rows}"
+    settled = f"-warm-{options.warm}" if options.warm else ""
+    out = options.out / f"filters-{options.data}-{options.rows}{settled}"
     out.mkdir(parents=True, exist_ok=True)
     # Before any index is measured: it takes all cores.
     kept = _truth(options)
@@ -44,6 +45,7 @@ def main() -> None:
         "machine": process.machine(),
         "box-s": options.box,
         "seconds": options.seconds,
+        "warm": options.warm,
         "attributes": json.loads((options.folder / "attributes.json").read_text()),
         "load-before": os.getloadavg()[0],
     }
@@ -72,6 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--target", type=float, default=0.95, help="recall to compare at")
     parser.add_argument("--seconds", type=float, default=30, help="longest sweep of a class")
     parser.add_argument("--box", type=float, default=2_400, help="seconds per index in all")
+    parser.add_argument("--warm", type=int, default=0, help="queries of a class that come first")
     parser.add_argument("--keep", action="store_true", help="keep earlier rows of other indexes")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
@@ -126,6 +129,7 @@ def _measure(peer: str, options: argparse.Namespace, kept: Path, out: Path) -> d
             "k": options.k,
             "target": options.target,
             "seconds": options.seconds,
+            "warm": options.warm,
         }
         task.write_text(json.dumps(told))
         command = [str(HERE / "filters_child.py"), str(task), str(result)]
@@ -142,6 +146,7 @@ def _command(options: argparse.Namespace) -> str:
     words = ["make", "bench-filters", f"DATA={options.data}", f"ROWS={options.rows}"]
     words += [f"TARGET={options.target:g}", f"QUERIES={options.queries}"]
     words += [f"SECONDS={options.seconds:g}", f"BOX={options.box:g}", f"PEERS={options.peers}"]
+    words += [f"WARM={options.warm}"] if options.warm else []
     return shlex.join(words)
 
 

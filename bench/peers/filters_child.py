@@ -29,6 +29,8 @@ def main() -> None:
     setup = Setup(vectors.shape[1], task["metric"], attributes.kinds(), rows, Path(task["scratch"]))
     load_before = os.getloadavg()[0]
     index = load(task["peer"], setup)
+    if index.steers_itself:
+        index.warm_queries = max(index.warm_queries, task["warm"])
     bytes_before = resident_bytes()
     clock = Clock()
     index.build(vectors, attributes)
@@ -53,6 +55,7 @@ def main() -> None:
         "version": _version(package(task["peer"])),
         "parameters": index.parameters,
         "prepares-masks": index.prepares_masks,
+        "warm-queries": index.warm_queries,
         "build-s": built.wall,
         "build-cpu-s": built.process,
         "raw-bytes-per-vector": vectors.shape[1] * vectors.itemsize,

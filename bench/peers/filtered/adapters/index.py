@@ -55,6 +55,9 @@ class FilteredIndex(ABC):
         tables show the search with that time and without it then.
     warm_queries
         Queries with filters that are asked before any are measured, at each effort.
+    steers_itself
+        Whether the index learns from queries how far to go, so that more of them before the
+        measured ones change its figures.
     parameters
         Build parameters in words, for the table.
     """
@@ -62,6 +65,7 @@ class FilteredIndex(ABC):
     efforts: tuple[tuple[str, tuple[Any, ...]], ...]
     prepares_masks: bool = False
     warm_queries: int = 20
+    steers_itself: bool = False
     parameters: str = ""
 
     @abstractmethod

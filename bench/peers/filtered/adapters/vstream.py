@@ -21,8 +21,9 @@ class Adapter(FilteredIndex):
     """Defaults of `Collection.create`: it steers itself, also where queries have filters."""
 
     efforts = (("", _TARGETS),)
-    # Some of the queries are audited; this many let the effort settle.
+    # Some of the queries are audited. After this many the effort still errs on the safe side.
     warm_queries = 500
+    steers_itself = True
     parameters = "defaults, f32, recall target 0.95"
 
     def __init__(self, setup: Setup) -> None:
