@@ -42,6 +42,7 @@ fn as_json(summary: &CollectionSummary, codecs: Vec<ByCodec>) -> Value {
             "name": segment.name,
             "rows": segment.rows,
             "gone": segment.gone,
+            "served-leaves": segment.served.iter().map(|of| [of.start, of.end]).collect::<Vec<_>>(),
             "bytes": segment.bytes,
             "codecs": segment::codecs_json(codecs),
         })

@@ -8,7 +8,7 @@ use vstream_store::{Access, Cache, FileStore, Store};
 
 use super::heat::Heat;
 use super::ids::IdTable;
-use super::SegmentEntry;
+use super::{SegmentEntry, Served};
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
@@ -30,6 +30,8 @@ pub(crate) struct LiveSegment {
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Tombstones,
     pub(crate) heat: Heat,
+    /// The leaves of which rows are served here; the rows of the others are deleted.
+    pub(crate) served: Served,
 }
 
 impl LiveSegment {
@@ -37,7 +39,8 @@ impl LiveSegment {
     ///
     /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
     ///
-    /// Errors: `Corrupt` if the file is not that segment, those of the store.
+    /// Errors: `Corrupt` if the file is not that segment, or if a row of a leaf that it does not serve
+    /// is not deleted; those of the store.
     pub(crate) fn open(
         store: &FileStore,
         entry: &SegmentEntry,
@@ -46,12 +49,14 @@ impl LiveSegment {
         reading: &Reading,
     ) -> Result<LiveSegment, Error> {
         let segment = open_segment(store, entry, collection, Some(reading))?;
+        check_served(store, entry, &segment, delete_bitmap)?;
         let tombstones = Tombstones::none(segment.rows() as u32);
         (0..segment.rows() as u32).filter(|&row| is_deleted(delete_bitmap, row)).for_each(|row| {
             tombstones.add(row, 0);
         });
         let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
-        Ok(LiveSegment { number, ids, segment, tombstones, heat })
+        let served = entry.served.clone();
+        Ok(LiveSegment { number, ids, segment, tombstones, heat, served })
     }
 
     /// Number of rows that were not deleted at open, and their digest. Cost: a walk over the id
@@ -120,6 +125,28 @@ pub(crate) fn is_deleted(delete_bitmap: &[u8], row: u32) -> bool {
     delete_bitmap.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
 }
 
+/// Errors with `Corrupt` if `entry` serves leaves that its segment does not have, or if a row of another
+/// leaf is not deleted.
+pub(crate) fn check_served(
+    store: &FileStore,
+    entry: &SegmentEntry,
+    segment: &Segment,
+    delete_bitmap: &[u8],
+) -> Result<(), Error> {
+    let others = entry.served.others(segment.leaves() as u32);
+    let are_gone = others.is_some_and(|others| {
+        let mut rows = others.into_iter().flat_map(|leaves| segment.rows_of_leaves(leaves));
+        rows.all(|row| is_deleted(delete_bitmap, row))
+    });
+    if !are_gone {
+        return Err(Error::corrupt(
+            Path::new(&store.describe(&segment_name(entry.number))),
+            "the leaves that are served are not those of its living rows",
+        ));
+    }
+    Ok(())
+}
+
 /// Opens the file of a segment; without `reading`, for one walk over it.
 /// Errors: `Corrupt` if the file is not the segment of `entry`, those of the store.
 pub(crate) fn open_segment(
@@ -135,7 +162,8 @@ pub(crate) fn open_segment(
         cache: reading.and_then(|reading| reading.cache.clone()),
         codes: reading.map_or(Codes::OnDemand, |reading| reading.codes),
     };
-    let segment = Segment::open(file, options)?;
+    let mut segment = Segment::open(file, options)?;
+    segment.number_from(entry.first_leaf());
     let found = (segment.identity(), segment.bytes(), segment.rows(), segment.digest());
     if found != (entry.identity(collection), entry.bytes, entry.rows, entry.digest) {
         return Err(Error::corrupt(Path::new(&name), "this is not the segment that is named"));
