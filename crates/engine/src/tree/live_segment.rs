@@ -8,7 +8,7 @@ use vstream_store::{Access, Cache, FileStore, Store};
 
 use super::heat::Heat;
 use super::ids::IdTable;
-use super::{SegmentEntry, Served};
+use super::SegmentEntry;
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
@@ -30,8 +30,6 @@ pub(crate) struct LiveSegment {
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Tombstones,
     pub(crate) heat: Heat,
-    /// The leaves of which rows are served here; the rows of the others are deleted.
-    pub(crate) served: Served,
 }
 
 impl LiveSegment {
@@ -55,8 +53,7 @@ impl LiveSegment {
             tombstones.add(row, 0);
         });
         let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
-        let served = entry.served.clone();
-        Ok(LiveSegment { number, ids, segment, tombstones, heat, served })
+        Ok(LiveSegment { number, ids, segment, tombstones, heat })
     }
 
     /// Number of rows that were not deleted at open, and their digest. Cost: a walk over the id
