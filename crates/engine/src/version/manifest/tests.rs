@@ -113,7 +113,7 @@ fn with_intervals() -> Manifest {
     let mut made = manifest(settings());
     let only = |intervals: &[std::ops::Range<u32>]| Served::only(intervals).expect("in order");
     made.base.segments[0].served = only(&[1..4, 7..8]);
-    made.base.segments[1].served = only(&[0..u32::MAX]);
+    made.base.segments[1].served = only(std::slice::from_ref(&(0..u32::MAX)));
     made
 }
 
