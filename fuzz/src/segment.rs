@@ -139,7 +139,8 @@ fn reseal_blocks(bytes: &mut [u8]) -> Option<()> {
     let is_cluster = bytes[18] == 1;
     let counts = [half(bytes, meta + 40)?, half(bytes, meta + 44)?, half(bytes, meta + 48)?];
     let [leaves, blocks, ids] = counts;
-    let leaf_bytes = 16 + if is_cluster { padded } else { 0 };
+    let numbered = half(bytes, 8)? >= 3;
+    let leaf_bytes = if numbered { 24 } else { 16 } + if is_cluster { padded } else { 0 };
     let lengths = (meta + 56).checked_add(leaves.checked_mul(leaf_bytes)?)?;
     let id_entries = lengths.checked_add(blocks.checked_mul(4)?)?;
     let fields = half(bytes, meta + 52)?;

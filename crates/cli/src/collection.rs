@@ -53,6 +53,7 @@ fn as_json(summary: &CollectionSummary, stored: Vec<Stored>) -> Value {
             "name": segment.name,
             "rows": segment.rows,
             "gone": segment.gone,
+            "served-leaves": segment.served.iter().map(|of| [of.start, of.end]).collect::<Vec<_>>(),
             "bytes": segment.bytes,
         });
         match stored {

@@ -84,6 +84,12 @@ fn kind(segment: &Segment) -> &'static str {
     }
 }
 
+/// The least and the largest number of a leaf; none without leaves.
+fn numbers(segment: &Segment) -> Option<[u64; 2]> {
+    let numbers = || (0..segment.leaves()).map(|leaf| segment.leaf_number(leaf));
+    Some([numbers().min()?, numbers().max()?])
+}
+
 fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
     json!({
         "segment": path,
@@ -93,6 +99,7 @@ fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
         "element": segment.element().name(),
         "rows": segment.rows(),
         "leaves": segment.leaves(),
+        "leaf-numbers": numbers(segment),
         "bytes": segment.bytes(),
         "digest": format!("{:032x}", segment.digest()),
         "codecs": codecs_json(by_codec(blocks)),
@@ -101,13 +108,14 @@ fn as_json(path: &str, segment: &Segment, blocks: &[BlockReport]) -> Value {
 
 fn as_table(segment: &Segment, blocks: &[BlockReport]) -> String {
     let mut table = format!(
-        "{} vectors, {} dimensions, {}, {}, {} with {} leaves, {}\n\n  {:<16} {:>8} {:>12} {:>12} {:>7}\n",
+        "{} vectors, {} dimensions, {}, {}, {} with {} leaves{}, {}\n\n  {:<16} {:>8} {:>12} {:>12} {:>7}\n",
         text::count(segment.rows()),
         segment.dimension(),
         segment.metric(),
         segment.element(),
         kind(segment),
         text::count(segment.leaves() as u64),
+        numbers(segment).map_or(String::new(), |[from, to]| format!(" numbered {from} to {to}")),
         text::bytes(segment.bytes()),
         "codec",
         "blocks",

@@ -71,6 +71,7 @@ fn written(store: &dyn Store, name: &str, rows: u64, put: Put) -> SegmentSummary
         kind: SegmentKind::Cluster,
         seed: 1,
         identity: 7,
+        first_leaf: 0,
         policy: Policy::Best(Tier::Hot),
     };
     let mut random = SplitMix(11);

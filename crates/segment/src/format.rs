@@ -1,4 +1,4 @@
-//! The bytes of a segment, versions 1 and 2. Little-endian; a checksum follows every block.
+//! The bytes of a segment, versions 1 to 3. Little-endian; a checksum follows every block.
 //!
 //! ```text
 //! header     block 0: what the rows are, identity of the file
@@ -12,9 +12,13 @@
 //! Blocks are numbered from 0 in this order; the footer's number is [`FOOTER_NUMBER`]. Rows are
 //! numbered in the order of the vector area, which is the order of the leaves.
 //!
-//! Version 2 is written if rows may have fields. Blocks of fields (`fields/`) lie between the row
-//! blocks and behind them, in any order, each at the offset that the directory of fields says. That
-//! directory is the block before meta. Blocks of fields have numbers of their own.
+//! Rows may have fields in version 2, and in version 3 if its header says so. Blocks of fields
+//! (`fields/`) lie between the row blocks and behind them, in any order, each at the offset that the
+//! directory of fields says. That directory is the block before meta. Blocks of fields have numbers
+//! of their own.
+//!
+//! Since version 3 each leaf has a number, which says of which leaf of a partition its rows are. Only
+//! version 3 is written.
 
 use vstream_index::RowKey;
 use vstream_quantize::rabitq::{block_bytes, BLOCK};
@@ -29,8 +33,10 @@ use crate::write::SegmentKind;
 
 /// Version of a segment whose rows have nothing beside keys and vectors.
 const PLAIN: u32 = 1;
-/// Version of a segment whose rows may have fields; the newest that this program reads.
-pub(crate) const WITH_FIELDS: u32 = 2;
+/// Version of a segment whose rows may have fields, and whose leaves have no numbers.
+const WITH_FIELDS: u32 = 2;
+/// Version of a segment whose leaves have numbers; the newest that this program reads.
+pub(crate) const NUMBERED: u32 = 3;
 const MAGIC: &[u8; 8] = b"VSTRSEGM";
 const FOOTER_MAGIC: &[u8; 8] = b"VSTRSEGF";
 pub(crate) const HEADER: usize = 64;
@@ -40,13 +46,16 @@ pub(crate) const FOOTER_NUMBER: u64 = u64::MAX;
 pub(crate) const ID_ROWS: usize = 1024;
 /// Most rows of a segment.
 pub(crate) const ROWS_MAX: u64 = 1 << 31;
+/// Bytes of a leaf in the directory beside its centroid: before version 3, and since.
+const LEAF_BYTES_UNNUMBERED: usize = 16;
+const LEAF_BYTES: usize = 24;
 /// Least rows of a leaf that a merge writes.
 const LEAF_ROWS: u64 = 96;
 
 /// Most rows of a segment of vectors of `dimension`: fewer than 2^31, and so few that the
 /// meta block, with a centroid per leaf, stays below 4 GiB.
 pub fn rows_max(dimension: usize) -> u64 {
-    let leaf_bytes = dimension.next_multiple_of(64) as u64 + 16;
+    let leaf_bytes = dimension.next_multiple_of(64) as u64 + LEAF_BYTES as u64;
     (ROWS_MAX - 1).min((1 << 32) / (leaf_bytes + LEAF_ROWS) * LEAF_ROWS)
 }
 /// Bytes of a column before its values.
@@ -73,6 +82,8 @@ pub(crate) struct Header {
     pub(crate) identity: u64,
     /// Whether rows may have fields.
     pub(crate) has_fields: bool,
+    /// Whether leaves have numbers: true since version 3.
+    pub(crate) is_numbered: bool,
 }
 
 /// Reason that a header cannot be used.
@@ -102,7 +113,8 @@ impl Header {
         out.extend_from_slice(&(self.dimension as u32).to_le_bytes());
         let code_bits = u8::from(self.kind == SegmentKind::Cluster);
         out.extend_from_slice(&[self.metric.tag(), self.element.tag(), self.kind.tag(), code_bits]);
-        out.extend_from_slice(&[0; 4]);
+        let fields = u8::from(self.is_numbered && self.has_fields);
+        out.extend_from_slice(&[fields, 0, 0, 0]);
         out.extend_from_slice(&self.seed.to_le_bytes());
         out.extend_from_slice(&self.identity.to_le_bytes());
         out.resize(HEADER, 0);
@@ -117,13 +129,19 @@ impl Header {
             return Err(Malformed("it does not begin as a segment").into());
         }
         let version = input.u32()?;
-        if !(PLAIN..=WITH_FIELDS).contains(&version) {
+        if !(PLAIN..=NUMBERED).contains(&version) {
             return Err(HeaderError::Version(version));
         }
-        let has_fields = version == WITH_FIELDS;
+        let is_numbered = version == NUMBERED;
         let dimension = input.u32()? as usize;
         let tags = input.array::<4>()?;
-        input.skip(4)?;
+        let marks = input.array::<4>()?;
+        let has_fields = match (version, marks) {
+            (NUMBERED, [0, 0, 0, 0]) => false,
+            (NUMBERED, [1, 0, 0, 0]) => true,
+            (NUMBERED, _) => return Err(Malformed("neither with fields nor without").into()),
+            (version, _) => version == WITH_FIELDS,
+        };
         let (seed, identity) = (input.u64()?, input.u64()?);
         let parts =
             (Metric::from_tag(tags[0]), Element::from_tag(tags[1]), SegmentKind::from_tag(tags[2]));
@@ -134,21 +152,27 @@ impl Header {
         if !(1..=DIMENSION_MAX).contains(&dimension) || !bits_fit {
             return Err(Malformed("the dimension or the width of the codes is out of range").into());
         }
-        Ok(Header { dimension, metric, element, kind, seed, identity, has_fields })
+        Ok(Header { dimension, metric, element, kind, seed, identity, has_fields, is_numbered })
     }
 
     /// Version of the format.
     pub(crate) fn version(&self) -> u32 {
-        if self.has_fields {
-            WITH_FIELDS
-        } else {
-            PLAIN
+        match (self.is_numbered, self.has_fields) {
+            (true, _) => NUMBERED,
+            (false, true) => WITH_FIELDS,
+            (false, false) => PLAIN,
         }
     }
 
     /// Dimensions of a rotated vector: those of the codes and of the centroids.
     pub(crate) fn padded(&self) -> usize {
         self.dimension.next_multiple_of(64)
+    }
+
+    /// Bytes of a leaf in the directory.
+    fn leaf_bytes(&self) -> usize {
+        let centroid = if self.kind == SegmentKind::Cluster { self.padded() } else { 0 };
+        centroid + if self.is_numbered { LEAF_BYTES } else { LEAF_BYTES_UNNUMBERED }
     }
 
     /// The codec's kind of number.
@@ -207,7 +231,7 @@ impl Footer {
 }
 
 /// A leaf's entry in the directory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LeafEntry {
     pub(crate) rows: u32,
     /// Largest distance (not squared) of a row to the centroid. 0 in a flat segment.
@@ -215,6 +239,8 @@ pub(crate) struct LeafEntry {
     /// Coordinate `i` of the centroid, rotated, is `low + step · steps[i]`. Codes refer to it.
     pub(crate) low: f32,
     pub(crate) step: f32,
+    /// Says of which leaf of the partition these rows are; `None` before version 3.
+    pub(crate) number: Option<u64>,
     /// `padded` bytes; none in a flat segment.
     pub(crate) steps: Box<[u8]>,
 }
@@ -238,7 +264,7 @@ pub(crate) struct Meta {
     /// Lengths in bytes, with checksums.
     pub(crate) row_blocks: Vec<u32>,
     pub(crate) id_blocks: Vec<IdEntry>,
-    /// Length of the directory of fields with its checksum; 0 in version 1.
+    /// Length of the directory of fields with its checksum; 0 without fields.
     pub(crate) fields_bytes: u32,
 }
 
@@ -258,6 +284,7 @@ impl Meta {
             for x in [leaf.reach, leaf.low, leaf.step] {
                 out.extend_from_slice(&x.to_le_bytes());
             }
+            leaf.number.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
             out.extend_from_slice(&leaf.steps);
         }
         self.row_blocks.iter().for_each(|bytes| out.extend_from_slice(&bytes.to_le_bytes()));
@@ -276,8 +303,7 @@ impl Meta {
         let codes = (input.u64()?, input.u64()?);
         let (leaves, row_blocks) = (input.u32()?, input.u32()?);
         let (id_blocks, fields_bytes) = (input.u32()?, input.u32()?);
-        let steps = if header.kind == SegmentKind::Cluster { header.padded() } else { 0 };
-        let length = u64::from(leaves) * (16 + steps as u64)
+        let length = u64::from(leaves) * header.leaf_bytes() as u64
             + u64::from(row_blocks) * 4
             + u64::from(id_blocks) * 12;
         if length != input.left() as u64 || header.has_fields != (fields_bytes > 0) {
@@ -296,7 +322,7 @@ impl Meta {
             fields_bytes,
         };
         for _ in 0..leaves {
-            meta.leaves.push(LeafEntry::take(&mut input, steps)?);
+            meta.leaves.push(LeafEntry::take(&mut input, header)?);
         }
         for _ in 0..row_blocks {
             meta.row_blocks.push(input.u32()?);
@@ -318,6 +344,11 @@ impl Meta {
         if self.leaves.iter().any(|leaf| leaf.rows == 0) {
             return Err(Malformed("a leaf without rows"));
         }
+        let mut numbers: Vec<u64> = self.leaves.iter().filter_map(|leaf| leaf.number).collect();
+        numbers.sort_unstable();
+        if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Malformed("two leaves with one number"));
+        }
         let most = header.row_block_bytes_max();
         if self.row_blocks.iter().any(|&bytes| bytes as usize > most) {
             return Err(Malformed("a row block is longer than its rows"));
@@ -333,15 +364,16 @@ impl Meta {
 }
 
 impl LeafEntry {
-    /// * `steps`: length of the centroid, one byte per coordinate.
-    fn take(input: &mut ByteReader<'_>, steps: usize) -> Result<LeafEntry, Malformed> {
+    fn take(input: &mut ByteReader<'_>, header: &Header) -> Result<LeafEntry, Malformed> {
         let rows = input.u32()?;
         let (reach, low, step) = (finite(input)?, finite(input)?, finite(input)?);
+        let number = if header.is_numbered { Some(input.u64()?) } else { None };
+        let steps = if header.kind == SegmentKind::Cluster { header.padded() } else { 0 };
         let steps = input.bytes(steps).map_err(|_| Malformed("a centroid is cut short"))?;
         if reach < 0.0 || step < 0.0 {
             return Err(Malformed("a negative reach or step"));
         }
-        Ok(LeafEntry { rows, reach, low, step, steps: steps.into() })
+        Ok(LeafEntry { rows, reach, low, step, number, steps: steps.into() })
     }
 }
 
@@ -392,7 +424,7 @@ pub(crate) struct IdRow {
 
 /// Encodes the payload of an id block.
 ///
-/// * `checks`: the check of each row of the segment, in version 2.
+/// * `checks`: the check of each row of the segment, if rows may have fields.
 pub(crate) fn encode_ids(rows: &[IdRow], checks: Option<&[u64]>) -> Vec<u8> {
     let mut out = Vec::new();
     column::put(&mut out, rows.iter().map(|row| row.id));
@@ -414,7 +446,7 @@ pub(crate) struct IdBlock<'a> {
 }
 
 impl<'a> IdBlock<'a> {
-    /// * `has_checks`: true in version 2.
+    /// * `has_checks`: true if rows may have fields.
     pub(crate) fn decode(
         bytes: &'a [u8],
         rows: usize,

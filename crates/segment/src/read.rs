@@ -16,9 +16,7 @@ use vstream_vector::{kernels, Element, Metric};
 
 use crate::attached::Attached;
 use crate::codes::Part;
-use crate::format::{
-    Footer, Header, HeaderError, Meta, FOOTER, FOOTER_NUMBER, HEADER, WITH_FIELDS,
-};
+use crate::format::{Footer, Header, HeaderError, Meta, FOOTER, FOOTER_NUMBER, HEADER, NUMBERED};
 use crate::write::SegmentKind;
 
 /// Blocks read together when a whole area is read.
@@ -57,6 +55,7 @@ pub struct SegmentMemory {
 pub(crate) struct LeafLayout {
     pub(crate) rows: u32,
     pub(crate) reach: f32,
+    pub(crate) number: u64,
     pub(crate) first_row: u32,
     pub(crate) first_block: u32,
     /// Offset of its posting.
@@ -82,7 +81,7 @@ pub struct Segment {
     breaks: Vec<(u32, u64)>,
     /// Smallest id and offset of each id block, then the end of the last.
     pub(crate) ids: Vec<(u64, u64)>,
-    /// Fields of the rows, in version 2.
+    /// Fields of the rows, if they may have some.
     pub(crate) attached: Option<Attached>,
     rows: u64,
     digest: u128,
@@ -169,10 +168,11 @@ impl Segment {
         let cluster = self.header.kind == SegmentKind::Cluster;
         let (mut first_row, mut first_block) = (0, 0);
         let mut rounded = Vec::new();
-        for leaf in &meta.leaves {
+        for (leaf, at) in meta.leaves.iter().zip(0..) {
             let mut place = LeafLayout {
                 rows: leaf.rows,
                 reach: leaf.reach,
+                number: leaf.number.unwrap_or(at),
                 first_row,
                 first_block,
                 posting: offset,
@@ -236,6 +236,30 @@ impl Segment {
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaves.len()
+    }
+
+    /// Number of a leaf, which is that of its runs in all segments of a partition. Leaves of a file
+    /// before version 3 are numbered from 0: see [`Segment::number_from`].
+    pub fn leaf_number(&self, leaf: usize) -> u64 {
+        self.leaves[leaf].number
+    }
+
+    /// Numbers the leaves from `first` on, if the file has no numbers of its own: it is of a version
+    /// before 3. So no other segment has leaves of these numbers, if `first` is the file's alone.
+    pub fn number_from(&mut self, first: u64) {
+        if !self.header.is_numbered {
+            let numbers = self.leaves.iter_mut().zip(0..);
+            numbers.for_each(|(leaf, at)| leaf.number = first.wrapping_add(at));
+        }
+    }
+
+    /// The rows of some successive leaves.
+    pub fn rows_of_leaves(&self, leaves: std::ops::Range<u32>) -> std::ops::Range<u32> {
+        let first_row = |leaf: u32| match self.leaves.get(leaf as usize) {
+            Some(leaf) => leaf.first_row,
+            None => self.rows as u32,
+        };
+        first_row(leaves.start)..first_row(leaves.end)
     }
 
     /// Number of row blocks, each of up to 32 rows.
@@ -365,7 +389,7 @@ fn read_ends(file: &dyn ReadAt) -> Result<(Header, Meta, u64), Error> {
         Err(HeaderError::Malformed(what)) => return Err(corrupt(0, what.0)),
         Err(HeaderError::Version(version)) => {
             let what = format!(
-                "segment version {version}, this one reads versions up to {WITH_FIELDS}: use a newer"
+                "segment version {version}, this one reads versions up to {NUMBERED}: use a newer"
             );
             return Err(Error::new(ErrorKind::Unsupported, name, what));
         }

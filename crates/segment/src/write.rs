@@ -63,6 +63,9 @@ pub struct SegmentSettings {
     pub seed: u64,
     /// A number that no other file ever had. It exposes blocks of another file.
     pub identity: u64,
+    /// Number of the first leaf; each later leaf gets the next number. No other leaf of the partition
+    /// may have had any of these numbers, unless rows of one leaf are meant.
+    pub first_leaf: u64,
     /// Policy that chooses the codec of vectors.
     pub policy: Policy,
 }
@@ -102,6 +105,8 @@ pub struct SegmentWriter {
     name: String,
     header: Header,
     policy: Policy,
+    /// Number of the next leaf; `None` after the largest.
+    next_leaf: Option<u64>,
     rotation: Rotation,
     out: Box<dyn FileWriter>,
     number: u64,
@@ -109,9 +114,9 @@ pub struct SegmentWriter {
     meta: Meta,
     postings: Vec<Vec<u8>>,
     ids: Vec<IdRow>,
-    /// Fields of the rows, in version 2.
+    /// Fields of the rows, if they may have some.
     fields: Option<FieldsWriter>,
-    /// Check of each row, in version 2.
+    /// Check of each row, if rows may have fields.
     checks: Vec<u64>,
     encoder: Encoder,
     summary: SegmentSummary,
@@ -127,8 +132,8 @@ impl SegmentWriter {
         SegmentWriter::begin(store, name, settings, false)
     }
 
-    /// Like [`SegmentWriter::create`], for rows that may have fields. Its version is 2, because the
-    /// header is written before the first row comes.
+    /// Like [`SegmentWriter::create`], for rows that may have fields. The header says so, because it is
+    /// written before the first row comes.
     pub fn create_with_fields(
         store: &dyn Store,
         name: &str,
@@ -143,13 +148,15 @@ impl SegmentWriter {
         settings: SegmentSettings,
         has_fields: bool,
     ) -> Result<SegmentWriter, Error> {
-        let SegmentSettings { dimension, metric, element, kind, seed, identity, policy } = settings;
+        let SegmentSettings { dimension, metric, element, kind, seed, identity, .. } = settings;
         if !(1..=DIMENSION_MAX).contains(&dimension) {
             let what =
                 format!("dimension is {dimension}: choose a value from 1 to {DIMENSION_MAX}");
             return Err(Error::new(ErrorKind::Invalid, store.describe(name), what));
         }
-        let header = Header { dimension, metric, element, kind, seed, identity, has_fields };
+        let is_numbered = true;
+        let header =
+            Header { dimension, metric, element, kind, seed, identity, has_fields, is_numbered };
         let meta = Meta {
             rows: 0,
             digest: 0,
@@ -161,7 +168,8 @@ impl SegmentWriter {
         };
         let mut writer = SegmentWriter {
             header,
-            policy,
+            policy: settings.policy,
+            next_leaf: Some(settings.first_leaf),
             rotation: Rotation::new(dimension, seed),
             name: store.describe(name),
             out: store.create(name)?,
@@ -182,7 +190,8 @@ impl SegmentWriter {
     /// Adds the rows of a leaf after those of earlier leaves; does nothing without rows.
     ///
     /// Errors: `Invalid` if the rows have another element type or dimension or are too many, or have
-    /// fields that the segment cannot hold; those of the store. The segment cannot be finished then.
+    /// fields that the segment cannot hold, or if no number of a leaf is left; those of the store. The
+    /// segment cannot be finished then.
     pub fn leaf(&mut self, rows: &LeafRows) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
@@ -199,13 +208,15 @@ impl SegmentWriter {
         if rows.has_fields() && self.fields.is_none() {
             return Err(self.invalid("a row has fields: begin the segment for rows with fields"));
         }
-        let entry = match self.header.kind {
-            SegmentKind::Flat => {
-                let steps = Box::new([]);
-                LeafEntry { rows: n as u32, reach: 0.0, low: 0.0, step: 0.0, steps }
-            }
+        let Some(number) = self.next_leaf else {
+            return Err(self.invalid("there is no number after that of its last leaf"));
+        };
+        self.next_leaf = number.checked_add(1);
+        let mut entry = match self.header.kind {
+            SegmentKind::Flat => LeafEntry { rows: n as u32, ..LeafEntry::default() },
             SegmentKind::Cluster => self.post(rows),
         };
+        entry.number = Some(number);
         self.meta.leaves.push(entry);
         for (key, row) in rows.keys.iter().zip(self.meta.rows as u32..) {
             self.ids.push(IdRow { id: key.id, version: key.version, row });
@@ -408,7 +419,7 @@ impl LeafEntry {
         let low = if low.is_finite() { low } else { 0.0 };
         let to_steps = |x: f32| if step > 0.0 { ((x - low) / step).round() as u8 } else { 0 };
         let steps = mean.iter().map(|&x| to_steps(x)).collect();
-        LeafEntry { rows: 0, reach: 0.0, low, step, steps }
+        LeafEntry { low, step, steps, ..LeafEntry::default() }
     }
 
     /// Writes the rounded centroid to `out`.

@@ -81,6 +81,7 @@ pub fn seal(
         kind: SegmentKind::Cluster,
         seed: 1,
         identity: 1,
+        first_leaf: 0,
         policy,
     };
     write_pinned(store, name, settings, &*cluster.reader().pin())

@@ -111,13 +111,13 @@ fn write_memtable(
     let (mut entry, collection) = versions.new_entry();
     if defect::active(Defect::ManifestBeforeBase) {
         let mut manifest = versions.manifest();
-        manifest.base.segments.push(entry);
+        manifest.base.segments.push(entry.clone());
         let mut next = manifest.clone();
         versions.publish(&mut next, taken.state, taken.log)?;
         manifest.base.segments.pop();
     }
     let name = segment_name(entry.number);
-    let written = immutable.write(store, &name, entry.identity(collection));
+    let written = immutable.write(store, &name, (entry.identity(collection), entry.first_leaf()));
     let live = written.and_then(|summary| {
         (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
         let open = || versions.tree().open(store, &entry, collection, &[]);
@@ -129,7 +129,7 @@ fn write_memtable(
     });
     let done = live.and_then(|live| {
         let remembered = versions.write_remembered(&taken.remembered)?;
-        publish_memtable(versions, immutable, (taken, remembered), entry, live)
+        publish_memtable(versions, immutable, (taken, remembered), &entry, live)
             .inspect_err(|_| versions.remove_remembered(remembered))
     });
     if done.is_err() || entry.rows == 0 {
@@ -150,7 +150,7 @@ fn publish_memtable(
     versions: &VersionSet,
     immutable: &Arc<ImmutableMemtable>,
     (taken, remembered): (&Taken, u64),
-    entry: SegmentEntry,
+    entry: &SegmentEntry,
     live: Option<LiveSegment>,
 ) -> Result<(Manifest, Retired), Error> {
     let mut manifest = versions.manifest();
@@ -173,7 +173,7 @@ fn publish_memtable(
                 segment.write_delete_bitmap(&versions.directory().store, next.collection, &bits)?;
             }
         }
-        next.base.segments.extend((entry.rows > 0).then_some(entry));
+        next.base.segments.extend((entry.rows > 0).then(|| entry.clone()));
         next.base.image = None;
         next.base.remembered = remembered;
         versions.check_live(&next, taken.state, immutable.sequence())?;

@@ -98,7 +98,8 @@ impl Compactor {
                 Merged::write_graph(&plan, store, &name, settings, stop)
             }
             false => {
-                let settings = self.versions.tree().segment_settings(entry.identity(collection));
+                let (identity, first_leaf) = (entry.identity(collection), entry.first_leaf());
+                let settings = self.versions.tree().segment_settings(identity, first_leaf);
                 Merged::write(&plan, store, &name, settings, stop)
             }
         };
@@ -154,7 +155,7 @@ impl Compactor {
     /// Publishes a merge and serves its rows from the new segment.
     pub(crate) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
         let MergeBegun { merged, entry, live } = begun;
-        let done = self.publish_merged(&merged, entry, live);
+        let done = self.publish_merged(&merged, entry.clone(), live);
         self.sources().busy.retain(|&number| !merged.is_source(number));
         self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
         if done.is_err() || entry.rows == 0 {
@@ -212,7 +213,7 @@ impl Compactor {
         let at = next.base.segments.iter().position(is_source).unwrap_or(0);
         next.base.segments.retain(|segment| !is_source(segment));
         if entry.rows > 0 {
-            next.base.segments.insert(at, entry);
+            next.base.segments.insert(at, entry.clone());
         }
         let state = next.base.state;
         let done = self.versions.check_live(&next, state, until);

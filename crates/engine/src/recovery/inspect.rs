@@ -1,5 +1,6 @@
 //! Reads the manifest of a durable engine, and none of the files that it names.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub struct SegmentInfo {
     pub rows: u64,
     /// Rows in it that are gone.
     pub gone: u64,
+    /// The leaves that it still serves, by position in its directory; empty if it serves all.
+    pub served: Vec<Range<u32>>,
 }
 
 /// Reads the manifest of the durable engine in `dir`, open or not; `None` if there is none.
@@ -78,6 +81,7 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         bytes: segment.bytes,
         rows: segment.rows,
         gone: segment.deleted,
+        served: segment.served.intervals().to_vec(),
     });
     let logs = manifest.logs.iter().map(|&log| {
         let name = log_name(log);

@@ -190,6 +190,7 @@ impl Replay for Versions {
     ) -> Result<(u64, u128), Error> {
         let segment = tree::open_segment(store, entry, collection, None)?;
         segment.verify()?;
+        tree::check_served(store, entry, &segment, delete_bitmap)?;
         let (mut live, mut digest) = (0, 0u128);
         segment.for_each_id(&mut |id, version, row| {
             if !tree::is_deleted(delete_bitmap, row) {

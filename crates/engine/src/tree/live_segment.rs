@@ -39,7 +39,8 @@ impl LiveSegment {
     ///
     /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
     ///
-    /// Errors: `Corrupt` if the file is not that segment, those of the store.
+    /// Errors: `Corrupt` if the file is not that segment, or if a row of a leaf that it does not serve
+    /// is not deleted; those of the store.
     pub(crate) fn open(
         store: &FileStore,
         entry: &SegmentEntry,
@@ -48,6 +49,7 @@ impl LiveSegment {
         reading: &Reading,
     ) -> Result<LiveSegment, Error> {
         let segment = open_segment(store, entry, collection, Some(reading))?;
+        check_served(store, entry, &segment, delete_bitmap)?;
         let tombstones = Tombstones::none(segment.rows() as u32);
         (0..segment.rows() as u32).filter(|&row| is_deleted(delete_bitmap, row)).for_each(|row| {
             tombstones.add(row, 0);
@@ -127,6 +129,33 @@ pub(crate) fn is_deleted(delete_bitmap: &[u8], row: u32) -> bool {
     delete_bitmap.get(row as usize / 8).is_some_and(|bits| bits >> (row % 8) & 1 == 1)
 }
 
+/// Errors with `Corrupt` if `entry` serves leaves that its segment does not have, or if a row of another
+/// leaf is not deleted. A graph has no leaves, and serves all its rows.
+pub(crate) fn check_served(
+    store: &FileStore,
+    entry: &SegmentEntry,
+    segment: &SealedSegment,
+    delete_bitmap: &[u8],
+) -> Result<(), Error> {
+    let are_gone = match segment.leaves() {
+        Some(segment) => {
+            let others = entry.served.others(segment.leaves() as u32);
+            others.is_some_and(|others| {
+                let mut rows = others.into_iter().flat_map(|leaves| segment.rows_of_leaves(leaves));
+                rows.all(|row| is_deleted(delete_bitmap, row))
+            })
+        }
+        None => entry.served.intervals().is_empty(),
+    };
+    if !are_gone {
+        return Err(Error::corrupt(
+            Path::new(&store.describe(&segment_name(entry.number))),
+            "the leaves that are served are not those of its living rows",
+        ));
+    }
+    Ok(())
+}
+
 /// Opens the file of a segment; without `reading`, for one walk over it.
 /// Errors: `Corrupt` if the file is not the segment of `entry`, those of the store.
 pub(crate) fn open_segment(
@@ -142,7 +171,7 @@ pub(crate) fn open_segment(
         cache: reading.and_then(|reading| reading.cache.clone()),
         codes: reading.map_or(Codes::OnDemand, |reading| reading.codes),
     };
-    let segment = SealedSegment::open(file, options)?;
+    let segment = SealedSegment::open(file, options, entry.first_leaf())?;
     let found = (segment.identity(), segment.bytes(), segment.rows(), segment.digest());
     if found != (entry.identity(collection), entry.bytes, entry.rows, entry.digest) {
         return Err(Error::corrupt(Path::new(&name), "this is not the segment that is named"));

@@ -25,6 +25,7 @@ mod pin;
 mod sealed;
 mod search;
 mod segment_entry;
+mod served;
 mod stored;
 mod write;
 
@@ -38,13 +39,14 @@ use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::CodeResidency;
-pub(crate) use self::live_segment::{is_deleted, open_segment, LiveSegment, Reading};
+pub(crate) use self::live_segment::{check_served, is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::Pinned;
 pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;
 pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
-pub(crate) use self::segment_entry::SegmentEntry;
+pub(crate) use self::segment_entry::{SegmentEntry, FILES_MAX};
+pub(crate) use self::served::Served;
 pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;
 pub(crate) use self::write::{Found, ImmutableMemtable, Retired, Room, Writer};
@@ -198,7 +200,9 @@ impl Tree {
     }
 
     /// Settings for a new segment of this engine.
-    pub(crate) fn segment_settings(&self, identity: u64) -> SegmentSettings {
+    ///
+    /// * `first_leaf`: see [`SegmentEntry::first_leaf`].
+    pub(crate) fn segment_settings(&self, identity: u64, first_leaf: u64) -> SegmentSettings {
         let index = self.settings.index_settings();
         let kind = match self.settings.index {
             IndexKind::Flat => SegmentKind::Flat,
@@ -215,6 +219,7 @@ impl Tree {
             kind,
             seed: index.seed,
             identity,
+            first_leaf,
             policy,
         }
     }

@@ -21,16 +21,20 @@ pub(crate) enum SealedSegment {
 }
 
 impl SealedSegment {
-    /// Opens a segment of either kind. Errors: as `Segment::open` and `GraphSegment::open`.
+    /// Opens a segment of either kind, whose leaves have numbers from `first_leaf` on. Errors: as
+    /// `Segment::open` and `GraphSegment::open`.
     pub(crate) fn open(
         file: Arc<dyn ReadAt>,
         options: OpenOptions,
+        first_leaf: u64,
     ) -> Result<SealedSegment, Error> {
         if is_graph(&*file)? {
             let graph = GraphSegment::open(file, options.cache)?;
             return Ok(SealedSegment::Graph(Box::new(graph)));
         }
-        Ok(SealedSegment::Leaves(Box::new(Segment::open(file, options)?)))
+        let mut segment = Segment::open(file, options)?;
+        segment.number_from(first_leaf);
+        Ok(SealedSegment::Leaves(Box::new(segment)))
     }
 
     /// The segment if it has leaves.

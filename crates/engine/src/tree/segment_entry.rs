@@ -2,8 +2,15 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Served;
+
+/// Numbers of leaves that each file of a collection has to itself: more than a segment can have leaves.
+const LEAVES_PER_FILE: u64 = 1 << 26;
+/// Numbers of files stay below this, so that their leaves have numbers of their own.
+pub(crate) const FILES_MAX: u64 = u64::MAX / LEAVES_PER_FILE + 1;
+
 /// A segment of a durable engine, as the manifest lists it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {
     pub(crate) number: u64,
     pub(crate) bytes: u64,
@@ -14,6 +21,8 @@ pub(crate) struct SegmentEntry {
     pub(crate) tombstones: u64,
     /// Deleted rows.
     pub(crate) deleted: u64,
+    /// The leaves that it still serves.
+    pub(crate) served: Served,
 }
 
 impl SegmentEntry {
@@ -23,5 +32,12 @@ impl SegmentEntry {
         bytes[..8].copy_from_slice(&collection.to_le_bytes());
         bytes[8..].copy_from_slice(&self.number.to_le_bytes());
         xxh3_64(&bytes)
+    }
+
+    /// Number of the first leaf that this segment defines; the others follow. No number of a file is
+    /// used twice, so neither is the number of a leaf, and who writes segments need not agree on
+    /// numbers with anybody.
+    pub(crate) fn first_leaf(&self) -> u64 {
+        self.number.wrapping_mul(LEAVES_PER_FILE)
     }
 }

@@ -48,9 +48,9 @@ impl ImmutableMemtable {
         &self,
         store: &dyn Store,
         name: &str,
-        identity: u64,
+        (identity, first_leaf): (u64, u64),
     ) -> Result<SegmentSummary, Error> {
-        let settings = SegmentSettings { identity, ..self.settings };
+        let settings = SegmentSettings { identity, first_leaf, ..self.settings };
         let rows = self.rows.snapshot(Some(self.sequence));
         Ok(write_pinned(store, name, settings, &*rows)?)
     }
@@ -401,7 +401,7 @@ impl Tree {
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
         let immutable =
-            Arc::new(ImmutableMemtable { rows, sequence, settings: self.segment_settings(0) });
+            Arc::new(ImmutableMemtable { rows, sequence, settings: self.segment_settings(0, 0) });
         writing.immutable =
             Some(ImmutableWriter { index, deaths: Vec::new(), immutable: immutable.clone() });
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::Error;
 use crate::layout::delete_bitmap_name;
 use crate::records::checked;
-use crate::tree::SegmentEntry;
+use crate::tree::{SegmentEntry, Served};
 
 const MAGIC: &[u8; 8] = b"VSTRMARK";
 const FORMAT: u32 = 1;
@@ -34,8 +34,8 @@ impl SegmentEntry {
         out.extend_from_slice(&self.deleted.to_le_bytes());
     }
 
-    /// Reads the bytes that [`SegmentEntry::put`] wrote. Errors: fewer than [`SegmentEntry::BYTES`]
-    /// are left.
+    /// Reads the bytes that [`SegmentEntry::put`] wrote: all but the leaves that are served. Errors:
+    /// fewer than [`SegmentEntry::BYTES`] are left.
     pub(crate) fn take(input: &mut ByteReader<'_>) -> Result<SegmentEntry, Truncated> {
         Ok(SegmentEntry {
             number: input.u64()?,
@@ -44,6 +44,7 @@ impl SegmentEntry {
             digest: input.u128()?,
             tombstones: input.u64()?,
             deleted: input.u64()?,
+            served: Served::default(),
         })
     }
 

@@ -18,18 +18,23 @@
 //!               in format 5 also: u64 bytes of the schema | u64 milliseconds for which deletes are
 //!               remembered, 0 for not at all | u64 number of the file of those before the logs, 0
 //!               for none
+//!               in format 6 also: u64 intervals of leaves
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows
 //!               | u128 digest of them | u64 number of its delete bitmap, 0 for none
 //!               | u64 rows deleted
-//! schema:       in format 5, as in `vstream_attribute`
+//! intervals:    in format 6, 12 B each: u32 position of a segment in the list above | u32 first leaf and
+//!               u32 leaf after the last that it serves, by position in its directory; ascending, and
+//!               intervals of one segment do not meet
+//! schema:       from format 5 on, as in `vstream_attribute`
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
 //! The index is 0 for flat, 1 for clusters, 2 for clusters of which merges make graphs.
 //!
-//! Format 5 is written only for a collection that has a schema or remembers deletes, format 4 for
-//! every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
+//! A segment without an interval serves all its leaves. Format 6 is written only if there is an
+//! interval, format 5 only for another collection that has a schema or remembers deletes, and format 4
+//! for every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
 //! words before them. Format 1 also lacks the four words before those, and has no segments.
 
 #[cfg(test)]
@@ -51,17 +56,20 @@ use crate::error::Error;
 use crate::layout::COLLECTION;
 use crate::records::checked;
 use crate::settings::{DeleteOrder, IndexKind, SegmentIndex, Settings, DIMENSION_MAX};
-use crate::tree::SegmentEntry;
+use crate::tree::{SegmentEntry, Served, FILES_MAX};
 use crate::wal::{LogIdentity, Spare, State};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-/// The format of a collection without a schema, and the newest.
+/// The formats of a collection without a schema, of one with a schema, and of one with a segment of
+/// which some leaves are not served any more: the newest.
 const FORMAT_PLAIN: u32 = 4;
-const FORMAT: u32 = 5;
+const FORMAT_SCHEMA: u32 = 5;
+const FORMAT: u32 = 6;
 /// Bytes of the header by format, from 1. Every version of the engine reads all older formats.
-const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER_PLAIN, HEADER];
+const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER_PLAIN, HEADER_SCHEMA, HEADER];
 const HEADER_PLAIN: usize = 256;
-const HEADER: usize = 280;
+const HEADER_SCHEMA: usize = 280;
+const HEADER: usize = 288;
 /// Most bytes of a schema: 256 attributes with names of 128 bytes, and what stands before them.
 const SCHEMA_BYTES_MAX: u64 = 64 << 10;
 /// Generations, LSNs, row counts and file numbers stay below this.
@@ -70,6 +78,9 @@ const COUNT_MAX: u64 = 1 << 62;
 const LOGS_MAX: u64 = 1 << 16;
 /// Most segments in a manifest; compaction merges them long before.
 const SEGMENTS_MAX: u64 = 1 << 16;
+/// Most intervals of leaves in a manifest, and bytes of one.
+const INTERVALS_MAX: u64 = 1 << 20;
+const INTERVAL_BYTES: u64 = 12;
 
 /// A base image: all rows in one snapshot, for an engine that holds them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +167,12 @@ impl Manifest {
     /// may.
     pub(crate) fn publish(&mut self, store: &dyn Store) -> Result<(), Error> {
         let (logs, segments) = (self.logs.len() as u64, self.base.segments.len() as u64);
-        for (what, count, most) in [("logs", logs, LOGS_MAX), ("segments", segments, SEGMENTS_MAX)]
-        {
+        let limits = [
+            ("logs", logs, LOGS_MAX),
+            ("segments", segments, SEGMENTS_MAX),
+            ("intervals of leaves", self.intervals() as u64, INTERVALS_MAX),
+        ];
+        for (what, count, most) in limits {
             if count > most {
                 return Err(Error::unavailable(format!(
                     "the collection has {count} {what}, {most} at most: take a checkpoint and wait \
@@ -174,7 +189,7 @@ impl Manifest {
         let file = store.open(COLLECTION, Access::Cached)?;
         let path = Path::new(file.name());
         let bytes_max = HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64;
-        let bytes_max = bytes_max + SCHEMA_BYTES_MAX + 8;
+        let bytes_max = bytes_max + INTERVALS_MAX * INTERVAL_BYTES + SCHEMA_BYTES_MAX + 8;
         if !(HEADERS[0] as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
@@ -188,7 +203,11 @@ impl Manifest {
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
         let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
-        let format = if self.is_plain() { FORMAT_PLAIN } else { FORMAT };
+        let format = match (self.intervals(), self.is_plain()) {
+            (0, true) => FORMAT_PLAIN,
+            (0, false) => FORMAT_SCHEMA,
+            _ => FORMAT,
+        };
         out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
         let index = match (index, self.settings.segments) {
@@ -222,20 +241,29 @@ impl Manifest {
         put_cluster(&mut out, &self.settings.cluster);
         debug_assert_eq!(out.len(), HEADER_PLAIN);
         let mut schema = Vec::new();
-        if !self.is_plain() {
+        if format >= FORMAT_SCHEMA {
             self.settings.schema.encode(&mut schema);
             let remembered_ms = self.settings.deletes_remembered.map_or(0, |time| time.as_millis());
             put(&mut out, &[schema.len() as u64, remembered_ms as u64, self.base.remembered]);
         }
+        if format == FORMAT {
+            put(&mut out, &[self.intervals() as u64]);
+        }
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
+        put_intervals(&mut out, segments);
         out.extend_from_slice(&schema);
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
         out
     }
 
-    /// True if the collection has nothing that format 4 lacks.
+    /// Number of intervals of leaves of all segments.
+    fn intervals(&self) -> usize {
+        self.base.segments.iter().map(|segment| segment.served.intervals().len()).sum()
+    }
+
+    /// True if the collection has nothing that format 4 lacks, beside intervals of leaves.
     fn is_plain(&self) -> bool {
         let Settings { schema, deletes_remembered, .. } = &self.settings;
         schema.is_plain() && deletes_remembered.is_none() && self.base.remembered == 0
@@ -255,8 +283,12 @@ impl Manifest {
         let fits = logs <= LOGS_MAX
             && segments <= SEGMENTS_MAX
             && header.schema_bytes <= SCHEMA_BYTES_MAX
+            && header.intervals <= INTERVALS_MAX
             && input.left() as u64
-                == logs * 8 + segments * SegmentEntry::BYTES as u64 + header.schema_bytes;
+                == logs * 8
+                    + segments * SegmentEntry::BYTES as u64
+                    + header.intervals * INTERVAL_BYTES
+                    + header.schema_bytes;
         if !fits {
             return Err(corrupt("its logs and segments do not fit their numbers"));
         }
@@ -268,13 +300,22 @@ impl Manifest {
             return Err(corrupt("its logs are out of order, or there is none"));
         }
         let segments = (0..segments).map(|_| SegmentEntry::take(&mut input));
-        let segments = segments.collect::<Result<Vec<_>, _>>().map_err(truncated)?;
+        let mut segments = segments.collect::<Result<Vec<_>, _>>().map_err(truncated)?;
+        let served = take_intervals(&mut input, header.intervals, &mut segments);
+        if !served.map_err(truncated)? {
+            return Err(corrupt("its intervals of leaves are out of order, or of no segment"));
+        }
         // These numbers count up from 1. None can have become this large, and the engine could not
         // count on from there.
         let (state, known) = (header.state, header.known);
         let counted = [header.generation, header.image.number, header.remembered, next];
         let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
-        if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) {
+        let files = segments.iter().map(|segment| segment.number).chain([next]);
+        if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) || {
+            files
+        }
+        .any(|number| number >= FILES_MAX)
+        {
             return Err(corrupt("a number is larger than it can have become"));
         }
         let settings = header.settings(take_schema(&mut input));
@@ -296,6 +337,40 @@ impl Manifest {
 
 fn put(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+fn put_intervals(out: &mut Vec<u8>, segments: &[SegmentEntry]) {
+    for (segment, at) in segments.iter().zip(0u32..) {
+        for interval in segment.served.intervals() {
+            for word in [at, interval.start, interval.end] {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Reads `n` intervals of leaves into the entries of their segments. False if they are out of order or
+/// of a segment that there is not.
+fn take_intervals(
+    input: &mut ByteReader<'_>,
+    n: u64,
+    segments: &mut [SegmentEntry],
+) -> Result<bool, Truncated> {
+    let mut intervals: Vec<(u32, std::ops::Range<u32>)> = Vec::new();
+    for _ in 0..n {
+        intervals.push((input.u32()?, input.u32()?..input.u32()?));
+    }
+    let mut next = 0;
+    for of_one in intervals.chunk_by(|a, b| a.0 == b.0) {
+        let at = of_one[0].0;
+        let ranges: Vec<_> = of_one.iter().map(|(_, range)| range.clone()).collect();
+        match (segments.get_mut(at as usize), Served::only(&ranges)) {
+            (Some(segment), Some(served)) if at >= next => segment.served = served,
+            _ => return Ok(false),
+        }
+        next = at + 1;
+    }
+    Ok(true)
 }
 
 fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
@@ -356,6 +431,8 @@ struct Header {
     deletes_remembered_ms: u64,
     /// 0 for none.
     remembered: u64,
+    /// 0 before format 6.
+    intervals: u64,
 }
 
 impl Header {
@@ -378,7 +455,7 @@ impl Header {
         let cluster = if input.is_empty() { None } else { Some(take_cluster(input)?) };
         let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
         let (schema_bytes, deletes_remembered_ms) = (later(0)?, later(0)?);
-        let remembered = later(0)?;
+        let (remembered, intervals) = (later(0)?, later(0)?);
         Ok(Header {
             dimension,
             metric,
@@ -405,6 +482,7 @@ impl Header {
             schema_bytes,
             deletes_remembered_ms,
             remembered,
+            intervals,
         })
     }
 

@@ -266,7 +266,7 @@ impl VersionSet {
                     self.note_gone(entry, &live, &live.delete_bitmap(until).0)
                 }
             };
-            segments.push((*entry, gone));
+            segments.push((entry.clone(), gone));
         }
         let is_named = |number: &u64| segments.iter().any(|(entry, _)| entry.number == *number);
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);

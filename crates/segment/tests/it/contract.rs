@@ -59,6 +59,7 @@ impl Shared {
             kind,
             seed: index.seed,
             identity: 0,
+            first_leaf: 0,
             policy,
         };
         Box::new(Shared(Arc::new(Mutex::new(Sealed {

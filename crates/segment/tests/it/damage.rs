@@ -52,6 +52,7 @@ fn samples() -> Vec<Vec<u8>> {
         sample(SegmentKind::Cluster, Tier::Hot, Element::F32),
         sample(SegmentKind::Cluster, Tier::Cold, Element::U8),
         sample(SegmentKind::Flat, Tier::Cold, Element::F32),
+        include_bytes!("../fixtures/cluster-v1.seg").to_vec(),
     ]
 }
 
@@ -122,14 +123,15 @@ fn resealed_damage_never_panics() {
         // whose length is what the directory says.
         let first_row_block = 72..72 + first_block_bytes(&bytes, meta.start);
         let version = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+        let has_fields = version == 2 || bytes[20] == 1;
         let mut blocks =
             vec![(0..72, 0), (meta, number), (foot..bytes.len(), u64::MAX), (first_row_block, 1)];
-        if version == 2 {
+        if has_fields {
             let fields = field_blocks(&bytes).into_iter();
             blocks.extend(fields.map(|at| (at.offset..at.offset + at.bytes, at.number)));
         }
         for (range, number) in blocks {
-            for _ in 0..if version == 2 { 200 } else { 1500 } {
+            for _ in 0..if has_fields { 200 } else { 1500 } {
                 let mut changed = bytes.clone();
                 let payload = range.start..range.end - 8;
                 for _ in 0..1 + random.below(3) {
@@ -159,7 +161,9 @@ fn first_block_bytes(bytes: &[u8], meta: usize) -> usize {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let leaves = word(meta + 40);
     let cluster = bytes[18] == 1;
-    word(meta + 56 + leaves * (16 + if cluster { 64 } else { 0 }))
+    let numbered = bytes[8] >= 3;
+    let leaf = if numbered { 24 } else { 16 } + if cluster { 64 } else { 0 };
+    word(meta + 56 + leaves * leaf)
 }
 
 fn ask_all(bytes: &[u8], filters: &[Filter]) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! Segments that were committed with versions 1 and 2 of the format: still read, still written the
-//! same.
+//! Segments that were committed with each version of the format: still read. The newest version is
+//! still written the same.
 
 use vstream_attribute::{FieldsBuffer, ValueRef};
 use vstream_index::{IndexRow, VectorBuffer, VectorRef};
@@ -13,10 +13,18 @@ use super::{key, memory, open, resident, settings, write};
 #[path = "../../../attribute/tests/golden/row.rs"]
 mod row;
 
-const CLUSTER: &[u8] = include_bytes!("../fixtures/cluster-v1.seg");
-const FLAT: &[u8] = include_bytes!("../fixtures/flat-v1.seg");
-
-const FIELDS: &[u8] = include_bytes!("../fixtures/fields-v2.seg");
+/// A cluster segment, a flat one and one with fields, of the versions before leaves had numbers.
+const OLDER: [&[u8]; 3] = [
+    include_bytes!("../fixtures/cluster-v1.seg"),
+    include_bytes!("../fixtures/flat-v1.seg"),
+    include_bytes!("../fixtures/fields-v2.seg"),
+];
+/// The same, of the present version.
+const NEWEST: [&[u8]; 3] = [
+    include_bytes!("../fixtures/cluster-v3.seg"),
+    include_bytes!("../fixtures/flat-v3.seg"),
+    include_bytes!("../fixtures/fields-v3.seg"),
+];
 
 /// The row of golden files, and a text in one.
 fn fields(id: u64) -> FieldsBuffer {
@@ -76,9 +84,9 @@ fn written(settings: SegmentSettings, row: &dyn Fn(u64) -> Vec<f32>) -> Vec<u8> 
 fn golden_segments_are_written_the_same() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let files = [
-        ("cluster-v1.seg", written(cluster(), &row), CLUSTER),
-        ("flat-v1.seg", written(flat(), &byte_row), FLAT),
-        ("fields-v2.seg", written_with_fields(), FIELDS),
+        ("cluster-v3.seg", written(cluster(), &row), NEWEST[0]),
+        ("flat-v3.seg", written(flat(), &byte_row), NEWEST[1]),
+        ("fields-v3.seg", written_with_fields(), NEWEST[2]),
     ];
     for (name, bytes, golden) in files {
         if std::env::var_os("UPDATE_FIXTURES").is_some() {
@@ -92,13 +100,15 @@ fn golden_segments_are_written_the_same() {
 #[test]
 fn golden_segments_are_read() {
     let store = memory();
-    for (name, bytes, row) in [
-        ("cluster.seg", CLUSTER, &row as &dyn Fn(u64) -> Vec<f32>),
-        ("flat.seg", FLAT, &byte_row),
-        ("fields.seg", FIELDS, &row),
-    ] {
+    let rows: [&dyn Fn(u64) -> Vec<f32>; 3] = [&row, &byte_row, &row];
+    let older = OLDER.into_iter().zip(rows).map(|of| (of, 77));
+    let newest = NEWEST.into_iter().zip(rows).map(|of| (of, 1 << 33));
+    for (at, ((bytes, row), first_leaf)) in older.chain(newest).enumerate() {
+        let name = &format!("{at}.seg");
         store.put(name, bytes).unwrap();
-        let segment = open(&store, name, resident());
+        let mut segment = open(&store, name, resident());
+        segment.number_from(77);
+        assert_eq!([0, 1].map(|leaf| segment.leaf_number(leaf)), [first_leaf, first_leaf + 1]);
         segment.verify().unwrap();
         assert_eq!((segment.rows(), segment.leaves()), (60, 2));
         assert_eq!(segment.code_range(), (0, 59 << 20));

@@ -30,6 +30,7 @@ fn settings(dimension: usize, kind: SegmentKind, tier: Tier) -> SegmentSettings 
         kind,
         seed: 5,
         identity: 0x0123_4567_89ab_cdef,
+        first_leaf: 1 << 33,
         policy: Policy::Best(tier),
     }
 }

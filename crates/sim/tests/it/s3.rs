@@ -47,6 +47,7 @@ fn sealed() -> FileStore {
         kind: SegmentKind::Cluster,
         seed: 1,
         identity: 77,
+        first_leaf: 0,
         policy: Policy::Best(Tier::Cold),
     };
     let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);

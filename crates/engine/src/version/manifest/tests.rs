@@ -7,10 +7,10 @@ use vstream_index::ClusterSettings;
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Base, Manifest, HEADERS, HEADER_PLAIN};
+use super::{Base, Manifest, HEADER, HEADERS, HEADER_PLAIN};
 use crate::durability::Journaling;
 use crate::settings::{DeleteOrder, Settings};
-use crate::tree::SegmentEntry;
+use crate::tree::{SegmentEntry, Served, FILES_MAX};
 use crate::wal::State;
 use crate::{Error, ErrorKind};
 
@@ -108,6 +108,66 @@ fn a_damaged_schema_is_refused() {
     }
 }
 
+/// Some leaves of the first segment, and of the second.
+fn with_intervals() -> Manifest {
+    let mut made = manifest(settings());
+    let only = |intervals: &[std::ops::Range<u32>]| Served::only(intervals).expect("in order");
+    made.base.segments[0].served = only(&[1..4, 7..8]);
+    made.base.segments[1].served = only(std::slice::from_ref(&(0..u32::MAX)));
+    made
+}
+
+#[test]
+fn intervals_of_leaves_are_read_again() {
+    let schema = Schema::new([("price", AttributeKind::F64)]).expect("a schema");
+    let mut with_schema = with_intervals();
+    with_schema.settings.schema = Arc::new(schema);
+    let mut of_one = with_intervals();
+    of_one.base.segments[0].served = Served::default();
+    for made in [with_intervals(), with_schema, of_one] {
+        assert_eq!(made.encode()[8], 6);
+        assert_eq!(read(body(&made)).expect("what was written"), made);
+    }
+}
+
+#[test]
+fn intervals_that_no_version_wrote_are_refused() {
+    let made = with_intervals();
+    // After two logs and two segments.
+    let first = HEADER + 2 * 8 + 2 * SegmentEntry::BYTES;
+    let changes: [(&str, usize, u32); 6] = [
+        ("of a segment that there is not", first + 24, 2),
+        ("segments out of order", first, 1),
+        ("an empty one", first + 8, 1),
+        ("one that ends before it begins", first + 4, 9),
+        ("two that meet", first + 16, 4),
+        ("fewer than are counted", HEADER - 8, 2),
+    ];
+    for (what, at, value) in changes {
+        let mut bytes = body(&made);
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        assert_eq!(read(bytes).expect_err(what).kind(), ErrorKind::Corrupt, "{what}");
+    }
+    for count in [1 << 20, 1 << 40, u64::MAX] {
+        let mut bytes = body(&made);
+        bytes[HEADER - 8..HEADER].copy_from_slice(&count.to_le_bytes());
+        assert_eq!(read(bytes).expect_err("too many").kind(), ErrorKind::Corrupt, "{count}");
+    }
+}
+
+#[test]
+fn a_number_of_a_file_whose_leaves_have_no_numbers_is_refused() {
+    let mut made = manifest(settings());
+    made.base.segments[1].number = FILES_MAX - 1;
+    assert_eq!(read(body(&made)), Ok(made.clone()));
+    let mut files = vec![made.clone(), made];
+    files[0].base.segments[1].number = FILES_MAX;
+    files[1].next = FILES_MAX;
+    for made in files {
+        assert_eq!(read(body(&made)).expect_err("too large").kind(), ErrorKind::Corrupt);
+    }
+}
+
 #[test]
 fn older_formats_are_read() {
     let memory = Some(1 << 20);
@@ -138,7 +198,7 @@ fn what_no_version_wrote_is_refused() {
     assert_eq!(kind(208, u64::MAX), ErrorKind::Corrupt, "a least leaf larger than any");
     assert_eq!(kind(248, 2), ErrorKind::Corrupt, "neither with a second look nor without");
     let mut newer = body(&manifest(settings()));
-    newer[8] = 6;
+    newer[8] = 7;
     assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
     for length in [HEADERS[0] - 1, HEADERS[2], HEADER_PLAIN - 1, HEADER_PLAIN] {
         let cut = body(&manifest(settings()))[..length].to_vec();
@@ -155,13 +215,13 @@ fn more_files_than_a_manifest_names_are_refused_before_anything_is_written() {
     );
     let mut full = manifest(settings());
     full.logs = (5..5 + (1 << 16)).collect();
-    full.base.segments = vec![full.base.segments[0]; 1 << 16];
+    full.base.segments = vec![full.base.segments[0].clone(); 1 << 16];
     full.publish(&disk).expect("as many as there may be");
     assert_eq!(Manifest::read(&disk), Ok(full.clone()));
     let mut logs = full.clone();
     logs.logs.push(1 << 20);
     let mut segments = full.clone();
-    segments.base.segments.push(full.base.segments[0]);
+    segments.base.segments.push(full.base.segments[0].clone());
     for mut more in [logs, segments] {
         let error = more.publish(&disk).expect_err("too many");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
