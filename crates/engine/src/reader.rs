@@ -207,7 +207,8 @@ impl Reader {
         };
         top.reset(query.k);
         let probe = Probe { vector, k: query.k, effort, filter: query.filter };
-        let (stats, share) = search(&probe, &self.guard.thetas(query.k), tree, top)?;
+        let thetas = query.filter.map_or(Thetas::NONE, |filter| self.guard.thetas(query.k, filter));
+        let (stats, share) = search(&probe, &thetas, tree, top)?;
         if let (Effort::Auto, Some(filter), Some(share)) = (query.effort, query.filter, share) {
             self.guard.note_filtered((vector, query.k), filter, share);
         }

@@ -30,28 +30,33 @@ impl Guard {
         }
         let class = class_of(k);
         self.most_asked.fetch_max(k, Ordering::Relaxed);
-        let seen = self.filtered.note(share, class);
-        let is_known = self.filtered.is_known(share, class);
+        let shape = self.filtered.shape(filter);
+        let seen = self.filtered.note(share, class, shape);
+        let is_known = self.filtered.is_known(share, class, shape);
         if (is_known && !seen.is_multiple_of(NOTE_EVERY)) || !is_kept(filter) {
             return;
         }
         if let Ok(mut state) = self.state.try_lock() {
             let filter = filter.clone();
-            keep(&mut state.filtered, FilteredQuery { vector: vector.to_vec(), k, filter, share });
+            let vector = vector.to_vec();
+            keep(&mut state.filtered, FilteredQuery { vector, k, filter, share, shape });
         }
     }
 
     /// True if filtered queries like those that came go through every code.
     pub(in crate::guard) fn is_filtered_undecided(&self) -> bool {
-        let is_open = |class| (0..SHARE_CLASSES).any(|s| self.filtered.theta(s, class).is_none());
+        // What is decided for one shape is decided for all.
+        let is_open =
+            |class| (0..SHARE_CLASSES).any(|share| self.filtered.theta(share, class, 0).is_none());
         self.filtered.asked().any(is_open)
     }
 
     /// True if a filtered query waits for an audit, and its class has few.
     pub(in crate::guard) fn has_few_filtered(&self) -> bool {
         let state = locked(&self.state);
-        let is_new =
-            |query: &FilteredQuery| !self.filtered.is_known(query.share, class_of(query.k));
+        let is_new = |query: &FilteredQuery| {
+            !self.filtered.is_known(query.share, class_of(query.k), query.shape)
+        };
         state.filtered.iter().any(is_new)
     }
 
@@ -81,7 +86,14 @@ impl Guard {
             let needed = needs.collect();
             filtered.push_row(
                 class,
-                FilteredAudit { query: None, at: audit.at, asked: 0, needed, made: None },
+                FilteredAudit {
+                    query: None,
+                    at: audit.at,
+                    asked: 0,
+                    asked_of_shape: 0,
+                    needed,
+                    made: None,
+                },
             );
         }
     }
@@ -115,7 +127,7 @@ impl Guard {
         tools: &mut Auditor,
     ) -> Result<Option<(usize, FilteredAudit)>, Error> {
         let at = moment(search);
-        let FilteredQuery { vector, k, filter, .. } = &query;
+        let FilteredQuery { vector, k, filter, shape, .. } = &query;
         let probe = Probe { vector, k: *k, effort: Effort::Exact, filter: Some(filter) };
         let (mut needed, Auditor { scratch, top, found, .. }) = (Vec::new(), tools);
         let Some(share) = search.needs(&probe, scratch, top, &mut needed)? else {
@@ -127,7 +139,7 @@ impl Guard {
         let mut truth = Vec::new();
         top.drain_sorted(&mut truth);
         let mut made = None;
-        if let Some(theta) = self.filtered.theta(share, class_of(*k)) {
+        if let Some(theta) = self.filtered.theta(share, class_of(*k), *shape) {
             let effort = Effort::Thorough { depth: 0 };
             let probe = Probe { effort, ..probe };
             top.reset(*k);
@@ -138,12 +150,14 @@ impl Guard {
             made = Some((theta, share_of(&truth, found)));
         }
         let asked = self.filtered.seen_of(share, class_of(*k));
-        Ok(Some((share, FilteredAudit { needed, at, asked, made, query: Some(query) })))
+        let asked_of_shape = self.filtered.seen_of_shape(share, class_of(*k), *shape);
+        let query = Some(query);
+        Ok(Some((share, FilteredAudit { query, at, asked, asked_of_shape, needed, made })))
     }
 
     /// Where searches for `k` neighbours with a filter may stop.
-    pub(crate) fn thetas(&self, k: usize) -> Thetas {
-        self.filtered.thetas(class_of(k))
+    pub(crate) fn thetas(&self, k: usize, filter: &Filter) -> Thetas {
+        self.filtered.thetas(class_of(k), self.filtered.shape(filter))
     }
 
     pub(in crate::guard) fn conclude_filtered(&self, class: usize, auditor: &Auditor) {

@@ -34,6 +34,9 @@ pub(crate) fn share_class(share: f64) -> usize {
 pub(crate) struct Thetas(pub(crate) [f32; SHARE_CLASSES]);
 
 impl Thetas {
+    /// Searches visit every leaf.
+    pub(crate) const NONE: Thetas = Thetas([f32::INFINITY; SHARE_CLASSES]);
+
     /// As [`FilteredProbe::by_share`].
     fn by_share(&self) -> [(f64, f32); SHARE_CLASSES] {
         std::array::from_fn(|class| (SHARES.get(class).copied().unwrap_or(0.0), self.0[class]))
