@@ -145,6 +145,30 @@ def test_a_collection_larger_than_its_memory_answers_exactly(tmp_path, rng):
             assert c.search(query, 5, exact=True)[0].tolist() == np.argsort(gaps)[:5].tolist()
 
 
+def test_what_is_asked_for_least_goes_to_the_remote_level(tmp_path, rng):
+    rows = rng.standard_normal((8000, 64), dtype=np.float32)
+    home, far = tmp_path / "home", tmp_path / "far"
+    made = Collection.create(
+        64, path=home, durability="none", memory=1 << 20, remote=str(far), disk=300_000
+    )
+    with made as c:
+        for first in range(0, 8000, 500):
+            c.upsert(np.arange(first, first + 500), rows[first : first + 500])
+    deadline = time.monotonic() + 60
+    with Collection.open(home) as c:
+        while not list(far.rglob("segment-*")):
+            assert time.monotonic() < deadline, "no segment has moved"
+            time.sleep(0.05)
+        for at in range(0, 8000, 999):
+            assert c.search(rows[at], 1, exact=True)[0].tolist() == [at]
+    assert (home / "REMOTE").read_text() == f"{far}\n300000\n"
+    for wrong in [{"remote": "x"}, {"disk": 5}, {"remote": "ftp://x", "disk": 5}]:
+        with pytest.raises(vstream.InvalidInput):
+            Collection.create(4, path=tmp_path / "c", memory=1 << 20, **wrong)
+    with pytest.raises(vstream.InvalidInput, match="memory"):
+        Collection.create(4, path=tmp_path / "c", remote="x", disk=5)
+
+
 def test_a_sliding_window_keeps_few_files(tmp_path, rng):
     rows = rng.standard_normal((20000, 8), dtype=np.float32)
     made = Collection.create(

@@ -15,7 +15,7 @@ use crate::segment::{self, ByCodec, Won};
 use crate::text;
 
 /// Describes the collection in `folder`, open or not. Cost: vectors and attributes of its segments
-/// are read.
+/// are read, but for those in the remote level.
 pub(crate) fn inspect(
     folder: &Path,
     summary: &CollectionSummary,
@@ -23,6 +23,10 @@ pub(crate) fn inspect(
 ) -> Result<(), Failure> {
     let (mut stored, mut fields) = (Vec::new(), Fields::default());
     for of in &summary.segments {
+        if of.is_remote {
+            stored.push(Stored::Away);
+            continue;
+        }
         stored.push(match graph::open_file(&folder.join(&of.name))? {
             Opened::Leaves(opened) => {
                 fields.add(&opened)?;
@@ -43,6 +47,8 @@ pub(crate) fn inspect(
 
 /// How the vectors of a segment are stored.
 enum Stored {
+    /// In the remote level: nothing of it is read.
+    Away,
     Leaves(ByCodec),
     Graph(GraphNumbers),
 }
@@ -55,8 +61,10 @@ fn as_json(summary: &CollectionSummary, stored: Vec<Stored>) -> Value {
             "gone": segment.gone,
             "served-leaves": segment.served.iter().map(|of| [of.start, of.end]).collect::<Vec<_>>(),
             "bytes": segment.bytes,
+            "remote": segment.is_remote,
         });
         match stored {
+            Stored::Away => {}
             Stored::Leaves(codecs) => described["codecs"] = segment::codecs_json(codecs),
             Stored::Graph(numbers) => described["graph"] = graph::as_json(&numbers),
         }
@@ -110,6 +118,7 @@ fn as_table(summary: &CollectionSummary, stored: &[Stored]) -> String {
             text::count(segment.gone),
             text::bytes(segment.bytes),
             match stored {
+                Stored::Away => "in the remote level".to_owned(),
                 Stored::Leaves(codecs) => shares(codecs),
                 Stored::Graph(numbers) => graph::as_line(numbers),
             }

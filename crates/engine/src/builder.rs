@@ -10,7 +10,7 @@ use crate::durability::Journaling;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::settings::Settings;
-use crate::version::{Directory, Manifest};
+use crate::version::{Directory, Manifest, RemoteLevel};
 
 /// Changes the settings of an engine that is being opened.
 type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
@@ -36,6 +36,7 @@ pub struct EngineBuilder<'a> {
     is_scratch: bool,
     journaling: Journaling,
     collection: Option<u64>,
+    remote: Option<RemoteLevel>,
     adjust: Option<Adjust<'a>>,
 }
 
@@ -66,6 +67,16 @@ impl<'a> EngineBuilder<'a> {
     /// that must outlive the process are copied out of [`Engine::share`].
     pub fn scratch(mut self) -> EngineBuilder<'a> {
         self.is_scratch = true;
+        self
+    }
+
+    /// Lets segments that queries ask for least go to a far store. A directory that was created or
+    /// opened with a remote level names it from then on, and is opened with it without this call. With
+    /// this call the far store may have moved, or the limit may be another one.
+    ///
+    /// Needs a limit to memory: without one there are no segments.
+    pub fn remote(mut self, level: RemoteLevel) -> EngineBuilder<'a> {
+        self.remote = Some(level);
         self
     }
 
@@ -106,7 +117,12 @@ impl<'a> EngineBuilder<'a> {
     pub fn create(self, settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
         let syncing = self.syncing();
-        let directory = match self.location {
+        if self.remote.is_some() && settings.memory.is_none() {
+            return Err(Error::invalid(
+                "a remote level holds segments, and without a limit to memory there are none: set one",
+            ));
+        }
+        let mut directory = match self.location {
             Location::Memory => return in_memory(settings),
             Location::Directory(path) => Directory::create(&path, syncing)?,
             Location::Store(store) => Directory::unlocked(store),
@@ -116,6 +132,9 @@ impl<'a> EngineBuilder<'a> {
         directory.check_free()?;
         directory.sweep(None)?;
         let number = self.collection.unwrap_or_else(|| fresh_number(&directory.store));
+        if self.remote.is_some() {
+            directory.open_remote(self.remote.as_ref(), number)?;
+        }
         let manifest = Manifest::create(&directory.store, settings, self.journaling, number)?;
         engine.replay(directory, manifest)?;
         Ok(engine)
@@ -130,7 +149,7 @@ impl<'a> EngineBuilder<'a> {
     /// `Io`.
     pub fn open(self) -> Result<Engine, Error> {
         let syncing = self.syncing();
-        let directory = match self.location {
+        let mut directory = match self.location {
             Location::Memory => {
                 return Err(Error::invalid("there is nothing to open: name a directory"))
             }
@@ -138,6 +157,7 @@ impl<'a> EngineBuilder<'a> {
             Location::Store(store) => Directory::unlocked(store),
         };
         let mut manifest = Manifest::read(&directory.store)?;
+        directory.open_remote(self.remote.as_ref(), manifest.collection)?;
         manifest.make_log(&directory.store)?;
         let stored = manifest.settings.clone();
         if let Some(adjust) = self.adjust {

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::journal::{Commit, Journal};
 use crate::recovery::{recover, Change, Replay};
 use crate::remembered::RememberedDelete;
+use crate::remote::RemoteStats;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
 use crate::tree::SegmentEntry;
@@ -77,6 +78,20 @@ impl Engine {
         self.tree.place_codes()
     }
 
+    /// Moves the segments that queries ask for most into the engine's directory and others to its
+    /// remote level, within the limit ([`crate::RemoteLevel`]). The engine also does this in the
+    /// background. Returns the bytes that were copied; 0 without a remote level.
+    ///
+    /// Errors: `Unavailable` if the far store gives no answer, `Io`; no row is lost then.
+    pub fn place_segments(&self) -> Result<u64, Error> {
+        self.journal.as_ref().map_or(Ok(0), Journal::place_segments)
+    }
+
+    /// Where the segments are; `None` without a remote level. Cost: lists the directory.
+    pub fn remote_stats(&self) -> Option<RemoteStats> {
+        self.journal.as_ref()?.remote_stats()
+    }
+
     /// Returns the present rows as files, including writes that were not committed yet. The files
     /// stay as long as the returned state; see [`SharedState`].
     ///
@@ -98,8 +113,9 @@ impl Engine {
     /// that of `source` ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if
     /// the state is open; otherwise the same as [`Engine::open`].
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
-        let directory = Directory::open(source, Syncing::Off)?;
+        let mut directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
+        directory.open_remote(None, manifest.collection)?;
         if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
             return Err(Error::invalid(format!(
                 "{} has another dimension, metric, element, or kind of ids or groups than this \

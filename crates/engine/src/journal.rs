@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::field_bytes;
 use crate::priority::yield_to_others;
 use crate::recovery::Recovered;
+use crate::remote::{Mover, Placement, RemoteStats};
 use crate::row::{PayloadChange, Update};
 use crate::settings::DIMENSION_MAX;
 use crate::tree::Tree;
@@ -61,6 +62,9 @@ pub(crate) struct Journal {
     /// Without threads: a merge that was written at the last checkpoint and is published at the
     /// next.
     begun: Option<MergeBegun>,
+    placement: Arc<Placement>,
+    /// Moves segments, if there is a remote level and the engine has threads.
+    mover: Option<Mover>,
     /// Number of checkpoints when the journal last looked for a merge that pays.
     looked: u64,
     /// The last compaction made progress, so another merge may pay.
@@ -128,6 +132,8 @@ impl Journal {
         let checkpoints = Checkpoints::new(directory, manifest, recovered.log_bytes, begun);
         checkpoints.versions().serve(tree.clone());
         let compactor = Arc::new(Compactor::new(checkpoints.versions().clone()));
+        let placement = Arc::new(Placement::new(checkpoints.versions().clone()));
+        let mover = journaling.background.then(|| Mover::start(&placement)).flatten();
         Ok(Journal {
             journaling,
             state,
@@ -137,6 +143,8 @@ impl Journal {
             compactor,
             compactions: Vec::new(),
             begun: None,
+            placement,
+            mover,
             looked: 0,
             compact_again: false,
             is_step_due: false,
@@ -336,6 +344,15 @@ impl Journal {
         }
     }
 
+    /// Moves segments to and from the remote level; returns the bytes that were copied.
+    pub(crate) fn place_segments(&self) -> Result<u64, Error> {
+        self.placement.place(&|| true)
+    }
+
+    pub(crate) fn remote_stats(&self) -> Option<RemoteStats> {
+        self.placement.stats()
+    }
+
     /// Returns the present state as files.
     pub(crate) fn share(&mut self, rows: &dyn Rows) -> Result<SharedState, Error> {
         self.hand_over();
@@ -369,6 +386,7 @@ impl Journal {
             return Ok(());
         }
         self.flush()?;
+        self.mover = None;
         self.finish_compaction();
         self.checkpoints.finish_running();
         self.checkpoints.versions().note_end(self.state)?;
@@ -394,6 +412,7 @@ impl Drop for Journal {
         let _ = self.close();
         // A log that cannot be written ends `close` before the threads. These must not outlive the
         // lock of the directory, nor keep it locked.
+        self.mover = None;
         self.finish_compaction();
         self.checkpoints.finish_running();
     }

@@ -29,6 +29,7 @@ mod reader;
 mod records;
 mod recovery;
 mod remembered;
+mod remote;
 mod row;
 mod settings;
 mod snapshot;
@@ -58,6 +59,7 @@ pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
     inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
 };
+pub use remote::RemoteStats;
 pub use row::{PayloadChange, Row, RowId, Update};
 pub use settings::{
     Ablation, DeleteOrder, IndexKind, SegmentIndex, Settings, DELETES_REMEMBERED_MAX,
@@ -65,12 +67,14 @@ pub use settings::{
 };
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::TreeStats;
+pub use version::RemoteLevel;
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
     RefusedKind, Schema, Test, Value, ValueRef, GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX,
 };
 pub use vstream_index::SearchStats;
+pub use vstream_store::remote::TierCounts;
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};
 pub use write::{Condition, IfVersion};

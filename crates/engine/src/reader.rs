@@ -8,13 +8,16 @@ use vstream_index::{Probe, SearchStats};
 use vstream_vector::{Metric, Neighbor, TopK};
 
 use crate::accept::{check_query, normalise, refused};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::settings::{Settings, K_MAX};
-use crate::tree::{Pinned, Thetas, Tree, TreeScratch};
+use crate::tree::{Pinned, Reachable, Thetas, Tree, TreeScratch};
 
 /// Cap of a chosen number of leaves or rows. No engine has so many, so the cap changes no answer.
 const CHOSEN_MAX: usize = 1 << 32;
+
+/// Tries of an answer of segments that can be reached: one may leave the directory during a search.
+const REACHABLE_TRIES: usize = 3;
 
 /// How much a search scans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +161,30 @@ impl Reader {
             None => self.tree.search(probe, scratch, top).map(|stats| (stats, None)),
             Some(_) => self.tree.search_filtered(probe, thetas, scratch, top),
         })
+    }
+
+    /// As [`Reader::search`], and if a far store gives no answer ([`crate::RemoteLevel`]), the answer of
+    /// the segments that can be reached. Returns also how many living rows were left out: the answer is
+    /// partial unless this is 0.
+    ///
+    /// Errors: as [`Reader::search`]; `Unavailable` only if segments leave the directory meanwhile, again
+    /// and again.
+    pub fn search_reachable(
+        &self,
+        query: &Query<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<Neighbor>,
+    ) -> Result<(SearchStats, u64), Error> {
+        let mut done = self.search(query, scratch, out).map(|stats| (stats, 0));
+        for _ in 0..REACHABLE_TRIES {
+            if !done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+                break;
+            }
+            let Reachable { rows, left_out } = self.tree.pin().reachable();
+            let snapshot = ReadSnapshot { reader: self.clone(), rows };
+            done = snapshot.search(query, scratch, out).map(|stats| (stats, left_out));
+        }
+        done
     }
 
     /// Pins the present rows. A query on this read snapshot, on any thread, sees no later write.

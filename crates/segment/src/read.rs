@@ -313,6 +313,11 @@ impl Segment {
         self.counted.bytes()
     }
 
+    /// False while its file is in a far store alone.
+    pub fn is_near(&self) -> bool {
+        self.counted.is_near()
+    }
+
     /// Counts of reads of the file so far, by all readers.
     pub fn io(&self) -> IoCounts {
         self.counted.counts()

@@ -68,6 +68,10 @@ impl ReadAt for Counted {
         self.file.waits()
     }
 
+    fn is_near(&self) -> bool {
+        self.file.is_near()
+    }
+
     fn read_ready(&self, range: Range) -> Option<Buffer> {
         let read = self.file.read_ready(range)?;
         self.count(&[range]);

@@ -70,6 +70,11 @@ impl FileStore {
         Ok(FileStore::new(Arc::new(disk), syncing))
     }
 
+    /// The directory, and whether its files are synced: for another store over the same files.
+    pub(crate) fn parts(&self) -> (Arc<dyn Files>, Syncing) {
+        (self.disk.files.clone(), self.disk.syncing)
+    }
+
     /// Syncs the directory. A killed process may have renamed, created or removed files without a
     /// sync; the next process sees these changes, but a loss of power could undo them. Errors:
     /// `Io`.
@@ -420,6 +425,10 @@ impl ReadAt for Reader {
 
     fn waits(&self) -> bool {
         self.waits
+    }
+
+    fn is_near(&self) -> bool {
+        self.read.file.is_near()
     }
 
     fn read_ready(&self, range: Range) -> Option<Buffer> {

@@ -83,4 +83,9 @@ pub trait InFile: Send + Sync {
 
     /// True if a read may wait, so that several reads should run at once.
     fn waits(&self) -> bool;
+
+    /// False while its bytes are in a far store alone, so that a read needs that store.
+    fn is_near(&self) -> bool {
+        true
+    }
 }

@@ -88,6 +88,11 @@ pub trait ReadAt: Send + Sync {
         false
     }
 
+    /// False while its bytes are in a far store alone, so that a read needs that store.
+    fn is_near(&self) -> bool {
+        true
+    }
+
     /// Reads a whole range that is in memory already, as in the page cache. `None` if it is not, or
     /// if nobody knows: then [`ReadAt::read`] says more.
     fn read_ready(&self, _range: Range) -> Option<Buffer> {

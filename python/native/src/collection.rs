@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, DeleteOrder, Durability, Engine, Fields, Filter, Grouping, IdKind,
-    Journaling, Names, PayloadChange, Query, Reader, SegmentIndex, Settings, Spread, SpreadOf,
-    Update, K_MAX, READ_ROWS_MAX,
+    Journaling, Names, PayloadChange, Query, Reader, RemoteLevel, SegmentIndex, Settings, Spread,
+    SpreadOf, Update, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
@@ -36,6 +36,9 @@ const STRETCH: usize = 1024;
 /// Queries answered before signals are looked at: an exact one may take milliseconds.
 const STRETCH_QUERIES: usize = 128;
 
+/// A directory, its durability, and the address of its remote level with the bytes that stay here.
+type Place = (PathBuf, String, Option<(String, u64)>);
+
 /// An engine, the lock of its one writer, and a reader that needs no lock.
 #[pyclass(frozen, module = "vstream._native")]
 pub(crate) struct Collection {
@@ -56,7 +59,7 @@ impl Collection {
         dimension: usize,
         kind: (String, String, String),
         recall_target: f64,
-        place: Option<(PathBuf, String)>,
+        place: Option<Place>,
         storage: (Option<u64>, Option<u64>, String, String, Option<u64>),
     ) -> PyResult<Collection> {
         let (metric, element, schema) = kind;
@@ -76,14 +79,16 @@ impl Collection {
             ..Settings::new(dimension, metric, element)
         };
         let made = detached(py, || {
-            let Some((directory, durability)) = place else {
+            let Some((directory, durability, remote)) = place else {
                 return Ok(Collection::new(Engine::create(settings)?));
             };
             let durability = Durability::from_name(&durability)?;
             let journaling = Journaling { durability, ..Journaling::default() };
-            Ok(Collection::new(
-                Engine::builder().dir(&directory).journaling(journaling).create(settings)?,
-            ))
+            let mut builder = Engine::builder().dir(&directory).journaling(journaling);
+            if let Some((address, disk)) = remote {
+                builder = builder.remote(RemoteLevel::at(&address, disk)?);
+            }
+            Ok(Collection::new(builder.create(settings)?))
         });
         Ok(made?)
     }

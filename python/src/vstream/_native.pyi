@@ -56,7 +56,7 @@ class Collection:
         dimension: int,
         kind: tuple[str, str, str],
         recall_target: float,
-        place: tuple[str, str] | None,
+        place: tuple[str, str, tuple[str, int] | None] | None,
         storage: tuple[int | None, int | None, str, str, int | None],
     ) -> Collection: ...
     @staticmethod

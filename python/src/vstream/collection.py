@@ -97,6 +97,8 @@ class Collection(Writes, Reads):
         groups: Literal["shared"] | None = ...,
         deletes_remembered: float | None = ...,
         segments: str = ...,
+        remote: str | None = ...,
+        disk: int | None = ...,
     ) -> Self: ...
 
     @overload
@@ -135,6 +137,8 @@ class Collection(Writes, Reads):
         groups: Groups = None,
         deletes_remembered: float | None = None,
         segments: str = "clusters",
+        remote: str | None = None,
+        disk: int | None = None,
     ) -> Self | GroupCollection:
         """Make an empty collection.
 
@@ -187,7 +191,7 @@ class Collection(Writes, Reads):
             `shared`: every row has a group, its attribute `group`, and a search sees one group or
             all rows. `isolated`: this is a `GroupCollection`, whose searches see one group,
             exactly; it takes none of `recall_target`, `code_memory`, `deletes`,
-            `open_attributes`, `deletes_remembered` and `segments`.
+            `open_attributes`, `deletes_remembered`, `segments`, `remote` and `disk`.
         deletes_remembered
             Seconds, 1 or more, for which the version of a deleted row is kept: meanwhile an upsert
             with a lower `version` does not bring it back. Not at all if it is left out.
@@ -196,13 +200,20 @@ class Collection(Writes, Reads):
             write. A graph finds the same with fewer reads; it takes more disk, and a quarter of a
             millisecond of CPU time per row to build. It needs `memory`, and takes none of
             `code_memory`, string ids, attributes and groups.
+        remote
+            Where files of rows go that searches ask for least: `s3://bucket/folder`, or a folder.
+            A search reads ranges of them there. Needs `memory` and `disk`. The directory keeps the
+            address, so `open` needs none. Credentials come from the environment
+            (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, `AWS_REGION`).
+        disk
+            Bytes of files of rows that stay in `path`, those that are asked for most.
 
         Raises
         ------
         InvalidInput
             If an argument is out of range, or `path` holds something already.
         Unavailable
-            If the directory is in use.
+            If the directory is in use, or `remote` gives no answer.
         StorageError
             If the directory cannot be written.
 
@@ -232,6 +243,8 @@ class Collection(Writes, Reads):
                 ("open_attributes", open_attributes, False),
                 ("deletes_remembered", deletes_remembered, None),
                 ("segments", segments, "clusters"),
+                ("remote", remote, None),
+                ("disk", disk, None),
             ]:
                 if given != usual:
                     raise InvalidInput(f"groups are isolated: leave {name} out")
@@ -250,6 +263,13 @@ class Collection(Writes, Reads):
         if place is not None and _native.Groups.exists(place):
             message = "use GroupCollection.open, or another directory"
             raise InvalidInput(f"the directory holds a collection of groups already: {message}")
+        if (remote is None) != (disk is None):
+            raise InvalidInput("remote and disk belong together: give both or neither")
+        if remote is not None and (place is None or memory is None):
+            raise InvalidInput("remote holds files of rows: give path and memory too")
+        far = None
+        if remote is not None and disk is not None:
+            far = (_arguments.name("remote", remote), _arguments.integer("disk", disk))
         native = _native.Collection.create(
             _arguments.integer("dimension", dimension),
             (
@@ -258,7 +278,7 @@ class Collection(Writes, Reads):
                 schema(id, attributes, is_open=open_attributes, groups=grouping),
             ),
             _arguments.real("recall_target", recall_target),
-            None if place is None else (place, chosen),
+            None if place is None else (place, chosen, far),
             (
                 None if memory is None else _arguments.integer("memory", memory),
                 None if code_memory is None else _arguments.integer("code_memory", code_memory),

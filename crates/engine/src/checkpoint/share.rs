@@ -48,6 +48,11 @@ impl SharedState {
         state: State,
         ticket: Ticket,
     ) -> Result<SharedState, Error> {
+        if versions.directory().tiers().is_some() {
+            return Err(Error::unsupported(
+                "some segments are in the remote level, and its files cannot be lent",
+            ));
+        }
         let (manifest, names) = versions.pin(state)?;
         Ok(SharedState {
             versions: versions.clone(),

@@ -12,7 +12,7 @@ use vstream_vector::{Element, Metric};
 use crate::error::Error;
 use crate::layout::{base_prefix, holds, log_name, segment_name};
 use crate::settings::{DeleteOrder, SegmentIndex};
-use crate::version::Manifest;
+use crate::version::{Manifest, REMOTE};
 
 /// Summary of a durable engine, from its manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +62,8 @@ pub struct SegmentInfo {
     pub gone: u64,
     /// The leaves that it still serves, by position in its directory; empty if it serves all.
     pub served: Vec<Range<u32>>,
+    /// True if its file is in the remote level alone.
+    pub is_remote: bool,
 }
 
 /// Reads the manifest of the durable engine in `dir`, open or not; `None` if there is none.
@@ -76,12 +78,15 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         Ok(store.list(prefix)?.iter().map(|entry| entry.bytes).sum())
     };
     let image = manifest.base.image.map(|image| bytes_of(&base_prefix(image.number)));
+    let here: Vec<String> = store.list("")?.into_iter().map(|entry| entry.name).collect();
+    let has_remote = here.iter().any(|name| name == REMOTE);
     let segments = manifest.base.segments.iter().map(|segment| SegmentInfo {
         name: segment_name(segment.number),
         bytes: segment.bytes,
         rows: segment.rows,
         gone: segment.deleted,
         served: segment.served.intervals().to_vec(),
+        is_remote: has_remote && !here.contains(&segment_name(segment.number)),
     });
     let logs = manifest.logs.iter().map(|&log| {
         let name = log_name(log);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vstream_attribute::Schema;
-use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
+use vstream_store::{DirectoryLock, FileStore, Store};
 
 use super::recover::{recover, Change, Replay};
 use crate::accept::{check_fields, check_update};
@@ -17,7 +17,7 @@ use crate::remembered::RememberedDelete;
 use crate::settings::Settings;
 use crate::snapshot::{self, MANIFEST};
 use crate::tree::{self, SegmentEntry};
-use crate::version::Manifest;
+use crate::version::{open_store, Manifest, REMOTE};
 use vstream_segment::row_digest;
 
 /// A difference from what the engine wrote.
@@ -51,7 +51,7 @@ pub struct Verified {
 ///
 /// Errors: `Invalid` if there is neither, `Io`. Damage is a finding, not an error.
 pub fn verify(dir: &Path) -> Result<Verified, Error> {
-    verify_store(&FileStore::open_dir(dir, Syncing::Off)?)
+    verify_store(&open_store(dir)?)
 }
 
 /// Works like [`verify`], for any store.
@@ -141,6 +141,9 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
 /// Counts the named files, and reports all others.
 fn count_files(store: &FileStore, named: &[String], verified: &mut Verified) -> Result<(), Error> {
     for entry in store.list("")? {
+        if entry.name == REMOTE {
+            continue;
+        }
         if named.contains(&entry.name) {
             verified.count(entry.bytes);
         } else {

@@ -48,17 +48,17 @@ struct Cooled {
     queries: f64,
 }
 
-/// A part of codes, as the planner sees it.
+/// Something that is kept at hand or not, as the planner sees it: a part of codes, or a segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Part {
-    temperature: f64,
-    bytes: u64,
-    is_held: bool,
+pub(crate) struct Part {
+    pub(crate) temperature: f64,
+    pub(crate) bytes: u64,
+    pub(crate) is_held: bool,
 }
 
 /// A step of a plan; the number is the position of the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
+pub(crate) enum Move {
     Release(usize),
     Hold(usize),
 }
@@ -164,10 +164,10 @@ impl CodeResidency {
     }
 }
 
-/// Plans the steps after which the hottest parts are in memory, never more than `limit` bytes.
+/// Plans the steps after which the hottest parts are held, never more than `limit` bytes.
 ///
-/// After every step that reads, the codes in memory fit the limit, so the caller may stop there.
-fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
+/// After every step that holds a part, those that are held fit the limit, so the caller may stop there.
+pub(crate) fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
     let rank = |at: usize| {
         let Part { temperature, is_held, .. } = parts[at];
         // Temperatures of zero and below only give an order: parts in memory get no bonus then.
@@ -211,6 +211,14 @@ impl Tree {
     /// bytes read. Errors: `Corrupt`, those of the store.
     pub(crate) fn place_codes(&self) -> Result<u64, Error> {
         self.residency.place(&self.live_segments(), u64::MAX)
+    }
+
+    /// Number and heat of each segment, scored now.
+    pub(crate) fn segment_heat(&self) -> Vec<(u64, f32)> {
+        let segments = self.live_segments();
+        let mut cooled = self.residency.cooled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.residency.cool(&segments, &mut cooled);
+        segments.iter().map(|live| (live.number, live.heat.heat())).collect()
     }
 
     /// The current segments, without their view: a held view delays the drop of [`super::Retired`].

@@ -38,9 +38,9 @@ use vstream_graph::GraphSettings;
 use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
-pub(crate) use self::code_residency::CodeResidency;
+pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
 pub(crate) use self::live_segment::{check_served, is_deleted, open_segment, LiveSegment, Reading};
-pub(crate) use self::pin::Pinned;
+pub(crate) use self::pin::{Pinned, Reachable};
 pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;

@@ -19,6 +19,12 @@ pub(crate) struct Pinned {
     pub(super) settings: IndexSettings,
 }
 
+/// A read snapshot without the segments in a store that cannot be reached, and how many rows these have.
+pub(crate) struct Reachable {
+    pub(crate) rows: Pinned,
+    pub(crate) left_out: u64,
+}
+
 impl Tree {
     /// Pins the current rows. Never waits.
     ///
@@ -46,6 +52,17 @@ impl Tree {
 }
 
 impl Pinned {
+    /// This read snapshot without the segments that are in a far store alone.
+    pub(crate) fn reachable(mut self) -> Reachable {
+        let View { memory, immutable, segments } = &*self.view;
+        let (near, away): (Vec<_>, Vec<_>) =
+            segments.iter().cloned().partition(|live| live.segment.is_near());
+        let left_out = away.iter().map(|live| live.live_rows()).sum();
+        let (memory, immutable) = (memory.clone(), immutable.clone());
+        self.view = Arc::new(View { memory, immutable, segments: near });
+        Reachable { rows: self, left_out }
+    }
+
     /// Places in memory: the memtable and, if there is one, the immutable memtable.
     pub(super) fn memory_places(&self) -> impl Iterator<Item = &dyn IndexSnapshot> {
         [Some(&self.memory), self.immutable.as_ref()].into_iter().flatten().map(|place| &**place)

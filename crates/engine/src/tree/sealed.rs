@@ -103,6 +103,14 @@ impl SealedSegment {
         }
     }
 
+    /// False while its file is in a far store alone.
+    pub(crate) fn is_near(&self) -> bool {
+        match self {
+            SealedSegment::Leaves(segment) => segment.is_near(),
+            SealedSegment::Graph(graph) => graph.is_near(),
+        }
+    }
+
     pub(crate) fn io(&self) -> IoCounts {
         match self {
             SealedSegment::Leaves(segment) => segment.io(),

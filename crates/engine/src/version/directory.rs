@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
 
 use super::manifest::Manifest;
+use super::remote_level::{RemoteLevel, Tiers};
 use crate::error::Error;
 use crate::layout::{check_not_collection, number, Number, COLLECTION};
 use crate::snapshot::MANIFEST;
@@ -15,6 +16,8 @@ use crate::wal::HEADER;
 /// A directory that nobody else writes to.
 pub(crate) struct Directory {
     pub(crate) store: FileStore,
+    /// Where segments go that are not asked for, if anywhere.
+    tiers: Option<Tiers>,
     pins: Mutex<Pins>,
     /// Held until the directory is dropped; stores that the caller locks need none.
     _lock: Option<DirectoryLock>,
@@ -23,13 +26,13 @@ pub(crate) struct Directory {
 impl Directory {
     /// Wraps a store. The caller ensures that nobody else writes to it.
     pub(crate) fn unlocked(store: FileStore) -> Directory {
-        Directory { store, pins: Mutex::default(), _lock: None }
+        Directory { store, tiers: None, pins: Mutex::default(), _lock: None }
     }
 
     /// Makes and locks a directory. Errors: `Unavailable` if it is open already, `Io`.
     pub(crate) fn create(path: &Path, syncing: Syncing) -> Result<Directory, Error> {
         let store = FileStore::create_dir(path, syncing)?;
-        Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
+        Ok(Directory { store, tiers: None, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
     /// Locks an existing directory. Errors: `Invalid` if it holds no collection, `Unavailable` if
@@ -42,7 +45,33 @@ impl Directory {
             )));
         }
         let store = FileStore::open_dir(path, syncing)?;
-        Ok(Directory { store, pins: Mutex::default(), _lock: Some(lock(path)?) })
+        Ok(Directory { store, tiers: None, pins: Mutex::default(), _lock: Some(lock(path)?) })
+    }
+
+    /// Opens the far store of the collection: `given`, or the one that the directory names, if it names
+    /// one. Errors: those of [`RemoteLevel::read`] and of the far store.
+    pub(crate) fn open_remote(
+        &mut self,
+        given: Option<&RemoteLevel>,
+        collection: u64,
+    ) -> Result<(), Error> {
+        let named = match given {
+            Some(given) => Some(given.clone()),
+            None => RemoteLevel::read(&self.store)?,
+        };
+        if let Some(level) = named {
+            let (store, tiers) = level.open(&self.store, collection)?;
+            if given.is_some() {
+                level.write(&self.store)?;
+            }
+            (self.store, self.tiers) = (store, Some(tiers));
+        }
+        Ok(())
+    }
+
+    /// The remote level, if there is one.
+    pub(crate) fn tiers(&self) -> Option<&Tiers> {
+        self.tiers.as_ref()
     }
 
     /// Errors if the directory already holds a collection or a snapshot.

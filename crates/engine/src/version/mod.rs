@@ -5,9 +5,12 @@ mod delete_bitmap;
 mod directory;
 mod manifest;
 mod remembered_file;
+mod remote_level;
 mod version_set;
 
 pub(crate) use self::directory::Directory;
 pub(crate) use self::manifest::{Image, Manifest};
 pub(crate) use self::remembered_file::read_remembered;
+pub use self::remote_level::RemoteLevel;
+pub(crate) use self::remote_level::{open_store, REMOTE};
 pub(crate) use self::version_set::{differs, VersionSet};

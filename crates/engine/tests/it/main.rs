@@ -10,6 +10,7 @@ mod fields;
 mod guard;
 mod radius;
 mod reopen;
+mod s3;
 mod second_look;
 mod shapes;
 mod snapshot;

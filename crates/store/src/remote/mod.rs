@@ -3,8 +3,8 @@
 //! [`RemoteStore`] is a [`Store`](crate::Store) over [`Objects`], the single requests of an object
 //! store. S3 implements them (feature `remote`), and so does [`MemoryObjects`]. [`Location`] parses
 //! the address of a store. [`push`] sends the files of a directory to a store as a snapshot. A
-//! [`Restore`] is a directory that is usable while its files are fetched from a snapshot. *Not
-//! useful for* interpreting the files.
+//! [`Restore`] is a directory that is usable while its files are fetched from a snapshot, [`Tiered`]
+//! one whose files come and go as there is room. *Not useful for* interpreting the files.
 
 mod contents;
 mod fetching;
@@ -17,6 +17,7 @@ mod retry;
 #[cfg(feature = "remote")]
 mod s3;
 mod store;
+mod tiered;
 mod writer;
 
 pub use contents::{numbers, push, Contents, Pushed, PushedFile};
@@ -26,3 +27,4 @@ pub use objects::{Fault, FaultKind, MemoryObjects, Objects, PutMode, Upload, PAR
 pub use restore::{Progress, Restore, RestoreSettings};
 pub use retry::RetryPolicy;
 pub use store::{RemoteCounts, RemoteStore};
+pub use tiered::{PlacedFile, TierCounts, Tiered};

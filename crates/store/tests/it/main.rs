@@ -12,3 +12,4 @@ mod remote;
 mod restore;
 #[cfg(feature = "remote")]
 mod s3;
+mod tiered;

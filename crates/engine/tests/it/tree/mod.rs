@@ -9,6 +9,7 @@ mod hot;
 mod model;
 mod read_snapshot;
 mod recall;
+mod remote;
 mod shared;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,177 @@
+//! The remote level: a far store for segments that are not asked for, beside the directory of an
+//! engine.
+//!
+//! Which segments are where is not in the manifest: a segment whose file is not in the directory is in
+//! the far store. The file `REMOTE` says where that store is, so that the directory can be opened,
+//! verified and inspected by its path alone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use vstream_store::remote::{Location, RetryPolicy, Tiered};
+use vstream_store::{Access, Clock, ErrorKind, FileStore, Range, Store, Syncing, SystemClock};
+
+use super::manifest::Manifest;
+use crate::error::Error;
+use crate::layout::{number, Number};
+
+/// Name of the file that says where the far store is.
+pub(crate) const REMOTE: &str = "REMOTE";
+/// In that file, a store that only the program knows.
+const OF_THE_PROGRAM: &str = "-";
+/// Most bytes of that file.
+const REMOTE_BYTES_MAX: u64 = 4096;
+
+/// A far store for the segments that queries ask for least, and how many bytes of segments stay in the
+/// engine's directory.
+///
+/// The engine copies a segment there before it removes it from the directory, so both places together
+/// hold every row at every moment. Queries read ranges of such a segment through the block cache. The
+/// limit is about segments that are served; what is being written comes in addition.
+#[derive(Clone)]
+pub struct RemoteLevel {
+    address: Option<Location>,
+    store: Option<Arc<dyn Store>>,
+    clock: Arc<dyn Clock>,
+    local_bytes: u64,
+}
+
+/// The remote level of an open directory.
+pub(crate) struct Tiers {
+    pub(crate) files: Tiered,
+    pub(crate) local_bytes: u64,
+}
+
+impl RemoteLevel {
+    /// A folder of an object store or of the operating system: `s3://bucket/folder` or a path. Each
+    /// collection uses a folder of its own in it, so several may share the address.
+    ///
+    /// * `local_bytes`: of segments that stay in the directory of the engine, the hottest.
+    ///
+    /// Errors: `Invalid` address.
+    pub fn at(address: &str, local_bytes: u64) -> Result<RemoteLevel, Error> {
+        if address.contains('\n') {
+            return Err(Error::invalid("the address of the remote level has more than one line"));
+        }
+        let address = Some(Location::parse(address)?);
+        Ok(RemoteLevel { address, store: None, clock: Arc::new(SystemClock::new()), local_bytes })
+    }
+
+    /// A store of the program's own, which holds the segments of this collection alone. The program
+    /// must give it again whenever the directory is opened.
+    pub fn over(store: Arc<dyn Store>, clock: Arc<dyn Clock>, local_bytes: u64) -> RemoteLevel {
+        RemoteLevel { address: None, store: Some(store), clock, local_bytes }
+    }
+
+    /// The remote level that a directory names, if it names one. Errors: `Invalid` if it is a store of
+    /// the program's own, `Corrupt`, `Io`.
+    pub(crate) fn read(store: &FileStore) -> Result<Option<RemoteLevel>, Error> {
+        let file = match store.open(REMOTE, Access::Cached) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let corrupt = |what: &str| Error::corrupt(file.name().as_ref(), what);
+        if file.bytes() > REMOTE_BYTES_MAX {
+            return Err(corrupt("too long for the address of a store"));
+        }
+        let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| corrupt("this is no text"))?;
+        let (address, local_bytes) =
+            text.split_once('\n').ok_or_else(|| corrupt("it has no second line"))?;
+        let local_bytes = local_bytes.trim_end().parse();
+        let local_bytes = local_bytes.map_err(|_| corrupt("its second line is no number"))?;
+        if address == OF_THE_PROGRAM {
+            return Err(Error::invalid(format!(
+                "{} holds a collection with segments in a store of the program that made it: open it \
+                 with that store",
+                store.describe("")
+            )));
+        }
+        RemoteLevel::at(address, local_bytes).map(Some)
+    }
+
+    /// Writes into a directory where its far store is.
+    pub(crate) fn write(&self, store: &FileStore) -> Result<(), Error> {
+        let address = self.address.as_ref().map_or(OF_THE_PROGRAM.to_owned(), full_address);
+        store.replace(REMOTE, format!("{address}\n{}\n", self.local_bytes).as_bytes())?;
+        Ok(())
+    }
+
+    /// Opens the far store of a collection beside the store of its directory. Errors: those of the far
+    /// store, `Unavailable` if it gives no answer.
+    pub(crate) fn open(
+        &self,
+        near: &FileStore,
+        collection: u64,
+    ) -> Result<(FileStore, Tiers), Error> {
+        let far = match (&self.store, &self.address) {
+            (Some(store), _) => store.clone(),
+            (None, Some(address)) => open_far(&address.join(&format!("{collection:016x}")))?,
+            (None, None) => return Err(Error::internal("a remote level without a store")),
+        };
+        let (store, files) = Tiered::beside(near, far, may_move, self.clock.clone())?;
+        Ok((store, Tiers { files, local_bytes: self.local_bytes }))
+    }
+}
+
+/// The files of the collection or snapshot in a directory, those in its far store among them. Errors:
+/// as [`RemoteLevel::read`] and [`RemoteLevel::open`].
+pub(crate) fn open_store(dir: &Path) -> Result<FileStore, Error> {
+    let near = FileStore::open_dir(dir, Syncing::Off)?;
+    match RemoteLevel::read(&near)? {
+        None => Ok(near),
+        Some(level) => Ok(level.open(&near, Manifest::read(&near)?.collection)?.0),
+    }
+}
+
+/// Only segments go to the far store.
+fn may_move(name: &str) -> bool {
+    matches!(number(name), Some(Number::Segment(_)))
+}
+
+fn open_far(address: &Location) -> Result<Arc<dyn Store>, Error> {
+    Ok(match address {
+        Location::Folder(_) => address.open()?,
+        Location::Bucket(bucket) => Arc::new(bucket.open(POLICY)?),
+    })
+}
+
+/// A query should not wait for a minute; moves are tried again in any case.
+const POLICY: RetryPolicy = RetryPolicy {
+    attempt: std::time::Duration::from_secs(4),
+    total: std::time::Duration::from_secs(10),
+    first_wait: std::time::Duration::from_millis(50),
+    wait_max: std::time::Duration::from_secs(2),
+};
+
+/// An address from which [`Location::parse`] makes the same location.
+fn full_address(address: &Location) -> String {
+    let Location::Bucket(bucket) = address else { return address.to_string() };
+    let given = [("endpoint", &bucket.endpoint), ("region", &bucket.region)];
+    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_ref()?)));
+    let given: Vec<String> = given.collect();
+    match given.is_empty() {
+        true => bucket.to_string(),
+        false => format!("{bucket}?{}", given.join("&")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_being_written() {
+        for address in [
+            "s3://bucket",
+            "s3://bucket/a/b",
+            "s3://bucket/a?endpoint=http://127.0.0.1:9000&region=x",
+            "/tmp/far",
+        ] {
+            let location = Location::parse(address).expect("an address");
+            assert_eq!(full_address(&location), address);
+            assert_eq!(Location::parse(&full_address(&location)).expect("an address"), location);
+        }
+    }
+}
