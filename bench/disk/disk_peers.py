@@ -1,8 +1,9 @@
 """Disk indexes of others over the same rows: the wheel of DiskANN, and LanceDB.
 
-`disk_peers.py FOLDER ROWS QUERIES SCRATCH OUT.json [PEER...]`: makes an environment for each peer
-beside the harness's, installs what the peer needs, and measures it in a process of its own. A peer
-that does not install, or does not run, is in the results with the reason.
+`disk_peers.py FOLDER ROWS QUERIES SCRATCH OUT.json BOX_S [PEER...]` makes an environment for each
+peer beside the harness's, installs what the peer needs, and measures it in a process of its own,
+for BOX_S seconds at most. A peer that does not install, or does not run, is in the results with
+the reason.
 
 Each is asked one query at a time by one thread. Reads are those that the kernel counts for the
 process, in units of 4 KiB: past the page cache for DiskANN, behind it for LanceDB.
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 K = 10
-BOX_S = 1_800
 RECALLS = (0.90, 0.95, 0.98)
 # What a peer needs, pinned. The wheel of DiskANN asks for the numpy of its time.
 PACKAGES = {
@@ -35,18 +35,18 @@ def main_of(arguments: list[str]) -> None:
     if arguments[0] == "child":
         print(json.dumps(child(*arguments[1:])))
         return
-    folder, rows, queries, scratch, out, *names = arguments
+    folder, rows, queries, scratch, out, box_s, *names = arguments
     found = []
     for name in names or PACKAGES:
         at = Path(scratch) / name
         shutil.rmtree(at, ignore_errors=True)
         at.mkdir(parents=True)
-        found.append(measured(name, [folder, rows, queries, str(at)]))
+        found.append(measured(name, [folder, rows, queries, str(at)], int(box_s)))
         shutil.rmtree(at)
     Path(out).write_text(json.dumps(found, indent=1) + "\n")
 
 
-def measured(name: str, arguments: list[str]) -> dict[str, Any]:
+def measured(name: str, arguments: list[str], box_s: int) -> dict[str, Any]:
     """Install a peer and measure it; return its figures or the reason why there are none."""
     python = Path(sys.prefix) / "environments" / f"disk-{name}" / "bin" / "python"
     if not python.exists():
@@ -59,10 +59,11 @@ def measured(name: str, arguments: list[str]) -> dict[str, Any]:
     child_command = [python, Path(__file__), "child", name, *arguments]
     try:
         done = subprocess.run(
-            child_command, capture_output=True, text=True, check=False, env=variables, timeout=BOX_S
+            child_command, capture_output=True, text=True, check=False, env=variables, timeout=box_s
         )
-    except subprocess.TimeoutExpired:
-        return {"name": name, "error": f"its {BOX_S} s were up"}
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode(errors="replace")
+        return {"name": name, "error": f"its {box_s} s were up; it said: {last_words(said)}"}
     if done.returncode:
         return {"name": name, "error": f"fails: {last_words(done.stderr)}"}
     return json.loads(done.stdout.splitlines()[-1])

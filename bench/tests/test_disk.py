@@ -26,7 +26,7 @@ def epoch(number, recall=0.955, pair=None, peak=8 * MIB):
     found |= {"engine-bytes": 3 * MIB, "segments": 4, "leaves": 400}
     if number:
         found |= {"queries": times(), "rows-per-s": 30_000.0, "written-bytes": 2e6}
-        found |= {"read-bytes": 1e6}
+        found |= {"disk-read-bytes": 1e6}
     return found
 
 
@@ -75,6 +75,9 @@ def test_goals_of_epochs_are_missed_where_they_are():
     assert "before the engine: **missed**, 52.4" in text
     assert "at 0 epochs: **missed**" in text, "nothing was compared"
     assert "12 of the rows are seeded neighbours" in text
+    unknown = {**low[0]["asked"], "reads": None, "read_bytes": None}
+    text = tables.updates({**found, "epochs": [{**low[0], "asked": unknown}, low[1]]})
+    assert "| 0 | 0.9550 | - | - | - | - | - | - | 8.0 |" in text, "a merge ended meanwhile"
     assert tables.shown(100) == {0, 1, *range(10, 101, 10)}
     assert tables.shown(3) == {0, 1, 2, 3}
 

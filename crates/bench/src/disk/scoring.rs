@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 use vstream_engine::{
     Ablation, Durability, Effort, Element, Engine, Journaling, Metric, Neighbor, Query, Row,
-    Scratch, SegmentIndex, Settings,
+    Scratch, SegmentIndex, Settings, Stats, TreeStats,
 };
 
 use super::kept::Live;
@@ -113,10 +113,11 @@ pub struct Asked {
     pub rows: f64,
     /// Exact distances.
     pub exact: f64,
-    /// Reads of segments, after the cache.
-    pub reads: f64,
+    /// Reads of segments, after the cache, with those of merges that are under way. `None` if a merge
+    /// ended meanwhile, which takes the counts of its sources along.
+    pub reads: Option<f64>,
     /// Bytes of them.
-    pub read_bytes: f64,
+    pub read_bytes: Option<f64>,
 }
 
 /// Asks all scored queries, one at a time, which the guard does not learn from. Errors: `BadRequest` if
@@ -127,7 +128,7 @@ pub fn ask(engine: &Engine, at: &Moment<'_>, effort: Effort) -> Result<Asked, Ru
     let count = at.queries.rows();
     let mut times = Vec::with_capacity(count);
     let (mut found, mut wanted, mut work) = (0, 0, [0; 3]);
-    let (before, cpu) = (engine.stats().tree, thread_cpu_seconds());
+    let (before, cpu) = (engine.stats(), thread_cpu_seconds());
     for (number, truth) in at.truth.iter().enumerate() {
         let vector = at.queries.row(number);
         let query = Query { effort, ..Query::new(vector, K) };
@@ -147,7 +148,7 @@ pub fn ask(engine: &Engine, at: &Moment<'_>, effort: Effort) -> Result<Asked, Ru
         work.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
     }
     let cpu = thread_cpu_seconds() - cpu;
-    let after = engine.stats().tree;
+    let after = engine.stats();
     let each = |sum: f64| sum / count.max(1) as f64;
     Ok(Asked {
         recall: found as f64 / wanted.max(1) as f64,
@@ -156,9 +157,19 @@ pub fn ask(engine: &Engine, at: &Moment<'_>, effort: Effort) -> Result<Asked, Ru
         leaves: each(work[0] as f64),
         rows: each(work[1] as f64),
         exact: each(work[2] as f64),
-        reads: each((after.reads - before.reads) as f64),
-        read_bytes: each((after.read_bytes - before.read_bytes) as f64),
+        reads: grown(&before, &after, |tree| tree.reads).map(each),
+        read_bytes: grown(&before, &after, |tree| tree.read_bytes).map(each),
     })
+}
+
+/// By how much a count of segments grew, if the segments are the same.
+fn grown(before: &Stats, after: &Stats, count: fn(&TreeStats) -> u64) -> Option<f64> {
+    let merges = |stats: &Stats| {
+        stats.journal.as_ref().map(|journal| (journal.compactions, journal.segments_dropped))
+    };
+    let is_same = merges(before) == merges(after);
+    let sum = count(&after.tree).checked_sub(count(&before.tree));
+    sum.filter(|_| is_same).map(|sum| sum as f64)
 }
 
 /// How many rows of an answer are among the true ten or as near as the last of these.

@@ -177,7 +177,6 @@ impl Run<'_> {
             "rows-per-s": rows / busy.as_secs_f64().max(1e-9),
             "cpu-s": process_cpu_seconds() - cpu,
             "written-bytes": written_bytes(&after) - written_bytes(&before),
-            "read-bytes": after.tree.read_bytes - before.tree.read_bytes,
             "disk-read-bytes": after_disk.0 - disk.0,
             "disk-written-bytes": after_disk.1 - disk.1,
             "waited-us": after.tree.waited_us - before.tree.waited_us,
