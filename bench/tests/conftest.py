@@ -5,5 +5,6 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
 TOOLS = BENCH.parent / "tools"
-sys.path[:0] = [str(BENCH), str(BENCH / "peers"), str(BENCH / "runbooks"), str(BENCH / "data")]
+FOLDERS = (BENCH, *(BENCH / name for name in ("peers", "runbooks", "data", "disk")))
+sys.path[:0] = [str(folder) for folder in FOLDERS]
 sys.path.append(str(TOOLS))

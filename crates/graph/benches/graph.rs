@@ -1,6 +1,6 @@
 //! OR(G) of all layouts, and reads, rounds and time of block search and of DiskANN's layout.
 //!
-//! `DATA=data/sift128 cargo bench -p vstream-graph --bench graph`; `ROWS=100000`, `QUERIES=500`,
+//! `DATA=$PWD/data/sift128 cargo bench -p vstream-graph --bench graph`; `ROWS=100000`, `QUERIES=500`,
 //! `DEGREE=31`. `ONLY=overlap` or `ONLY=search` for one part. Without `DATA` the rows are drawn
 //! around random centres, which says little about real ones.
 

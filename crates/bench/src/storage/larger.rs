@@ -33,6 +33,8 @@ pub struct LargerRow {
     pub p50_ms: f64,
     /// See `p50_ms`.
     pub p99_ms: f64,
+    /// See `p50_ms`.
+    pub mean_ms: f64,
     /// Reads of the file per query, after the cache.
     pub reads: f64,
     /// Bytes of them.
@@ -165,6 +167,7 @@ pub fn search(
             recall: found as f64 / (K * half) as f64,
             p50_ms: times[half / 2],
             p99_ms: times[half * 99 / 100],
+            mean_ms: times.iter().sum::<f64>() / half as f64,
             reads: per_query(io.reads, after.reads),
             bytes: per_query(io.bytes, after.bytes),
             rounds: per_query(io.rounds, after.rounds),

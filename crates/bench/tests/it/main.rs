@@ -1,5 +1,6 @@
 //! The `dataset` command against a small archive of the same form, and with a failing npm.
 
+mod disk;
 mod runbook;
 mod storage;
 
