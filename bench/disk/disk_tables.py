@@ -1,7 +1,8 @@
-"""Tables and pictures of what `make bench-updates`, `bench-disk` and `bench-graph` found.
+"""Tables and pictures of what `make bench-updates`, `-disk`, `-remote` and `-graph` found.
 
 `disk_tables.py updates PLOTS TABLE.md RESULT.json`,
-`disk_tables.py larger TABLE.md LIMIT_MIB RESULT.json...` and
+`disk_tables.py larger TABLE.md LIMIT_MIB RESULT.json...`,
+`disk_tables.py remote TABLE.md RESULT.json` and
 `disk_tables.py forms TABLE.md RESULT.json [PEERS.json]`. The results are those of the program
 `disk`; a table ends with its goals, each met or missed.
 """
@@ -39,6 +40,9 @@ def main_of(arguments: list[str]) -> None:
     elif verb == "larger":
         table, limit = Path(rest[0]), int(rest[1])
         text = larger([json.loads(Path(name).read_text()) for name in rest[2:]], limit)
+    elif verb == "remote":
+        table = Path(rest[0])
+        text = remote(json.loads(Path(rest[1]).read_text()))
     else:
         table = Path(rest[0])
         peers = json.loads(Path(rest[2]).read_text()) if len(rest) > 2 else []
@@ -282,6 +286,74 @@ def larger(cases: list[Found], limit_mib: int) -> str:
     for case in cases:
         lines += _larger_goals(case, limit_mib)
     return "\n".join(lines) + "\n"
+
+
+def remote(found: Found) -> str:
+    """Return the table of segments in a far store, a line per share and group of queries."""
+    plan = found["plan"]
+    about = (
+        f"{plan['rows']:,} rows of {plan['dimension']} dimensions ({found['element']}); "
+        f"{_data(plan)}. {_mib(found['segment-bytes'])} MiB of segments, codes in memory, "
+        f"{_mib(found['memory-bytes'])} MiB for rows and blocks. Target {found['target']}."
+    )
+    lines = [
+        about,
+        "",
+        *_head(
+            [
+                "local share",
+                "MiB local, far",
+                "recall@10",
+                "queries that read so many ranges",
+                "of all",
+                "ranges, KiB per query",
+                "ms p50 / p99 / p99.9",
+            ]
+        ),
+    ]
+    for share in found["shares"]:
+        place = f"{_mib(share['local-bytes'])}, {_mib(share['remote-bytes'])}"
+        first = [f"{share['share']:g}", place, f"{share['asked']['recall']:.4f}"]
+        every = share["all"]["queries"]
+        for group in [share["all"], *share["groups"]]:
+            lines.append(
+                _line(
+                    [
+                        *first,
+                        _ranges(group),
+                        f"{group['queries'] / max(every, 1):.0%}",
+                        f"{group['far-reads']:.1f}, {group['far-bytes'] / 1024:.0f}",
+                        _latency(group["latency"]),
+                    ]
+                )
+            )
+            first = ["", "", ""]
+    lines.append("")
+    least = min(share["asked"]["recall"] for share in found["shares"])
+    lines.append(
+        goal(
+            f"recall at most {TARGET_MISSED_MAX} below the target, wherever segments are",
+            is_met=least >= found["target"] - TARGET_MISSED_MAX,
+            found=f"{least:.4f} at least",
+        )
+    )
+    lines.append(
+        "- Opened in "
+        + ", ".join(
+            f"{share['open-s']:.1f} s (local {share['share']:g})" for share in found["shares"]
+        )
+        + ": ids and codes of all segments are read."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _ranges(group: Found) -> str:
+    if "ranges" not in group:
+        return "all"
+    least, most = group["ranges"]
+    if most == 0:
+        return "none"
+    return f"{least} to {most}" if most < 1 << 60 else f"{least} and more"
 
 
 def _limits(case: Found) -> str:

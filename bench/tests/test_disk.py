@@ -146,3 +146,35 @@ def test_costs_of_peers_lie_between_two_points():
     assert at["rounds"] is None
     assert disk_peers.at_recall([low, high], 0.8) == low
     assert disk_peers.at_recall([low], 0.95) is None
+
+
+def test_a_table_of_a_far_store_has_a_line_per_group_of_queries():
+    group = {"queries": 10, "far-reads": 3.0, "far-bytes": 2048.0, "latency": times()}
+    share = {
+        "share": 0.1,
+        "local-bytes": 2 * MIB,
+        "remote-bytes": 20 * MIB,
+        "asked": {**epoch(0)["asked"], "recall": 0.93},
+        "open-s": 1.25,
+        "all": group,
+        "groups": [
+            {**group, "queries": 4, "ranges": [0, 0]},
+            {**group, "queries": 5, "ranges": [1, 8]},
+            {**group, "queries": 1, "ranges": [129, (1 << 64) - 1]},
+        ],
+    }
+    found = {
+        "plan": plan(epochs=0),
+        "element": "u8",
+        "segment-bytes": 22 * MIB,
+        "memory-bytes": 4 * MIB,
+        "target": 0.95,
+        "shares": [share],
+    }
+    text = tables.remote(found)
+    assert "| 0.1 | 2.0, 20.0 | 0.9300 | all | 100% | 3.0, 2 |" in text
+    assert "|  |  |  | none | 40% |" in text
+    assert "|  |  |  | 1 to 8 | 50% |" in text
+    assert "|  |  |  | 129 and more | 10% |" in text
+    assert "**missed**, 0.9300 at least" in text
+    assert "1.2 s (local 0.1)" in text

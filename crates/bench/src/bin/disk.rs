@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::{Args, Parser};
 use serde_json::{json, Value};
 use vstream_bench::disk::larger::{self, LargerSettings};
+use vstream_bench::disk::remote::{self, RemoteSettings};
 use vstream_bench::disk::updates::{self, UpdatesSettings};
 use vstream_bench::disk::{forms, fresh, Kept, Made, Order, PlanSettings, RowFile};
 use vstream_bench::runbook::{Matrix, RunbookError};
@@ -29,6 +30,8 @@ enum Arguments {
     Fresh(FreshArguments),
     /// Fills an engine with the first rows of a plan, which do not fit in its memory.
     Larger(LargerArguments),
+    /// Keeps a share of the segments local and times queries by what they read in a far store.
+    Remote(RemoteArguments),
     /// Compares graphs, DiskANN's layout and clusters at equal memory.
     Forms(FormsArguments),
 }
@@ -142,6 +145,21 @@ struct LargerArguments {
 }
 
 #[derive(Args)]
+struct RemoteArguments {
+    #[command(flatten)]
+    subject: Subject,
+    /// Address of the far store: s3://bucket/folder or a folder.
+    #[arg(long)]
+    address: String,
+    /// Shares of the segments that stay local.
+    #[arg(long, value_delimiter = ',', default_value = "1,0.1,0")]
+    shares: Vec<f64>,
+    /// JSON to write.
+    #[arg(long, value_name = "FILE.json")]
+    out: PathBuf,
+}
+
+#[derive(Args)]
 struct FormsArguments {
     /// Matrix file with the rows.
     #[arg(long, value_name = "FILE.fbin")]
@@ -176,6 +194,7 @@ fn main() -> ExitCode {
         Arguments::Updates(arguments) => follow(&arguments),
         Arguments::Fresh(arguments) => build(&arguments),
         Arguments::Larger(arguments) => fill(&arguments),
+        Arguments::Remote(arguments) => reach(&arguments),
         Arguments::Forms(arguments) => compare(&arguments),
     };
     match done {
@@ -310,6 +329,17 @@ fn fill(arguments: &LargerArguments) -> Result<(), RunbookError> {
     let (kept, data, queries) = subject.open()?;
     let settings = LargerSettings { made: subject.made(), dir: &subject.dir, rate: arguments.rate };
     write(&arguments.out, &larger::run((&kept, &data, &queries), &settings)?)
+}
+
+fn reach(arguments: &RemoteArguments) -> Result<(), RunbookError> {
+    let RemoteArguments { subject, address, shares, out } = arguments;
+    if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+        let what = format!("--shares has {share}: use shares from 0 to 1.");
+        return Err(RunbookError::BadRequest(what));
+    }
+    let (kept, data, queries) = subject.open()?;
+    let settings = RemoteSettings { made: subject.made(), dir: &subject.dir, address, shares };
+    write(out, &remote::run((&kept, &data, &queries), &settings)?)
 }
 
 fn compare(arguments: &FormsArguments) -> Result<(), RunbookError> {

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use vstream_engine::{
-    Ablation, Durability, Effort, Element, Engine, Journaling, Metric, Neighbor, Query, Row,
-    Scratch, SegmentIndex, Settings, Stats, TreeStats,
+    Ablation, Durability, Effort, Element, Engine, Journaling, Metric, Neighbor, Query,
+    RemoteLevel, Row, Scratch, SegmentIndex, Settings, Stats, TreeStats,
 };
 
 use super::kept::Live;
@@ -34,6 +34,16 @@ pub struct Made {
 impl Made {
     /// A new collection in `dir`; what was there is removed. Errors: `Io`, those of the engine.
     pub fn create(&self, dir: &Path, dimension: usize) -> Result<Engine, RunbookError> {
+        self.create_with(dir, dimension, None)
+    }
+
+    /// As [`Made::create`], with a remote level.
+    pub fn create_with(
+        &self,
+        dir: &Path,
+        dimension: usize,
+        remote: Option<RemoteLevel>,
+    ) -> Result<Engine, RunbookError> {
         if dir.exists() {
             std::fs::remove_dir_all(dir).map_err(RunbookError::io("remove", dir))?;
         }
@@ -46,7 +56,10 @@ impl Made {
             ..Settings::new(dimension, Metric::L2, self.element)
         };
         let journaling = Journaling { durability: Durability::ASYNC, ..Journaling::default() };
-        let made = Engine::builder().dir(dir).journaling(journaling);
+        let mut made = Engine::builder().dir(dir).journaling(journaling);
+        if let Some(level) = remote {
+            made = made.remote(level);
+        }
         made.create(settings).map_err(RunbookError::engine(0))
     }
 }

@@ -54,6 +54,17 @@ fn a_plan_is_followed_and_its_fresh_builds_are_processes_of_their_own() {
     assert_eq!(pair["fresh"]["live"], 3_000, "{pair:#}");
     assert!(found["epochs"][1]["equal-effort"].is_null());
 
+    let far = ["--address", &at("far"), "--shares", "1,0.5,0"];
+    let output = disk(&[&["remote"], &given[..], &subject, &far].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = std::fs::read_to_string(&out).expect("reads");
+    let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+    let reads = |at: usize| found["shares"][at]["all"]["far-reads"].as_f64().expect("a mean");
+    assert!(reads(0) == 0.0 && reads(2) > 0.0, "{found:#}");
+    assert_eq!(found["shares"][2]["local-bytes"], 0);
+    let recall = |at: usize| found["shares"][at]["asked"]["recall"].as_f64().expect("a recall");
+    assert!(recall(0) > 0.9 && recall(2) > 0.9, "{found:#}");
+
     let refused = disk(&[&["updates"], &given[..], &subject, &["--rate", "0"]].concat());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("use a rate above 0"));
     let none = disk(&[&made[..], &["--share", "0.9"]].concat());

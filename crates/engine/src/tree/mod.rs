@@ -116,6 +116,9 @@ pub(crate) struct Tree {
     settled: Condvar,
     waits: AtomicU64,
     waited_us: AtomicU64,
+    /// Ranges and bytes that were read of segments that are served no more.
+    retired_reads: AtomicU64,
+    retired_read_bytes: AtomicU64,
 }
 
 impl Tree {
@@ -139,6 +142,8 @@ impl Tree {
             settled: Condvar::new(),
             waits: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
+            retired_reads: AtomicU64::new(0),
+            retired_read_bytes: AtomicU64::new(0),
         }
     }
 
@@ -241,6 +246,8 @@ impl Tree {
             memtable_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
+            reads: self.retired_reads.load(Ordering::Relaxed),
+            read_bytes: self.retired_read_bytes.load(Ordering::Relaxed),
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),
             ..TreeStats::default()
         };

@@ -462,6 +462,11 @@ impl Tree {
         live.iter().for_each(hand_on);
         let is_source = |live: &Arc<LiveSegment>| is_source(live.number);
         let at = writing.segments.iter().position(is_source).expect("a source among the places");
+        for source in writing.segments.iter().filter(|live| is_source(live)) {
+            let io = source.segment.io();
+            self.retired_reads.fetch_add(io.reads, Ordering::Relaxed);
+            self.retired_read_bytes.fetch_add(io.bytes, Ordering::Relaxed);
+        }
         writing.segments.retain(|live| !is_source(live));
         if let Some(live) = live {
             writing.segments.insert(at, Arc::new(live));

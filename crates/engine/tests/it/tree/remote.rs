@@ -215,7 +215,12 @@ fn answers_are_the_same_wherever_segments_are_and_the_limit_is_kept() {
         put(&mut engine, &mut model, id, (1 << 40) + id);
     }
     engine.checkpoint().expect("a checkpoint");
+    let before = engine.stats().tree;
     engine.compact().expect("merged");
+    let after = engine.stats().tree;
+    assert!(after.segments < before.segments, "{after:?} {before:?}");
+    let grew = after.reads > before.reads && after.read_bytes > before.read_bytes;
+    assert!(grew, "reads of segments that are gone still count: {before:?} {after:?}");
     engine.place_segments().expect("placed");
     engine.place_segments().expect("settled");
     check(&engine, &model, 99);
