@@ -1,6 +1,6 @@
 //! Engines over a real server that speaks S3. `make test-s3` starts one.
 
-use vstream_engine::{verify, Effort, Element, Engine, Metric, RemoteLevel, Settings};
+use vstream_engine::{verify, Effort, Element, Engine, Journaling, Metric, RemoteLevel, Settings};
 use vstream_vector::SplitMix;
 
 use crate::{ask, row};
@@ -24,8 +24,10 @@ fn segments_go_to_a_store_are_searched_there_and_come_back() {
         ..Settings::new(DIMENSION, Metric::L2, Element::F32)
     };
     let level = |bytes| RemoteLevel::at(&format!("{address}/level"), bytes).expect("an address");
-    let mut engine =
-        Engine::builder().dir(dir.path()).remote(level(0)).create(settings).expect("an engine");
+    // Without threads, so that nothing is merged or moved between a step and what is looked at.
+    let kept = Journaling { background: false, ..Journaling::default() };
+    let builder = Engine::builder().dir(dir.path()).journaling(kept).remote(level(0));
+    let mut engine = builder.create(settings).expect("an engine");
     for id in 0..ROWS {
         engine.upsert(&row(id, &vector_of(id))).expect("a good row");
     }
@@ -49,7 +51,13 @@ fn segments_go_to_a_store_are_searched_there_and_come_back() {
     engine.close().expect("closed");
     let verified = verify(dir.path()).expect("verified");
     assert_eq!((verified.rows, verified.findings.len()), (ROWS, 0), "{verified:?}");
-    let opened = Engine::builder().dir(dir.path()).remote(level(u64::MAX)).open();
+    let opened = Engine::builder()
+        .dir(dir.path())
+        .remote(level(u64::MAX))
+        .adjust(&mut |settings, kept| {
+            (settings.recall_guard, kept.background) = (false, false);
+        })
+        .open();
     let mut engine = opened.expect("it opens");
     check(&engine);
     engine.place_segments().expect("placed");
