@@ -53,7 +53,7 @@ pub struct PartState {
 impl Segment {
     /// Makes the parts, [`PART_LEAVES`] leaves each, none in memory.
     pub(crate) fn make_parts(&self) -> Vec<Part> {
-        if self.centroids.is_none() {
+        if !self.is_cluster() {
             return Vec::new();
         }
         let block_bytes = self.header.posting_block_bytes();

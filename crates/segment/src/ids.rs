@@ -77,7 +77,7 @@ impl Segment {
     }
 
     pub(crate) fn id_address(&self, at: usize) -> BlockHandle {
-        let postings = self.centroids.as_ref().map_or(0, |_| self.leaves.len());
+        let postings = if self.is_cluster() { self.leaves.len() } else { 0 };
         BlockHandle {
             number: (1 + self.row_blocks() + postings + at) as u64,
             offset: self.ids[at].1,

@@ -35,6 +35,7 @@ mod scan;
 mod search;
 mod select;
 mod take;
+mod targets;
 mod tombstones;
 mod verify;
 mod write;
@@ -50,7 +51,10 @@ pub use pinned::write_pinned;
 pub use read::{Codes, OpenOptions, Segment, SegmentMemory};
 pub use rows::LeafRows;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
+pub use targets::{divide, write_into, Points, Target, Targets, LEAF_ROWS_MAX};
 pub use tombstones::Tombstones;
 pub use verify::{BlockReport, ColumnReport, FieldsReport};
 pub use vstream_store::IoCounts;
-pub use write::{yield_to_queries, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};
+pub use write::{
+    yield_to_queries, LeafCentroid, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter,
+};

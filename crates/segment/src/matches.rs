@@ -71,7 +71,7 @@ impl SegmentView<'_> {
     fn near_leaves(&self, query: &[f32], radius: f32) -> Vec<u32> {
         let segment = self.segment;
         let all = segment.all_leaves();
-        if segment.centroids.is_none() || segment.metric() == Metric::InnerProduct {
+        if !segment.is_cluster() || segment.metric() == Metric::InnerProduct {
             return all.collect();
         }
         let padded = segment.rotation.padded();

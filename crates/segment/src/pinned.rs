@@ -37,7 +37,7 @@ pub fn write_pinned(
         }
         if current != Some(at) {
             add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-            failed = writer.arranged(&leaf).err();
+            failed = writer.arranged(&leaf, None).err();
             leaf.clear();
             current = Some(at);
         }
@@ -47,11 +47,11 @@ pub fn write_pinned(
         return Err(error);
     }
     add(&mut leaf, current.and_then(|at| loose.remove(&Some(at))).unwrap_or_default());
-    writer.arranged(&leaf)?;
+    writer.arranged(&leaf, None)?;
     for rows in loose.remove(&None).unwrap_or_default().chunks(LOOSE_LEAF_ROWS) {
         leaf.clear();
         add(&mut leaf, rows.to_vec());
-        writer.arranged(&leaf)?;
+        writer.arranged(&leaf, None)?;
     }
     writer.finish()
 }

@@ -57,8 +57,10 @@ impl SegmentView<'_> {
         ranked.clear();
         *sorted = 0;
         *norm = query.norm();
-        let Some(centroids) = &segment.centroids else { return };
-        centroids.scan(form_of(segment.metric()), query.vector(), scan, estimates);
+        if !segment.is_cluster() {
+            return;
+        }
+        segment.centroids().scan(form_of(segment.metric()), query.vector(), scan, estimates);
         let cost = segment.leaf_cost(*norm);
         let leaves = estimates.iter().zip(&segment.leaves).zip(0..);
         ranked.extend(leaves.map(|((&estimate, entry), leaf)| Ranked {
@@ -78,7 +80,65 @@ impl SegmentView<'_> {
         costs: &mut Vec<f32>,
     ) {
         let segment = self.segment;
-        let SegmentSearchState { centroid, ranked, sorted, norm, .. } = state;
+        let mut centroid = std::mem::take(&mut state.centroid);
+        centroid.resize(segment.rotation.padded(), 0.0);
+        let form = form_of(segment.metric());
+        let cost = segment.leaf_cost(state.norm);
+        let exact = &mut |leaf: u32| {
+            segment.centroid(leaf, &mut centroid);
+            let base = form.base(query.vector(), &centroid);
+            (cost.of_leaf(base, || segment.leaves[leaf as usize].reach), base)
+        };
+        self.rank_by(bound, exact, state, costs);
+        state.centroid = centroid;
+    }
+
+    /// Takes the estimated cost of each leaf, in their order, from a ranking of the leaves of several
+    /// segments together.
+    ///
+    /// * `norm`: norm of the query.
+    pub fn estimate_by(
+        &self,
+        costs: impl Iterator<Item = f32>,
+        norm: f32,
+        state: &mut SegmentSearchState,
+    ) {
+        state.ranked.clear();
+        state.sorted = 0;
+        state.norm = norm;
+        state.ranked.extend(costs.zip(0..).map(|(cost, leaf)| Ranked { cost, base: 0.0, leaf }));
+    }
+
+    /// Takes some leaves as ranked, after those that are: cost, base and number of each, in ascending
+    /// order of costs. The leaves come from a ranking of several segments together.
+    pub fn rank_next(
+        &self,
+        (cost, base, leaf): (f32, f32, u32),
+        norm: f32,
+        state: &mut SegmentSearchState,
+    ) {
+        state.norm = norm;
+        state.ranked.push(Ranked { cost, base, leaf });
+        state.sorted = state.ranked.len();
+    }
+
+    /// Forgets what leaves are ranked.
+    pub fn rank_none(&self, state: &mut SegmentSearchState) {
+        state.ranked.clear();
+        state.sorted = 0;
+    }
+
+    /// Ranks the leaves that are estimated to cost at most `bound` behind those that are ranked.
+    ///
+    /// * `exact`: cost and base of a leaf, from the exact distance to its centroid.
+    pub fn rank_by(
+        &self,
+        bound: f32,
+        exact: &mut dyn FnMut(u32) -> (f32, f32),
+        state: &mut SegmentSearchState,
+        costs: &mut Vec<f32>,
+    ) {
+        let SegmentSearchState { ranked, sorted, .. } = state;
         let rest = &mut ranked[*sorted..];
         let mut near = 0;
         for at in 0..rest.len() {
@@ -89,13 +149,8 @@ impl SegmentView<'_> {
         }
         let next = &mut rest[..near];
         *sorted += near;
-        centroid.resize(segment.rotation.padded(), 0.0);
-        let form = form_of(segment.metric());
-        let cost = segment.leaf_cost(*norm);
         for leaf in next.iter_mut() {
-            segment.centroid(leaf.leaf, centroid);
-            leaf.base = form.base(query.vector(), centroid);
-            leaf.cost = cost.of_leaf(leaf.base, || segment.leaves[leaf.leaf as usize].reach);
+            (leaf.cost, leaf.base) = exact(leaf.leaf);
         }
         next.sort_unstable_by(|a, b| a.cost.total_cmp(&b.cost));
         costs.extend(next.iter().map(|leaf| leaf.cost));

@@ -1,7 +1,7 @@
 //! Opens a segment and reads its blocks.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use vstream_quantize::rabitq::Rotation;
 use vstream_quantize::scalar8::Centroids;
@@ -17,7 +17,7 @@ use vstream_vector::{kernels, Element, Metric};
 use crate::attached::Attached;
 use crate::codes::Part;
 use crate::format::{Footer, Header, HeaderError, Meta, FOOTER, FOOTER_NUMBER, HEADER, NUMBERED};
-use crate::write::SegmentKind;
+use crate::write::{write_steps, LeafCentroid, SegmentKind};
 
 /// Blocks read together when a whole area is read.
 pub(crate) const BLOCKS_AHEAD: usize = 128;
@@ -73,8 +73,9 @@ pub struct Segment {
     pub(crate) leaves: Vec<LeafLayout>,
     /// Centroids as stored, `padded` steps each; none in a flat segment.
     steps: Vec<u8>,
-    /// The same centroids, laid out for ranking.
-    pub(crate) centroids: Option<Centroids>,
+    /// The same centroids, laid out for ranking when a query ranks this segment alone. An engine
+    /// ranks the leaves of all its segments together.
+    centroids: OnceLock<Centroids>,
     /// Offset of each row block, then the end of the last.
     row_blocks: Vec<u64>,
     /// Number and end of each row block that blocks of fields follow.
@@ -119,7 +120,7 @@ impl Segment {
             rotation: Rotation::new(header.dimension, header.seed),
             leaves: Vec::with_capacity(meta.leaves.len()),
             steps: Vec::new(),
-            centroids: None,
+            centroids: OnceLock::new(),
             row_blocks: Vec::with_capacity(meta.row_blocks.len() + 1),
             breaks: Vec::new(),
             ids: Vec::with_capacity(meta.id_blocks.len() + 1),
@@ -167,7 +168,7 @@ impl Segment {
         let padded = self.header.padded();
         let cluster = self.header.kind == SegmentKind::Cluster;
         let (mut first_row, mut first_block) = (0, 0);
-        let mut rounded = Vec::new();
+        let mut rounded = vec![0.0; padded];
         for (leaf, at) in meta.leaves.iter().zip(0..) {
             let mut place = LeafLayout {
                 rows: leaf.rows,
@@ -181,19 +182,14 @@ impl Segment {
                 length: 0.0,
             };
             if cluster {
-                let at = rounded.len();
-                rounded.resize(at + padded, 0.0);
-                leaf.centroid(&mut rounded[at..]);
-                place.length = kernels::norm_squared(&rounded[at..]).sqrt();
+                leaf.centroid(&mut rounded);
+                place.length = kernels::norm_squared(&rounded).sqrt();
                 self.steps.extend_from_slice(&leaf.steps);
                 offset += self.header.posting_bytes(leaf.rows) as u64;
             }
             self.leaves.push(place);
             first_row += leaf.rows;
             first_block += (leaf.rows as usize).div_ceil(BLOCK_ROWS) as u32;
-        }
-        if cluster {
-            self.centroids = Some(Centroids::build(&rounded, padded));
         }
         for block in &meta.id_blocks {
             self.ids.push((block.first, offset));
@@ -325,7 +321,7 @@ impl Segment {
 
     /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
-        let ranked = self.centroids.as_ref().map_or(0, |c| c.len() * (c.dimension() + 16));
+        let ranked = self.centroids.get().map_or(0, |c| c.len() * (c.dimension() + 16));
         let directory = size_of_val(&*self.leaves)
             + self.steps.len()
             + ranked
@@ -361,8 +357,51 @@ impl Segment {
     pub(crate) fn centroid(&self, leaf: u32, out: &mut [f32]) {
         let (place, padded) = (&self.leaves[leaf as usize], out.len());
         let steps = &self.steps[leaf as usize * padded..][..padded];
-        let pairs = out.iter_mut().zip(steps);
-        pairs.for_each(|(x, &steps)| *x = place.low + place.step * f32::from(steps));
+        write_steps((place.low, place.step), steps, out);
+    }
+
+    /// True if its leaves have centroids and codes.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.header.kind == SegmentKind::Cluster
+    }
+
+    /// The centroids of a cluster segment, laid out for ranking.
+    pub(crate) fn centroids(&self) -> &Centroids {
+        self.centroids.get_or_init(|| {
+            let padded = self.rotation.padded();
+            let mut rounded = vec![0.0; self.leaves.len() * padded];
+            for (out, leaf) in rounded.chunks_exact_mut(padded).zip(0..) {
+                self.centroid(leaf, out);
+            }
+            Centroids::build(&rounded, padded)
+        })
+    }
+
+    /// Largest Euclidean distance of a row of a leaf to its centroid.
+    pub fn leaf_reach(&self, leaf: usize) -> f32 {
+        self.leaves[leaf].reach
+    }
+
+    /// Number of rows of a leaf, deleted ones included.
+    pub fn leaf_rows(&self, leaf: usize) -> u32 {
+        self.leaves[leaf].rows
+    }
+
+    /// The leaf that a row is in.
+    pub fn leaf_of(&self, row: u32) -> usize {
+        self.leaves.partition_point(|leaf| leaf.first_row <= row) - 1
+    }
+
+    /// Number and centroid of a leaf of a cluster segment.
+    pub fn leaf_definition(&self, leaf: usize) -> LeafCentroid {
+        let (place, padded) = (&self.leaves[leaf], self.rotation.padded());
+        let steps = self.steps[leaf * padded..][..padded].into();
+        LeafCentroid { number: place.number, low: place.low, step: place.step, steps }
+    }
+
+    /// Seed of the rotation of its codes and centroids.
+    pub fn seed(&self) -> u64 {
+        self.header.seed
     }
 
     /// Shape of the vectors, for a codec.

@@ -107,6 +107,11 @@ pub struct LeafRows {
 }
 
 impl LeafRows {
+    /// No rows, of the same element type and dimension.
+    pub(crate) fn like(&self) -> LeafRows {
+        LeafRows::new(self.numbers.element(), self.dimension)
+    }
+
     /// No rows.
     pub fn new(element: Element, dimension: usize) -> LeafRows {
         LeafRows {

@@ -22,7 +22,7 @@ use vstream_quantize::Form;
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
 use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_store::Error;
-use vstream_vector::{kernels, Neighbor, TopK};
+use vstream_vector::{Neighbor, TopK};
 
 use crate::codes::HeldCodes;
 use crate::defect::{self, Defect};
@@ -132,7 +132,7 @@ impl ExactSearch for SegmentView<'_> {
     }
 
     fn rotation(&self) -> Option<&Rotation> {
-        self.segment.centroids.is_some().then_some(&self.segment.rotation)
+        self.segment.is_cluster().then_some(&self.segment.rotation)
     }
 
     /// Every row of a segment is in a leaf.
@@ -416,9 +416,8 @@ impl SegmentView<'_> {
         let squared = match form_of(self.segment.metric()) {
             Form::L2 => leaf.base,
             Form::InnerProduct => {
-                let mut centroid = Vec::new();
-                self.segment.leaf_centroid(leaf.leaf as usize, &mut centroid);
-                query.norm_squared() + kernels::norm_squared(&centroid) + 2.0 * leaf.base
+                let length = self.segment.leaves[leaf.leaf as usize].length;
+                query.norm_squared() + length * length + 2.0 * leaf.base
             }
         };
         Some((deviations, squared.max(0.0).sqrt()))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_store::blocks::{Block, BlockHandle, BlockReader};
-use vstream_store::codec::{Decoder, BLOCK_ROWS};
+use vstream_store::codec::{describe, Decoder, BLOCK_ROWS};
 use vstream_store::Cache;
 
 use crate::format::RowBlock;
 use crate::read::Segment;
 use crate::rows::Numbers;
-use crate::scan::FieldWalk;
+use crate::scan::{FieldWalk, WantedBlock};
 use vstream_store::Error;
 
 /// Receives the number of a row and the row.
@@ -29,13 +29,30 @@ impl Segment {
         self.rotation.apply(vector, out);
     }
 
-    /// Calls `visit` with the rows of a leaf and their fields. Errors: `Corrupt`, those of the store.
-    pub fn for_each_in_leaf(&self, leaf: usize, visit: &mut Visit<'_>) -> Result<(), Error> {
+    /// Reads the rows of some leaves, in ascending order, into the cache of `reader`, at once. Errors:
+    /// `Corrupt`, those of the store.
+    pub fn read_ahead(&self, leaves: &[usize], reader: &BlockReader) -> Result<(), Error> {
+        let blocks = self.blocks_in(leaves.iter().map(|&leaf| leaf as u32));
+        let address = |wanted: WantedBlock| {
+            self.row_block(self.leaves[wanted.leaf as usize].first_block + wanted.block)
+        };
+        let blocks: Vec<BlockHandle> = blocks.map(address).collect();
+        reader.read_many(&blocks).map(drop)
+    }
+
+    /// Calls `visit` with the rows of a leaf and their fields, read through `reader`. Errors: `Corrupt`,
+    /// those of the store.
+    pub fn for_each_in_leaf(
+        &self,
+        leaf: usize,
+        reader: &BlockReader,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error> {
         let dimension = self.dimension();
         let place = &self.leaves[leaf];
         let mut walk = FieldWalk::new(self, &self.passing, place.first_row + place.rows);
         let blocks = self.blocks_in(std::iter::once(leaf as u32));
-        self.for_each_decoded(&self.passing, blocks, &mut |visited, _, numbers| {
+        self.for_each_decoded(reader, blocks, &mut |visited, _, numbers| {
             let range = visited.first_row..visited.first_row + visited.rows as u32;
             walk.for_each(range.clone(), range, &mut |row, fields| {
                 let at = (row - visited.first_row) as usize;
@@ -45,22 +62,28 @@ impl Segment {
         })
     }
 
-    /// Calls `visit` with number, key and vector of the rows of a leaf. Reads no fields. Errors:
-    /// `Corrupt`, those of the store.
+    /// Calls `visit` with number, key and vector of the rows of a leaf, read through `reader`. Reads no
+    /// fields. Errors: `Corrupt`, those of the store.
     pub fn for_each_vector_in_leaf(
         &self,
         leaf: usize,
+        reader: &BlockReader,
         visit: &mut dyn FnMut(u32, RowKey, VectorRef<'_>),
     ) -> Result<(), Error> {
         let dimension = self.dimension();
         let blocks = self.blocks_in(std::iter::once(leaf as u32));
-        self.for_each_decoded(&self.passing, blocks, &mut |visited, _, numbers| {
+        self.for_each_decoded(reader, blocks, &mut |visited, _, numbers| {
             for row in 0..visited.rows {
                 let number = visited.first_row + row as u32;
                 visit(number, visited.block.key(row), numbers.row(row, dimension));
             }
             Ok(())
         })
+    }
+
+    /// A reader of the segment's blocks that bypasses caches.
+    pub fn uncached(&self) -> &BlockReader {
+        &self.passing
     }
 
     /// A reader of the segment's blocks through the cache that it was opened with.
@@ -102,16 +125,26 @@ impl Segment {
             let (_, first_row, n) = group[0].0;
             let corrupt = |what: &dyn std::fmt::Display| self.corrupt(address.offset, what);
             let block = RowBlock::decode(&bytes, n as usize).map_err(|what| corrupt(&what))?;
-            numbers
-                .decode(block.vectors, 0..n as usize, self.shape(), &mut decoder)
-                .map_err(|what| corrupt(&what))?;
-            let range = group[0].1..group[group.len() - 1].1 + 1;
-            let rows = group.iter().map(|&(_, row)| row);
-            walk.for_each(range, rows, &mut |row, fields| {
-                let at = (row - first_row) as usize;
-                let (key, vector) = (block.key(at), numbers.row(at, self.dimension()));
-                visit(row, IndexRow { key, vector, fields });
-            })?;
+            let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
+            // A block without random access is decoded once, for all its rows.
+            let (parts, is_whole) = match codec.is_random_access() {
+                true => (group.chunks(1), false),
+                false => (group.chunks(n as usize), true),
+            };
+            for part in parts {
+                let (first, last) = (part[0].1, part[part.len() - 1].1);
+                let from = if is_whole { 0 } else { (first - first_row) as usize };
+                let to = if is_whole { n as usize } else { from + 1 };
+                numbers
+                    .decode(block.vectors, from..to, self.shape(), &mut decoder)
+                    .map_err(|what| corrupt(&what))?;
+                let rows = part.iter().map(|&(_, row)| row);
+                walk.for_each(first..last + 1, rows, &mut |row, fields| {
+                    let at = (row - first_row) as usize;
+                    let vector = numbers.row(at - from, self.dimension());
+                    visit(row, IndexRow { key: block.key(at), vector, fields });
+                })?;
+            }
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ impl Segment {
         if digest != self.digest() || codes != self.code_range() {
             return Err(self.corrupt(0, "the rows are not those of the digest in its meta block"));
         }
-        if self.centroids.is_some() {
+        if self.is_cluster() {
             let all: Vec<u32> = self.all_leaves().collect();
             for leaves in all.chunks(BLOCKS_AHEAD) {
                 let addresses: Vec<_> = leaves.iter().map(|&leaf| self.posting(leaf)).collect();

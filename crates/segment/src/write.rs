@@ -193,6 +193,21 @@ impl SegmentWriter {
     /// fields that the segment cannot hold, or if no number of a leaf is left; those of the store. The
     /// segment cannot be finished then.
     pub fn leaf(&mut self, rows: &LeafRows) -> Result<(), Error> {
+        self.add(rows, None)
+    }
+
+    /// Adds rows of a leaf that another segment defines, after those of earlier leaves: they keep its
+    /// number and its centroid. Does nothing without rows.
+    ///
+    /// Errors: as [`SegmentWriter::leaf`]. A number that comes twice is refused when the segment is
+    /// opened. Panics if the segment is flat or the centroid of another dimension.
+    pub fn run(&mut self, rows: &LeafRows, of: &LeafCentroid) -> Result<(), Error> {
+        assert_eq!(of.steps.len(), self.header.padded(), "a centroid of another dimension");
+        assert_eq!(self.header.kind, SegmentKind::Cluster, "a flat segment has no leaves");
+        self.add(rows, Some(of))
+    }
+
+    fn add(&mut self, rows: &LeafRows, of: Option<&LeafCentroid>) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -208,13 +223,19 @@ impl SegmentWriter {
         if rows.has_fields() && self.fields.is_none() {
             return Err(self.invalid("a row has fields: begin the segment for rows with fields"));
         }
-        let Some(number) = self.next_leaf else {
-            return Err(self.invalid("there is no number after that of its last leaf"));
+        let number = match (of, self.next_leaf) {
+            (Some(of), _) => of.number,
+            (None, Some(number)) => {
+                self.next_leaf = number.checked_add(1);
+                number
+            }
+            (None, None) => {
+                return Err(self.invalid("there is no number after that of its last leaf"));
+            }
         };
-        self.next_leaf = number.checked_add(1);
         let mut entry = match self.header.kind {
             SegmentKind::Flat => LeafEntry { rows: n as u32, ..LeafEntry::default() },
-            SegmentKind::Cluster => self.post(rows),
+            SegmentKind::Cluster => self.post(rows, of),
         };
         entry.number = Some(number);
         self.meta.leaves.push(entry);
@@ -272,16 +293,21 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Like [`SegmentWriter::leaf`], in an order that puts near rows in one block.
-    pub(crate) fn arranged(&mut self, rows: &LeafRows) -> Result<(), Error> {
-        if self.header.kind == SegmentKind::Flat {
-            return self.leaf(rows);
+    /// Like [`SegmentWriter::leaf`] or, with a centroid, [`SegmentWriter::run`], in an order that puts
+    /// near rows in one block.
+    pub(crate) fn arranged(
+        &mut self,
+        rows: &LeafRows,
+        of: Option<&LeafCentroid>,
+    ) -> Result<(), Error> {
+        if self.header.kind == SegmentKind::Flat || rows.len() <= BLOCK_ROWS {
+            return self.add(rows, of);
         }
         let mut arranged = LeafRows::new(rows.numbers.element(), rows.dimension);
         for at in arrange(rows, self.header.seed) {
             arranged.push(rows.row(at as usize));
         }
-        self.leaf(&arranged)
+        self.add(&arranged, of)
     }
 
     /// Writes the remaining areas and makes the file visible.
@@ -367,7 +393,9 @@ impl SegmentWriter {
     }
 
     /// Encodes the rows of a leaf; their posting waits for its area.
-    fn post(&mut self, rows: &LeafRows) -> LeafEntry {
+    ///
+    /// * `of`: the leaf, if it is defined already; else the mean of the rows defines it.
+    fn post(&mut self, rows: &LeafRows, of: Option<&LeafCentroid>) -> LeafEntry {
         let padded = self.header.padded();
         let mut rotated = vec![0.0f32; rows.len() * padded];
         let mut vector = vec![0.0f32; rows.dimension];
@@ -375,8 +403,15 @@ impl SegmentWriter {
             rows.vector(row).read(&mut vector);
             self.rotation.apply(&vector, out);
         }
-        let mean = vstream_vector::mean(&rotated, padded);
-        let mut entry = LeafEntry::round(&mean);
+        let mut entry = match of {
+            Some(of) => LeafEntry {
+                low: of.low,
+                step: of.step,
+                steps: of.steps.clone(),
+                ..LeafEntry::default()
+            },
+            None => LeafEntry::round(&vstream_vector::mean(&rotated, padded)),
+        };
         entry.rows = rows.len() as u32;
         let mut centroid = vec![0.0f32; padded];
         entry.centroid(&mut centroid);
@@ -398,6 +433,37 @@ impl SegmentWriter {
         self.postings.push(posting);
         entry
     }
+}
+
+/// Number and centroid of a leaf that is defined: all its runs have the same, so that their codes
+/// refer to one point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeafCentroid {
+    /// Number of the leaf.
+    pub number: u64,
+    /// Value of step 0, and of one step.
+    pub(crate) low: f32,
+    pub(crate) step: f32,
+    /// The centroid after the rotation, in steps.
+    pub(crate) steps: Box<[u8]>,
+}
+
+impl LeafCentroid {
+    /// Number of its coordinates: the dimensions, padded.
+    pub fn dimension(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Writes the centroid, rotated, to `out`, which has as many places.
+    pub fn write(&self, out: &mut [f32]) {
+        write_steps((self.low, self.step), &self.steps, out);
+    }
+}
+
+/// Writes a centroid given as steps of `step` above `low`.
+pub(crate) fn write_steps((low, step): (f32, f32), steps: &[u8], out: &mut [f32]) {
+    let pairs = out.iter_mut().zip(steps);
+    pairs.for_each(|(x, &steps)| *x = low + step * f32::from(steps));
 }
 
 /// Yields the processor of this thread to a query, if one waits for it. Segments are written in the
@@ -424,7 +490,6 @@ impl LeafEntry {
 
     /// Writes the rounded centroid to `out`.
     pub(crate) fn centroid(&self, out: &mut [f32]) {
-        let steps = out.iter_mut().zip(&self.steps);
-        steps.for_each(|(x, &steps)| *x = self.low + self.step * f32::from(steps));
+        write_steps((self.low, self.step), &self.steps, out);
     }
 }

@@ -117,7 +117,8 @@ fn write_memtable(
         manifest.base.segments.pop();
     }
     let name = segment_name(entry.number);
-    let written = immutable.write(store, &name, (entry.identity(collection), entry.first_leaf()));
+    let numbers = (entry.identity(collection), entry.first_leaf());
+    let written = immutable.write(store, &name, numbers, &versions.tree().view().leaves);
     let live = written.and_then(|summary| {
         (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
         let open = || versions.tree().open(store, &entry, collection, &[]);

@@ -100,7 +100,14 @@ impl Compactor {
             false => {
                 let (identity, first_leaf) = (entry.identity(collection), entry.first_leaf());
                 let settings = self.versions.tree().segment_settings(identity, first_leaf);
-                Merged::write(&plan, store, &name, settings, stop)
+                Merged::write(
+                    &plan,
+                    store,
+                    &name,
+                    settings,
+                    &self.versions.tree().view().leaves,
+                    stop,
+                )
             }
         };
         let begun = merged.and_then(|merged| {

@@ -48,7 +48,7 @@ impl Merged {
                         if stop.load(Ordering::Relaxed) {
                             return Err(given_up());
                         }
-                        segment.for_each_in_leaf(leaf, &mut take)?;
+                        segment.for_each_in_leaf(leaf, segment.uncached(), &mut take)?;
                     }
                 }
                 SealedSegment::Graph(graph) => graph.for_each_row(&mut take)?,

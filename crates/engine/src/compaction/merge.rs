@@ -1,38 +1,39 @@
 //! Writes several segments as one, without the deleted rows.
 //!
-//! 1. The leaves of the largest source are the targets. A row of another source goes to the nearest
-//!    of the targets around its own leaf.
-//! 2. Target by target, the merge reads its own rows and those assigned to it together. It divides
-//!    too many rows by 2-means until leaves have their size. Too few rows wait for the next target,
-//!    which is a neighbour in leaf order. LIRE splits and merges in the same way. Its reassignment
-//!    of rows whose nearest leaf has changed is not done on disk.
+//! 1. The *targets* are leaves that other live segments define, and those that the source which defines
+//!    most of the partition's leaves defines itself. Runs of a target go there as they are. All other
+//!    rows are *left over*, or of leaves that a small source defined for itself: each goes to the
+//!    nearest target.
+//! 2. Rows of leaves that a source defined make new leaves, which the merged segment defines
+//!    (`merge/rewrite.rs`). Where another segment defines the leaf, its number and centroid stay.
 //! 3. The merge keeps, for every row of the sources, its row in the new segment. Tombstones added
 //!    while the segment is written find their rows through this map.
 //!
-//! Memory: 12 bytes per row of the sources, a cache of blocks, a few leaves. Source of the splits:
-//! SPFresh (SOSP '23), section 3.
+//! Memory: 4 bytes per row of the sources, 8 bytes per row that may change its leaf, a cache of blocks,
+//! a few leaves, and that of the writer. Source of splits, merges and reassignment: SPFresh (SOSP '23),
+//! section 3.
+
+mod assign;
+mod rewrite;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vstream_index::{IndexRow, VectorRef};
+use vstream_index::IndexRow;
 use vstream_store::blocks::BlockReader;
 use vstream_store::{Cache, Store};
-use vstream_vector::{kernels, KMeans, KMeansSettings};
 
+use self::assign::Targeted;
 use super::plan::Plan;
 use crate::error::Error;
-use crate::tree::{LiveSegment, SealedSegment};
+use crate::tree::{Leaves, LiveSegment};
 use vstream_segment::{
-    arrange, yield_to_queries, LeafRows, Segment, SegmentKind, SegmentSettings, SegmentWriter,
-    Tombstones,
+    arrange, divide, LeafCentroid, LeafRows, Segment, SegmentKind, SegmentSettings, SegmentWriter,
+    Target, Tombstones,
 };
 
-/// Number of targets around a leaf to which its rows may go.
-const NEAR: usize = 24;
-/// Most rows of a leaf, and the count below which it is joined with its neighbour.
-const LEAF_ROWS_MAX: usize = 384;
+/// A leaf with fewer rows is joined with its neighbour.
 const LEAF_ROWS_MIN: usize = 96;
 /// Rows between two yields of the processor to queries.
 const ROWS_PER_WAY: u32 = 32;
@@ -71,6 +72,7 @@ impl Merged {
         store: &dyn Store,
         name: &str,
         settings: SegmentSettings,
+        leaves: &Leaves,
         stop: &AtomicBool,
     ) -> Result<Merged, Error> {
         let Plan { sources, since, .. } = plan;
@@ -82,6 +84,7 @@ impl Merged {
         };
         let mut merge = Merge {
             sources,
+            leaves,
             since: *since,
             moved,
             writer,
@@ -201,8 +204,26 @@ impl Gathered {
     }
 }
 
+/// A reader of each source that has leaves, through a cache of their own.
+struct ReadThrough(Vec<Option<BlockReader>>);
+
+impl ReadThrough {
+    fn new(sources: &[Arc<LiveSegment>]) -> ReadThrough {
+        let cache = Arc::new(Cache::new(CACHE_BYTES));
+        let reader = |of: &Arc<LiveSegment>| Some(of.segment.leaves()?.reader_with(cache.clone()));
+        ReadThrough(sources.iter().map(reader).collect())
+    }
+
+    /// The reader of a source, which is `segment`.
+    fn of<'a>(&'a self, source: usize, segment: &'a Segment) -> &'a BlockReader {
+        self.0[source].as_ref().unwrap_or(segment.uncached())
+    }
+}
+
 struct Merge<'a> {
     sources: &'a [Arc<LiveSegment>],
+    /// The leaves of the partition when the merge began.
+    leaves: &'a Leaves,
     since: u64,
     moved: Vec<Vec<u32>>,
     writer: SegmentWriter,
@@ -219,33 +240,58 @@ impl<'a> Merge<'a> {
         if self.settings.kind == SegmentKind::Flat {
             return self.run_flat();
         }
-        let live = |at: &usize| self.sources[*at].live_rows();
-        let with_leaves = (0..self.sources.len()).filter(|&at| self.leaves_of(at).is_some());
-        let base = with_leaves.max_by_key(live).expect("graphs alone become a graph");
-        let targets = self.leaves_of(base).expect("it has leaves");
-        let coming = self.assign(base, targets)?;
-        let cache = Arc::new(Cache::new(CACHE_BYTES));
-        let reader = |of: &Arc<LiveSegment>| Some(of.segment.leaves()?.reader_with(cache.clone()));
-        let readers: Vec<Option<BlockReader>> = self.sources.iter().map(reader).collect();
-        for (target, coming) in coming.iter().enumerate() {
-            self.check_stop()?;
-            self.gather_leaf(base, targets, target)?;
-            for group in coming.chunk_by(|a, b| a.0 == b.0) {
-                let source = group[0].0;
-                let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
-                let gathered = &mut self.gathered;
-                let segment = &self.sources[source].segment;
-                let gather = &mut |at, row: IndexRow<'_>| gathered.push((source, at), row);
-                match (segment.leaves(), &readers[source]) {
-                    (Some(segment), Some(reader)) => segment.for_each_of(&rows, reader, gather)?,
-                    _ => segment.for_each_of(&rows, gather)?,
-                }
-            }
-            if self.gathered.rows.len() >= LEAF_ROWS_MIN {
-                self.flush()?;
+        let targets = self.targets();
+        let all = self.assign(&targets)?;
+        let reading = ReadThrough::new(self.sources);
+        if targets.own > 0 {
+            self.rewrite(&all[..targets.own], &reading)?;
+        }
+        let mut kept = targets.of.all()[targets.own..].iter();
+        for group in self.groups(&all[targets.own..]) {
+            self.read_ahead(group, &reading)?;
+            for (targeted, target) in group.iter().zip(kept.by_ref()) {
+                self.keep(target, targeted, &reading)?;
             }
         }
-        self.flush()
+        Ok(())
+    }
+
+    /// Writes the rows of a leaf that another segment defines.
+    fn keep(
+        &mut self,
+        target: &Target,
+        targeted: &Targeted,
+        reading: &ReadThrough,
+    ) -> Result<(), Error> {
+        self.check_stop()?;
+        for &(source, leaf) in &targeted.runs {
+            let segment = self.leaves_of(source).expect("a run of leaves");
+            self.gather_leaf((source, segment), leaf, reading.of(source, segment))?;
+        }
+        self.gather_rows(&targeted.rows, reading)?;
+        let n = self.gathered.rows.len();
+        if !target.takes(n) {
+            return self.flush();
+        }
+        self.write((0..n as u32).collect(), Some(&target.leaf))?;
+        self.end_group();
+        Ok(())
+    }
+
+    /// Gathers some rows, sorted by source and row.
+    fn gather_rows(&mut self, rows: &[(u32, u32)], reading: &ReadThrough) -> Result<(), Error> {
+        for group in rows.chunk_by(|a, b| a.0 == b.0) {
+            let source = group[0].0 as usize;
+            let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
+            let gathered = &mut self.gathered;
+            let segment = &self.sources[source].segment;
+            let gather = &mut |at, row: IndexRow<'_>| gathered.push((source, at), row);
+            match (segment.leaves(), &reading.0[source]) {
+                (Some(segment), Some(reader)) => segment.for_each_of(&rows, reader, gather)?,
+                _ => segment.for_each_of(&rows, gather)?,
+            }
+        }
+        Ok(())
     }
 
     /// Merges flat segments, which have no centroids: one source after the other.
@@ -254,7 +300,7 @@ impl<'a> Merge<'a> {
             let segment = self.leaves_of(source).expect("a flat index has no graphs");
             for leaf in 0..segment.leaves() {
                 self.check_stop()?;
-                self.gather_leaf(source, segment, leaf)?;
+                self.gather_leaf((source, segment), leaf, segment.uncached())?;
                 if self.gathered.rows.len() >= LEAF_ROWS_MIN {
                     self.flush()?;
                 }
@@ -270,57 +316,6 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The rows of the other sources that go to each leaf of the base, sorted by source and row.
-    fn assign(&self, base: usize, targets: &Segment) -> Result<Vec<Vec<(usize, u32)>>, Error> {
-        let mut coming: Vec<Vec<(usize, u32)>> = vec![Vec::new(); targets.leaves()];
-        let mut centroid = Vec::new();
-        let mut centroids = Vec::new();
-        for leaf in 0..targets.leaves() {
-            targets.leaf_centroid(leaf, &mut centroid);
-            centroids.extend_from_slice(&centroid);
-        }
-        let padded = centroid.len();
-        let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
-        let mut place = |source: usize, row: u32, stored: VectorRef<'_>, near: &[usize]| {
-            if !self.is_kept(source, row) {
-                return;
-            }
-            if row.is_multiple_of(ROWS_PER_WAY) {
-                yield_to_queries();
-            }
-            stored.read(&mut vector);
-            targets.rotate(&vector, &mut rotated);
-            let gap = |&target: &usize| {
-                let centroid = &centroids[target * padded..][..padded];
-                kernels::l2_squared(&rotated, centroid)
-            };
-            let target = near.iter().min_by(|a, b| gap(a).total_cmp(&gap(b)));
-            coming[*target.expect("a target")].push((source, row));
-        };
-        let all: Vec<usize> = (0..targets.leaves()).collect();
-        for (source, live) in self.sources.iter().enumerate().filter(|&(at, _)| at != base) {
-            match &live.segment {
-                SealedSegment::Leaves(segment) => {
-                    for leaf in 0..segment.leaves() {
-                        self.check_stop()?;
-                        segment.leaf_centroid(leaf, &mut centroid);
-                        let near = nearest(&centroids, padded, &centroid);
-                        segment.for_each_vector_in_leaf(leaf, &mut |row, _, stored| {
-                            place(source, row, stored, &near);
-                        })?;
-                    }
-                }
-                SealedSegment::Graph(graph) => {
-                    graph.for_each_row(&mut |row, stored| {
-                        place(source, row, stored.vector, &all);
-                    })?;
-                }
-            }
-        }
-        coming.iter_mut().for_each(|rows| rows.sort_unstable());
-        Ok(coming)
-    }
-
     fn is_kept(&self, source: usize, row: u32) -> bool {
         self.sources[source].tombstones.is_visible(row, self.since)
     }
@@ -329,10 +324,15 @@ impl<'a> Merge<'a> {
         self.sources[source].segment.leaves()
     }
 
-    fn gather_leaf(&mut self, source: usize, segment: &Segment, leaf: usize) -> Result<(), Error> {
+    fn gather_leaf(
+        &mut self,
+        (source, segment): (usize, &Segment),
+        leaf: usize,
+        reader: &BlockReader,
+    ) -> Result<(), Error> {
         let Merge { sources, gathered, since, .. } = self;
         let live = &sources[source];
-        segment.for_each_in_leaf(leaf, &mut |at, row| {
+        segment.for_each_in_leaf(leaf, reader, &mut |at, row| {
             if live.tombstones.is_visible(at, *since) {
                 gathered.push((source, at), row);
             }
@@ -340,36 +340,46 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Writes the gathered rows in leaves of the allowed size.
+    /// Writes the gathered rows in leaves of the allowed size, which the new segment defines.
     fn flush(&mut self) -> Result<(), Error> {
         let all: Vec<u32> = (0..self.gathered.rows.len() as u32).collect();
-        let mut parts = vec![all];
-        let mut leaf = LeafRows::new(self.settings.element, self.settings.dimension);
-        while let Some(part) = parts.pop() {
-            if part.len() > LEAF_ROWS_MAX {
-                let (first, second) = self.halves(&part);
-                parts.extend([second, first]);
-                continue;
-            }
-            leaf.clear();
-            let rows = &self.gathered.rows;
-            part.iter().for_each(|&at| leaf.push(rows.row(at as usize)));
-            let order = match self.settings.kind {
-                SegmentKind::Flat => (0..part.len() as u32).collect(),
-                SegmentKind::Cluster => arrange(&leaf, self.settings.seed),
-            };
-            leaf.clear();
-            for at in order.into_iter().map(|at| part[at as usize]) {
-                leaf.push(rows.row(at as usize));
-                let (source, row) = self.gathered.from[at as usize];
-                self.moved[source][row as usize] = self.written;
-                self.written += 1;
-            }
-            self.writer.leaf(&leaf)?;
+        let seed = self.settings.seed ^ u64::from(self.written);
+        for part in divide(&self.gathered.rows, all, seed) {
+            self.write(part, None)?;
         }
+        self.end_group();
+        Ok(())
+    }
+
+    /// Writes some of the gathered rows as one leaf.
+    ///
+    /// * `of`: the leaf, if another segment defines it.
+    fn write(&mut self, part: Vec<u32>, of: Option<&LeafCentroid>) -> Result<(), Error> {
+        let mut leaf = LeafRows::new(self.settings.element, self.settings.dimension);
+        let rows = &self.gathered.rows;
+        part.iter().for_each(|&at| leaf.push(rows.row(at as usize)));
+        let order = match self.settings.kind {
+            SegmentKind::Flat => (0..part.len() as u32).collect(),
+            SegmentKind::Cluster => arrange(&leaf, self.settings.seed),
+        };
+        leaf.clear();
+        for at in order.into_iter().map(|at| part[at as usize]) {
+            leaf.push(rows.row(at as usize));
+            let (source, row) = self.gathered.from[at as usize];
+            self.moved[source][row as usize] = self.written;
+            self.written += 1;
+        }
+        match of {
+            Some(of) => self.writer.run(&leaf, of)?,
+            None => self.writer.leaf(&leaf)?,
+        }
+        Ok(())
+    }
+
+    /// Forgets the rows that were gathered, and does not go faster than the disk should.
+    fn end_group(&mut self) {
         self.gathered.clear();
         self.pace();
-        Ok(())
     }
 
     /// Sleeps, at most 0.1 s, while the merge is ahead of [`BYTES_PER_SECOND`].
@@ -380,42 +390,9 @@ impl<'a> Merge<'a> {
             std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));
         }
     }
-
-    /// Divides rows in two by 2-means; each part has at least a quarter of them.
-    fn halves(&self, rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
-        let dimension = self.settings.dimension;
-        let mut vectors = vec![0.0f32; rows.len() * dimension];
-        for (&row, out) in rows.iter().zip(vectors.chunks_exact_mut(dimension)) {
-            self.gathered.rows.vector(row as usize).read(out);
-        }
-        let seed = self.settings.seed ^ u64::from(self.written);
-        let settings = KMeansSettings { clusters: 2, iterations: 6, seed, balance: 0.0 };
-        let parts = KMeans::train(&vectors, dimension, settings);
-        let (first, second) = parts.centroids.split_at(dimension);
-        let gap = |row: &[f32]| kernels::l2_squared(row, first) - kernels::l2_squared(row, second);
-        let mut order: Vec<(f32, u32)> =
-            vectors.chunks_exact(dimension).map(gap).zip(rows.iter().copied()).collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let n = order.len();
-        let natural = order.partition_point(|&(gap, _)| gap < 0.0);
-        let cut = natural.clamp(n / 4, n - n / 4);
-        let rows = |part: &[(f32, u32)]| part.iter().map(|&(_, row)| row).collect();
-        (rows(&order[..cut]), rows(&order[cut..]))
-    }
 }
 
 /// The error of a merge that was stopped.
 pub(super) fn given_up() -> Error {
     Error::unavailable("the engine closes: the compaction was given up")
-}
-
-/// The [`NEAR`] nearest of `centroids`, in no order.
-fn nearest(centroids: &[f32], padded: usize, to: &[f32]) -> Vec<usize> {
-    let gaps = centroids.chunks_exact(padded).map(|of| kernels::l2_squared(to, of));
-    let mut near: Vec<(f32, usize)> = gaps.zip(0..).collect();
-    if near.len() > NEAR {
-        near.select_nth_unstable_by(NEAR - 1, |a, b| a.0.total_cmp(&b.0));
-        near.truncate(NEAR);
-    }
-    near.into_iter().map(|(_, target)| target).collect()
 }

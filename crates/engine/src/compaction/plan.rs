@@ -4,6 +4,9 @@
 //! 2. Where rows end in any order, a segment with more than half of its rows deleted is rewritten,
 //!    and four segments of one size class are merged. A class is four times as large as the one
 //!    below. So a row is written once per class: log4(collection / memory) times.
+//!    The largest segment, which defines most leaves, is merged with all others as soon as these hold as
+//!    many rows: so leaves have at most twice the rows that they had when they were made. That writes a
+//!    row twice more.
 //! 3. Of `segments: graph`, a merge writes a graph if no segment that it leaves is of a larger size class
 //!    than the merged one. So every row is in a graph in the end, and a graph is not built for rows that
 //!    the next merges move again. A merge with a graph writes a graph, whatever its size.
@@ -87,9 +90,9 @@ impl Plan {
         let sizes: Vec<Size> = view.segments.iter().map(size).collect();
         let free = |at: usize| is_free(view.segments[at].number);
         let rows_max = most_rows(tree);
-        let chosen = choose(&sizes, &free, tree.settings().deletes, rows_max);
-        let is_graph =
-            tree.settings().segments == SegmentIndex::Graph && is_largest(&sizes, &chosen);
+        let has_graphs = tree.settings().segments == SegmentIndex::Graph;
+        let chosen = choose(&sizes, &free, (tree.settings().deletes, !has_graphs), rows_max);
+        let is_graph = has_graphs && is_largest(&sizes, &chosen);
         let sources = chosen.into_iter().map(|at| view.segments[at].clone()).collect::<Vec<_>>();
         // A graph holds no fields. It has leaves again only where it meets rows that have some.
         let is_one = |live: &Arc<LiveSegment>| live.segment.graph().is_some();
@@ -126,11 +129,12 @@ fn is_largest(sizes: &[Size], chosen: &[usize]) -> bool {
 
 /// Positions of the free segments to merge; none if a merge does not pay.
 ///
+/// * `has_base`: whether the largest segment defines leaves for the others.
 /// * `rows_max`: most rows of one segment.
 fn choose(
     sizes: &[Size],
     is_free: &dyn Fn(usize) -> bool,
-    order: DeleteOrder,
+    (order, has_base): (DeleteOrder, bool),
     rows_max: u64,
 ) -> Vec<usize> {
     let positions: Vec<usize> = (0..sizes.len()).collect();
@@ -142,10 +146,12 @@ fn choose(
             positions.split(|&at| !is_free(at)).map(<[usize]>::to_vec).collect()
         }
     };
+    let base = largest(sizes).filter(|_| has_base);
     for group in groups {
+        let base = base.and_then(|base| group.iter().position(|&at| at == base));
         let sizes: Vec<Size> = group.iter().map(|&at| sizes[at]).collect();
         let chosen = match order {
-            DeleteOrder::Any => by_size(&sizes, rows_max),
+            DeleteOrder::Any => by_size(&sizes, base, rows_max),
             DeleteOrder::OldestFirst => fitting(&sizes, age::oldest_first(&sizes), rows_max),
         };
         if !chosen.is_empty() {
@@ -170,8 +176,15 @@ fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> 
     chosen
 }
 
+/// Position of the segment with most live rows.
+fn largest(sizes: &[Size]) -> Option<usize> {
+    (0..sizes.len()).max_by_key(|&at| sizes[at].live_rows())
+}
+
 /// Positions of the segments to merge; none if a merge does not pay.
-fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
+///
+/// * `base`: the largest of all segments, if it is free and defines leaves for the others.
+fn by_size(sizes: &[Size], base: Option<usize>, rows_max: u64) -> Vec<usize> {
     if let Some(worn) = sizes.iter().position(Size::is_worn) {
         return vec![worn];
     }
@@ -185,7 +198,13 @@ fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
             }
         }
     }
-    Vec::new()
+    let Some(base) = base.filter(|&base| sizes[base].class() > 0) else { return Vec::new() };
+    let others = || (0..sizes.len()).filter(|&at| at != base);
+    let rows: u64 = others().map(|at| sizes[at].live_rows()).sum();
+    if rows < sizes[base].live_rows() || rows + sizes[base].live_rows() > rows_max {
+        return Vec::new();
+    }
+    (0..sizes.len()).collect()
 }
 
 /// The size classes of some segments, the smallest first.

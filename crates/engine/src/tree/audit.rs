@@ -13,6 +13,9 @@ use super::search::{TreeScratch, MEMORY_PLACES};
 use super::{Pinned, Tree};
 use crate::error::Error;
 
+/// Rows that a leaf in memory usually has.
+const ROWS_PER_LEAF: u64 = 384;
+
 /// A row with its estimate.
 struct Candidate {
     estimate: f32,
@@ -39,25 +42,27 @@ impl Tree {
     pub(crate) fn sample(&self, pick: u64, out: &mut Vec<f32>) -> Result<Option<u64>, Error> {
         let pinned = self.pin();
         let view = &pinned.view;
-        let memory = view.memory.leaves();
-        let segments = || view.segments.iter();
-        let all = memory + segments().map(|live| live.segment.leaf_count()).sum::<usize>();
-        let mut leaf = (pick % all.max(1) as u64) as usize;
-        let pick = pick / all.max(1) as u64;
-        if leaf < memory {
+        let memory = view.memory.leaves() as u64 * ROWS_PER_LEAF;
+        let all = memory + view.segments.iter().map(|live| live.segment.rows()).sum::<u64>();
+        let mut row = pick % all.max(1);
+        let pick = pick / all.max(1);
+        if row < memory {
             return Ok(view.memory.sample(pick, out));
         }
-        leaf -= memory;
-        for live in segments() {
-            let leaves = live.segment.leaf_count();
-            if leaf < leaves {
-                let graph = live.graph_at(pinned.sequence);
-                let sampled = graph.map(|graph| graph.sample(pick, out));
-                let leaves = live.leaves_at(pinned.sequence);
-                let sampled = sampled.or_else(|| Some(leaves?.sample(leaf as u32, pick, out)));
-                return Ok(sampled.transpose()?.flatten());
+        row -= memory;
+        for live in &view.segments {
+            let rows = live.segment.rows();
+            if row >= rows {
+                row -= rows;
+                continue;
             }
-            leaf -= leaves;
+            let graph = live.graph_at(pinned.sequence);
+            let sampled = graph.map(|graph| graph.sample(pick, out));
+            let sampled = sampled.or_else(|| {
+                let leaf = live.segment.leaves()?.leaf_of(row as u32);
+                Some(live.leaves_at(pinned.sequence)?.sample(leaf as u32, pick, out))
+            });
+            return Ok(sampled.transpose()?.flatten());
         }
         Ok(None)
     }
@@ -170,7 +175,7 @@ impl Pinned {
     ) -> Result<Found, Error> {
         self.rank(probe, usize::MAX, scratch)?;
         let costs: Vec<&[f32]> = scratch.costs().collect();
-        let ranks = ranks(&costs);
+        let ranks = ranks(&costs, scratch.probe_costs().collect());
         stats.leaves += costs.iter().map(|costs| costs.len()).sum::<usize>();
         let mut depth = depth_from(depth, probe.k);
         loop {
@@ -249,16 +254,10 @@ fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
     candidates
 }
 
-/// Rank of each leaf of each place among all leaves, by cost.
-fn ranks(costs: &[&[f32]]) -> Vec<Vec<u32>> {
-    let mut order: Vec<(f32, usize, usize)> = Vec::new();
-    for (place, costs) in costs.iter().enumerate() {
-        order.extend(costs.iter().enumerate().map(|(leaf, &cost)| (cost, place, leaf)));
-    }
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut ranks: Vec<Vec<u32>> = costs.iter().map(|costs| vec![0; costs.len()]).collect();
-    for ((_, place, leaf), rank) in order.into_iter().zip(0..) {
-        ranks[place][leaf] = rank;
-    }
-    ranks
+/// Rank of each leaf of each place: how many leaves that count as probes cost less. A query of one more
+/// probe visits it.
+fn ranks(costs: &[&[f32]], mut probes: Vec<f32>) -> Vec<Vec<u32>> {
+    probes.sort_unstable_by(f32::total_cmp);
+    let rank = |cost: &f32| probes.partition_point(|probe| probe.total_cmp(cost).is_lt()) as u32;
+    costs.iter().map(|costs| costs.iter().map(rank).collect()).collect()
 }

@@ -20,6 +20,7 @@ mod code_residency;
 mod graph_view;
 mod heat;
 mod ids;
+mod leaves;
 mod live_segment;
 mod pin;
 mod sealed;
@@ -39,13 +40,14 @@ use vstream_index::{Cluster, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
+pub(crate) use self::leaves::Leaves;
 pub(crate) use self::live_segment::{check_served, is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::{Pinned, Reachable};
 pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;
 pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
-pub(crate) use self::segment_entry::{SegmentEntry, FILES_MAX};
+pub(crate) use self::segment_entry::{definer, SegmentEntry, FILES_MAX};
 pub(crate) use self::served::Served;
 pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;
@@ -101,6 +103,8 @@ pub(crate) struct View {
     pub(crate) immutable: Option<Arc<ImmutableMemtable>>,
     /// In the order of the manifest.
     pub(crate) segments: Vec<Arc<LiveSegment>>,
+    /// The leaves of those segments.
+    pub(crate) leaves: Arc<Leaves>,
 }
 
 /// All places of an engine, and the lock of its writers.
@@ -125,7 +129,9 @@ impl Tree {
     /// An empty tree.
     pub(crate) fn new(settings: &Settings) -> Tree {
         let memory = make_index(settings, 0);
-        let view = View { memory: memory.reader(), immutable: None, segments: Vec::new() };
+        let leaves = Arc::new(Leaves::of(&[], settings.index_settings()));
+        let (memory_reader, segments) = (memory.reader(), Vec::new());
+        let view = View { memory: memory_reader, immutable: None, segments, leaves };
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.ablation.page_cache { Access::Direct } else { Access::Cached };
@@ -136,7 +142,7 @@ impl Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
             residency,
-            writing: Mutex::new(Writing::new(memory, view.memory.clone(), row_bytes(settings))),
+            writing: Mutex::new(Writing::new(memory, &view, row_bytes(settings))),
             view: ArcSwap::from_pointee(view),
             schema: ArcSwap::new(settings.schema.clone()),
             settled: Condvar::new(),
@@ -195,10 +201,12 @@ impl Tree {
         let live = LiveSegment::open(store, entry, collection, delete_bitmap, &self.reading)?;
         let wanted = self.settings.index_settings();
         let fits = live.segment.vectors() == (wanted.dimension, wanted.metric, wanted.element);
-        if !fits {
+        // The leaves of all segments are ranked together, after one rotation.
+        let has_seed = live.segment.leaves().is_none_or(|of| of.seed() == wanted.seed);
+        if !fits || !has_seed {
             return Err(Error::corrupt(
                 std::path::Path::new(&store.describe(&segment_name(entry.number))),
-                "its rows are not of this collection's dimension, metric and element",
+                "its rows are not of this collection's dimension, metric, element and seed",
             ));
         }
         Ok(live)
@@ -251,7 +259,11 @@ impl Tree {
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),
             ..TreeStats::default()
         };
-        for live in &self.view().segments {
+        let view = self.view();
+        index.leaves += view.leaves.len() as u64;
+        stats.directory_bytes += view.leaves.memory_bytes();
+        index.memory_bytes += view.leaves.memory_bytes();
+        for live in &view.segments {
             let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
             stats.graphs += u64::from(live.segment.graph().is_some());
@@ -264,7 +276,8 @@ impl Tree {
             stats.id_bytes += live.ids.memory_bytes() + live.tombstones.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;
-            index.leaves += live.segment.leaf_count() as u64;
+            let graph = live.segment.graph();
+            index.leaves += graph.map_or(0, |_| live.segment.leaf_count() as u64);
             index.memory_bytes += live.memory_bytes();
         }
         index.live += stats.segment_rows;
@@ -277,8 +290,9 @@ impl Tree {
     pub(crate) fn leaves(&self) -> usize {
         let view = self.view.load();
         let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
-        let segments: usize = view.segments.iter().map(|live| live.segment.leaf_count()).sum();
-        view.memory.leaves() + immutable + segments
+        let graphs = view.segments.iter().filter(|live| live.segment.graph().is_some());
+        let graphs: usize = graphs.map(|live| live.segment.leaf_count()).sum();
+        view.memory.leaves() + immutable + graphs + view.leaves.len()
     }
 
     /// Writes so far, and what indexes count besides. The difference of two calls says how much

@@ -6,7 +6,7 @@ use vstream_index::{IndexRow, IndexSettings, IndexSnapshot};
 use vstream_segment::SegmentView;
 
 use super::graph_view::GraphView;
-use super::{CodeResidency, LiveSegment, Tree, View};
+use super::{CodeResidency, Leaves, LiveSegment, Tree, View};
 use crate::error::Error;
 
 /// A view, and the sequence at which its places are searched.
@@ -54,12 +54,15 @@ impl Tree {
 impl Pinned {
     /// This read snapshot without the segments that are in a far store alone.
     pub(crate) fn reachable(mut self) -> Reachable {
-        let View { memory, immutable, segments } = &*self.view;
+        let View { memory, immutable, segments, .. } = &*self.view;
         let (near, away): (Vec<_>, Vec<_>) =
             segments.iter().cloned().partition(|live| live.segment.is_near());
         let left_out = away.iter().map(|live| live.live_rows()).sum();
-        let (memory, immutable) = (memory.clone(), immutable.clone());
-        self.view = Arc::new(View { memory, immutable, segments: near });
+        if near.len() < segments.len() {
+            let (memory, immutable) = (memory.clone(), immutable.clone());
+            let leaves = Arc::new(Leaves::of(&near, self.settings));
+            self.view = Arc::new(View { memory, immutable, segments: near, leaves });
+        }
         Reachable { rows: self, left_out }
     }
 

@@ -9,6 +9,11 @@ const LEAVES_PER_FILE: u64 = 1 << 26;
 /// Numbers of files stay below this, so that their leaves have numbers of their own.
 pub(crate) const FILES_MAX: u64 = u64::MAX / LEAVES_PER_FILE + 1;
 
+/// The number of the file that defines a leaf.
+pub(crate) fn definer(leaf: u64) -> u64 {
+    leaf / LEAVES_PER_FILE
+}
+
 /// A segment of a durable engine, as the manifest lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {

@@ -5,14 +5,16 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use vstream_attribute::Update;
-use vstream_index::{Applied, IndexRow, IndexStats, Insert, Outlook, Search};
+use vstream_index::{Applied, IndexRow, IndexSettings, IndexStats, Insert, Outlook, Search};
 use vstream_store::Store;
 
-use super::{make_index, LiveSegment, Tree, View};
+use super::{make_index, Leaves, LiveSegment, Tree, View};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::field_bytes;
-use vstream_segment::{write_pinned, SegmentSettings, SegmentSummary};
+use vstream_segment::{
+    write_into, write_pinned, SegmentKind, SegmentSettings, SegmentSummary, Targets,
+};
 
 /// The memtable's bytes are counted again when writes may have filled half of the room left below
 /// its limit, but not before they may have filled the limit divided by this number. So they are
@@ -43,15 +45,26 @@ impl ImmutableMemtable {
         self.sequence
     }
 
-    /// Writes the rows that lived at its last write as segment `name`.
+    /// Writes the rows that lived at its last write as segment `name`: as runs of the leaves that
+    /// segments define, unless these leaves are few or too many for so few rows.
     pub(crate) fn write(
         &self,
         store: &dyn Store,
         name: &str,
         (identity, first_leaf): (u64, u64),
+        leaves: &Leaves,
     ) -> Result<SegmentSummary, Error> {
         let settings = SegmentSettings { identity, first_leaf, ..self.settings };
         let rows = self.rows.snapshot(Some(self.sequence));
+        if settings.kind == SegmentKind::Cluster && self.rows.leaves() > 0 {
+            let targets = leaves.targets(&|_| false);
+            let targets = Targets::new(settings.dimension, settings.seed, targets);
+            let mut n = 0;
+            rows.for_each_row(&mut |_| n += 1);
+            if targets.suit(n) {
+                return Ok(write_into(store, name, settings, &*rows, &targets)?);
+            }
+        }
         Ok(write_pinned(store, name, settings, &*rows)?)
     }
 }
@@ -70,6 +83,7 @@ pub(super) struct Writing {
     reader: Arc<dyn Search>,
     immutable: Option<ImmutableWriter>,
     segments: Vec<Arc<LiveSegment>>,
+    leaves: Arc<Leaves>,
     /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
     writes: u64,
     /// Writes after which the bytes are counted again.
@@ -110,8 +124,9 @@ enum Place {
 }
 
 impl Writing {
-    pub(super) fn new(memory: Box<dyn Insert>, reader: Arc<dyn Search>, row_bytes: u64) -> Writing {
+    pub(super) fn new(memory: Box<dyn Insert>, view: &View, row_bytes: u64) -> Writing {
         let (immutable, segments) = (None, Vec::new());
+        let (reader, leaves) = (view.memory.clone(), view.leaves.clone());
         let (writes, writes_max, memory_bytes, immutable_bytes) = (0, 0, 0, 0);
         let empty_bytes = memory.stats().memory_bytes;
         Writing {
@@ -119,6 +134,7 @@ impl Writing {
             reader,
             immutable,
             segments,
+            leaves,
             writes,
             writes_max,
             memory_bytes,
@@ -196,7 +212,19 @@ impl Writing {
             memory: self.reader.clone(),
             immutable: self.immutable.as_ref().map(|immutable| immutable.immutable.clone()),
             segments: self.segments.clone(),
+            leaves: self.leaves.clone(),
         }
+    }
+
+    /// Replaces the list of segments.
+    ///
+    /// * `leaves`: those of the list as it was expected to become.
+    fn set_segments(&mut self, leaves: Arc<Leaves>, settings: IndexSettings) {
+        let is_as_expected = leaves.are_of(&self.segments);
+        self.leaves = match is_as_expected {
+            true => leaves,
+            false => Arc::new(Leaves::of(&self.segments, settings)),
+        };
     }
 }
 
@@ -421,6 +449,10 @@ impl Tree {
         immutable: &Arc<ImmutableMemtable>,
         live: Option<LiveSegment>,
     ) -> Retired {
+        let live = live.map(Arc::new);
+        let mut expected = self.view().segments.clone();
+        expected.extend(live.clone());
+        let leaves = Arc::new(Leaves::of(&expected, self.settings.index_settings()));
         let mut writing = self.lock();
         let was = writing.immutable.take().expect("an immutable memtable");
         assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
@@ -431,8 +463,9 @@ impl Tree {
                     live.tombstones.add(row, sequence);
                 }
             }
-            writing.segments.push(Arc::new(live));
+            writing.segments.push(live);
         }
+        writing.set_segments(leaves, self.settings.index_settings());
         let view = self.view.swap(Arc::new(writing.view()));
         drop(writing);
         self.settled.notify_all();
@@ -443,6 +476,8 @@ impl Tree {
     pub(crate) fn add(&self, live: LiveSegment) {
         let mut writing = self.lock();
         writing.segments.push(Arc::new(live));
+        let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
+        writing.leaves = Arc::new(leaves);
         self.view.store(Arc::new(writing.view()));
     }
 
@@ -458,19 +493,25 @@ impl Tree {
         live: Option<LiveSegment>,
         hand_on: &dyn Fn(&LiveSegment),
     ) -> Retired {
-        let mut writing = self.lock();
-        live.iter().for_each(hand_on);
         let is_source = |live: &Arc<LiveSegment>| is_source(live.number);
-        let at = writing.segments.iter().position(is_source).expect("a source among the places");
+        let live = live.map(Arc::new);
+        let replace = |segments: &mut Vec<Arc<LiveSegment>>| {
+            let at = segments.iter().position(is_source).expect("a source among the places");
+            segments.retain(|live| !is_source(live));
+            segments.splice(at..at, live.clone());
+        };
+        let mut expected = self.view().segments.clone();
+        replace(&mut expected);
+        let leaves = Arc::new(Leaves::of(&expected, self.settings.index_settings()));
+        let mut writing = self.lock();
+        live.iter().for_each(|live| hand_on(live));
         for source in writing.segments.iter().filter(|live| is_source(live)) {
             let io = source.segment.io();
             self.retired_reads.fetch_add(io.reads, Ordering::Relaxed);
             self.retired_read_bytes.fetch_add(io.bytes, Ordering::Relaxed);
         }
-        writing.segments.retain(|live| !is_source(live));
-        if let Some(live) = live {
-            writing.segments.insert(at, Arc::new(live));
-        }
+        replace(&mut writing.segments);
+        writing.set_segments(leaves, self.settings.index_settings());
         let view = self.view.swap(Arc::new(writing.view()));
         drop(writing);
         Retired { view, _index: None }

@@ -1,10 +1,11 @@
-//! Sealed segments: the contract of an index, damage, golden files, moments.
+//! Sealed segments: the contract of an index, damage, golden files, moments, runs of shared leaves.
 
 mod contract;
 mod damage;
 mod fields;
 mod golden;
 mod moments;
+mod targets;
 
 use std::sync::Arc;
 

@@ -1,15 +1,17 @@
 //! A query with a filter, over all places. `vstream_index::stages` says how far it goes; this file
 //! shows it the places of a moment, in memory and in segments, as one list.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::ops::Range;
 
 use vstream_attribute::Filter;
 use vstream_index::stages::{
     audit_filtered, search_filtered, FilteredPlace, FilteredProbe, FilteredScratch, FilteredStats,
-    Places, RotatedQueries, Staged, Stop, Visit, Visited, PATIENCE,
+    PlaceState, Places, RotatedQueries, RotatedQuery, Staged, Stop, Visit, Visited, PATIENCE,
 };
 use vstream_index::{Effort, IndexSnapshot, Probe, SearchStats};
+use vstream_quantize::scalar8::ScanScratch;
 use vstream_segment::SegmentView;
 use vstream_store::blocks::BlockHandle;
 use vstream_store::Error as StoreError;
@@ -17,7 +19,7 @@ use vstream_vector::TopK;
 
 use super::TreeScratch;
 use crate::error::Error;
-use crate::tree::{Pinned, Tree};
+use crate::tree::{Leaves, Pinned, Tree};
 
 /// Least share of the rows that match, by class but the last.
 const SHARES: [f64; 3] = [0.2, 0.04, 0.008];
@@ -119,6 +121,125 @@ impl FilteredPlace for InMemory<'_> {
     }
 }
 
+/// What the segments of a moment share: the costs of their leaves, each computed once.
+struct SharedCosts<'a> {
+    leaves: &'a Leaves,
+    scan: ScanScratch,
+    estimates: Vec<f32>,
+    /// Cost and base by leaf; the cost is not a number until it is computed.
+    exact: Vec<(f32, f32)>,
+    centroid: Vec<f32>,
+}
+
+impl<'a> SharedCosts<'a> {
+    fn new(leaves: &'a Leaves) -> SharedCosts<'a> {
+        let (scan, centroid) = (ScanScratch::default(), Vec::new());
+        SharedCosts { leaves, scan, estimates: Vec::new(), exact: Vec::new(), centroid }
+    }
+
+    fn estimate(&mut self, query: &RotatedQuery) {
+        if self.exact.is_empty() {
+            self.leaves.estimate(query, &mut self.scan, &mut self.estimates);
+            self.exact = vec![(f32::NAN, 0.0); self.estimates.len()];
+        }
+    }
+
+    fn exact(&mut self, query: &RotatedQuery, leaf: u32) -> (f32, f32) {
+        let known = &mut self.exact[leaf as usize];
+        if known.0.is_nan() {
+            *known = self.leaves.exact(query, leaf, &mut self.centroid);
+        }
+        *known
+    }
+}
+
+/// A segment, whose leaves have the costs that all segments share.
+struct InSegment<'a> {
+    staged: Staged<'a, SegmentView<'a>>,
+    /// Its position among the segments with leaves.
+    at: usize,
+    shared: &'a RefCell<SharedCosts<'a>>,
+}
+
+impl FilteredPlace for InSegment<'_> {
+    type Error = StoreError;
+
+    fn leaves(&self) -> usize {
+        self.staged.leaves()
+    }
+
+    fn select(&mut self, filter: Option<&Filter>) -> Result<u64, StoreError> {
+        self.staged.select(filter)
+    }
+
+    fn likely(&mut self, at_most: u64) -> u64 {
+        self.staged.likely(at_most)
+    }
+
+    fn sweep(
+        &mut self,
+        probe: &FilteredProbe<'_>,
+        most: u64,
+        out: &mut TopK,
+    ) -> Result<Option<SearchStats>, StoreError> {
+        self.staged.sweep(probe, most, out)
+    }
+
+    fn scan_loose(&mut self, probe: &FilteredProbe<'_>, out: &mut TopK) -> usize {
+        self.staged.scan_loose(probe, out)
+    }
+
+    fn exact(
+        &mut self,
+        probe: &FilteredProbe<'_>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, StoreError> {
+        self.staged.exact(probe, out)
+    }
+
+    fn estimate(
+        &mut self,
+        vector: &[f32],
+        _: usize,
+        queries: &mut RotatedQueries,
+        costs: &mut Vec<f32>,
+    ) {
+        let Staged { place, state, .. } = &mut self.staged;
+        state.clear();
+        let mut shared = self.shared.borrow_mut();
+        state.query = queries.rotate(shared.leaves.rotation(), vector);
+        let query = queries.get(state.query);
+        shared.estimate(query);
+        let own = shared.leaves.of_segment(self.at);
+        let own = own.iter().map(|&leaf| shared.estimates[leaf as usize]);
+        place.estimate_by(own.clone(), query.norm(), &mut state.stage);
+        costs.extend(own);
+    }
+
+    fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
+        let Staged { place, state, .. } = &mut self.staged;
+        let PlaceState { stage, costs, query, .. } = &mut **state;
+        let query = queries.get(*query);
+        let (before, mut shared) = (costs.len(), self.shared.borrow_mut());
+        let exact = &mut |leaf: u32| {
+            let leaf = shared.leaves.of_segment(self.at)[leaf as usize];
+            shared.exact(query, leaf)
+        };
+        place.rank_by(bound, exact, stage, costs);
+        &costs[before..]
+    }
+
+    fn visit(
+        &mut self,
+        leaves: Range<usize>,
+        ask: &Visit<'_>,
+        out: &mut TopK,
+        seen: &mut dyn FnMut(vstream_index::stages::FoundRow),
+    ) -> Result<Visited, StoreError> {
+        self.staged.visit(leaves, ask, out, seen)
+    }
+}
+
 impl Tree {
     /// Visits every leaf for a query, and writes to `needs` the θ that each true neighbour needs, nearest
     /// first; see `guard/filtered.rs`. Returns the class of the share of the rows that match; `None`
@@ -199,9 +320,14 @@ impl Pinned {
         let mut memory: Vec<InMemory<'_>> = memory
             .map(|(place, state)| InMemory(Staged { place, state, read: &nothing }))
             .collect();
-        let segments = views.iter().zip(segments).zip(&reads);
-        let mut segments: Vec<Staged<'_, SegmentView<'_>>> =
-            segments.map(|((place, state), read)| Staged { place, state, read }).collect();
+        let shared = RefCell::new(SharedCosts::new(&self.view.leaves));
+        let segments = views.iter().zip(segments).zip(&reads).enumerate();
+        let mut segments: Vec<InSegment<'_>> = segments
+            .map(|(at, ((place, state), read))| {
+                let staged = Staged { place, state, read };
+                InSegment { staged, at, shared: &shared }
+            })
+            .collect();
         let mut places: Vec<&mut dyn FilteredPlace<Error = StoreError>> = Vec::new();
         places.extend(memory.iter_mut().map(|place| place as &mut dyn FilteredPlace<Error = _>));
         places.extend(segments.iter_mut().map(|place| place as &mut dyn FilteredPlace<Error = _>));

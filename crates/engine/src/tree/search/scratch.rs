@@ -5,6 +5,8 @@ use vstream_index::stages::{Candidate, FilteredScratch, PlaceState, RotatedQueri
 use vstream_index::Scratch;
 use vstream_segment::SegmentSearchState;
 
+use crate::tree::leaves::LeafRanking;
+
 /// Number of places in memory: the memtable and the immutable memtable.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
@@ -18,6 +20,8 @@ pub(crate) struct TreeScratch {
     /// Of one graph after the other.
     pub(in crate::tree) graph: GraphScratch,
     pub(super) queries: RotatedQueries,
+    /// The leaves of all segments together.
+    pub(in crate::tree) leaves: LeafRanking,
     /// Segments, the hottest first.
     pub(super) order: Vec<usize>,
     pub(in crate::tree) best: BestEstimates,
@@ -42,7 +46,7 @@ impl TreeScratch {
         memory + self.segments.iter().map(|state| state.leaves).sum::<usize>()
     }
 
-    /// The costs of ranked leaves, place by place.
+    /// The costs of ranked leaves, place by place; those of segments by run.
     pub(in crate::tree) fn costs(&self) -> impl Iterator<Item = &[f32]> {
         let memory = self.memory.iter().map(|state| state.costs.as_slice());
         memory.chain(self.segments.iter().map(|state| state.costs.as_slice()))
@@ -54,21 +58,19 @@ impl TreeScratch {
         memory.chain(self.segments.iter().map(|state| state.candidates.as_slice()))
     }
 
-    /// The `n`-th least cost of all ranked leaves; infinite if there are fewer.
+    /// The costs of the ranked leaves that count as probes.
+    pub(in crate::tree) fn probe_costs(&self) -> impl Iterator<Item = f32> + '_ {
+        let memory = self.memory.iter().flat_map(|state| state.costs.iter().copied());
+        memory.chain(self.leaves.costs.iter().copied())
+    }
+
+    /// The `n`-th least of those costs; infinite if there are fewer.
     pub(super) fn nth_cost(&mut self, n: usize) -> f32 {
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
-        self.costs().for_each(|costs| merged.extend_from_slice(costs));
+        merged.extend(self.probe_costs());
         self.merged = merged;
         nth(&mut self.merged, n)
-    }
-
-    /// The `n`-th least cost of the ranked leaves of segments; infinite if there are fewer.
-    pub(super) fn nth_segment_cost(&mut self, n: usize) -> f32 {
-        let TreeScratch { segments, merged, .. } = self;
-        merged.clear();
-        segments.iter().for_each(|state| merged.extend_from_slice(&state.costs));
-        nth(merged, n)
     }
 
     /// The `n`-th least estimate of all candidates; infinite if there are fewer.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::tree::Pinned;
 
 impl Pinned {
-    /// Leaves of all places.
+    /// Leaves of places in memory, and runs of segments.
     pub(super) fn leaves(&self) -> usize {
         let memory: usize = self.memory_places().map(|place| place.leaves()).sum();
         memory + self.segments().map(|place| place.leaves()).sum::<usize>()
@@ -35,8 +35,8 @@ impl Pinned {
         self.memory_places().map(|place| place.scan_loose(vector, filter, out)).sum()
     }
 
-    /// Ranks the nearest leaves of each place; the `probes` nearest leaves of all places are among
-    /// them.
+    /// Ranks the nearest leaves of each place in memory, and those of all segments together; the
+    /// `probes` nearest leaves of all places are among them.
     ///
     /// First sets the filter of the query for all its stages. Errors: `Corrupt`, `Io`.
     pub(in crate::tree) fn rank(
@@ -47,24 +47,29 @@ impl Pinned {
     ) -> Result<(), Error> {
         let vector = probe.vector;
         scratch.begin(self.segments().count());
-        let TreeScratch { memory, segments, queries, .. } = &mut *scratch;
+        let TreeScratch { memory, segments, queries, leaves, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
             let Ok(_) = place.select(probe.filter, &mut state.stage);
             estimate(place, (vector, probes), queries, state);
             let bound = nth(&mut state.costs, probes);
             rank(place, bound, queries, state);
         }
-        for (place, state) in self.segments().zip(&mut *segments) {
+        let views: Vec<SegmentView<'_>> = self.segments().collect();
+        let query = queries.rotate(self.view.leaves.rotation(), vector);
+        for (place, state) in views.iter().zip(&mut *segments) {
             place.select(probe.filter, &mut state.stage)?;
-            estimate(&place, (vector, probes), queries, state);
+            state.query = query;
+            place.rank_none(&mut state.stage);
         }
-        // These costs come from centroids rounded to bytes. Exact centroids may give another order,
-        // so more leaves than `probes` are ranked by exact distance.
-        let near = probes.saturating_add(probes / 4 + 8);
-        let bound = scratch.nth_segment_cost(near);
-        let TreeScratch { segments, queries, .. } = scratch;
-        for (place, state) in self.segments().zip(segments) {
-            rank(&place, bound, queries, state);
+        let query = queries.get(query);
+        self.view.leaves.rank(query, probes, leaves);
+        let norm = query.norm();
+        for &(cost, base, leaf) in &leaves.ranked {
+            for run in self.view.leaves.runs(leaf) {
+                let (at, state) = (run.segment as usize, &mut segments[run.segment as usize]);
+                views[at].rank_next((cost, base, run.leaf), norm, &mut state.stage);
+                state.costs.push(cost);
+            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The recall guard steers searches over memory and segments together.
 
-use vstream_engine::{Effort, Element, Engine, Metric, Settings};
+use vstream_engine::{Effort, Element, Engine, Journaling, Metric, Settings};
 use vstream_vector::SplitMix;
 
 use super::journaling;
@@ -13,6 +13,87 @@ fn vector(random: &mut SplitMix) -> Vec<f32> {
     let center = random.below(200) as u64;
     let mut at = SplitMix(center);
     (0..DIMENSION).map(|_| 2.0 * at.normal() + random.normal()).collect()
+}
+
+/// Rows of many clusters whose centers move with the row number.
+fn drifting(id: u64, random: &mut SplitMix, dimension: usize) -> Vec<f32> {
+    let center = random.below(400) as u64;
+    let (mut at, mut towards) = (SplitMix(center), SplitMix(center ^ 0xdead));
+    let moved = id as f32 / 60_000.0;
+    let number = |_| at.normal() + moved * towards.normal() + 0.7 * random.normal();
+    (0..dimension).map(number).collect()
+}
+
+/// Leaves are shared by all segments: at the same number of probes, a query finds as much among many
+/// segments, right after ingest, as in one.
+#[test]
+fn many_segments_answer_as_well_as_one() {
+    const DIMENSION: usize = 64;
+    const ROWS: u64 = 60_000;
+    for (metric, is_drifting) in
+        [(Metric::L2, true), (Metric::Cosine, true), (Metric::InnerProduct, false)]
+    {
+        let make = |rows_per_segment: Option<u64>| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let settings = Settings {
+                memory: Some(256 << 20),
+                recall_guard: false,
+                ..Settings::new(DIMENSION, metric, Element::F32)
+            };
+            let mut engine = Engine::builder()
+                .dir(dir.path())
+                .journaling(Journaling { log_bytes_max: 1 << 30, ..journaling(false) })
+                .create(settings)
+                .expect("an engine");
+            let mut random = SplitMix(3);
+            for id in 0..ROWS {
+                let vector = drifting(id * u64::from(is_drifting), &mut random, DIMENSION);
+                engine.upsert(&row(id, &vector)).expect("a good row");
+                if rows_per_segment.is_some_and(|rows| id % rows == rows - 1) {
+                    engine.checkpoint().expect("a segment");
+                }
+            }
+            engine.checkpoint().expect("a segment");
+            (engine, dir)
+        };
+        let (many, _many_dir) = make(Some(2_400));
+        let (one, _one_dir) = make(None);
+        let segments = (many.stats().tree.segments, one.stats().tree.segments);
+        assert!(segments.0 >= 4 && segments.1 == 1, "{segments:?}");
+        let mut random = SplitMix(99);
+        let queries: Vec<Vec<f32>> = (0..200)
+            .map(|_| {
+                let id = random.below(ROWS as usize) as u64 * u64::from(is_drifting);
+                drifting(id, &mut random, DIMENSION)
+            })
+            .collect();
+        let truths: Vec<Vec<u64>> = queries
+            .iter()
+            .map(|query| {
+                let truth = ask(&one.reader(), query, 10, Effort::Exact);
+                truth.iter().map(|row| row.id).collect()
+            })
+            .collect();
+        let recall = |engine: &Engine, effort: Effort| {
+            let (reader, mut found) = (engine.reader(), 0);
+            for (query, truth) in queries.iter().zip(&truths) {
+                let answer = ask(&reader, query, 10, effort);
+                found += answer.iter().filter(|row| truth.contains(&row.id)).count();
+            }
+            found as f64 / (10 * queries.len()) as f64
+        };
+        let leaves = (many.stats().index.leaves, one.stats().index.leaves);
+        for probes in [16, 32] {
+            let effort = Effort::Chosen { probes, refine: Some(400) };
+            let (among, alone) = (recall(&many, effort), recall(&one, effort));
+            let what =
+                format!("{metric:?}, {probes} of {leaves:?} leaves in {segments:?} segments");
+            // By inner product the nearest rows are far from the middle of their leaf, which a leaf
+            // that grew describes less well.
+            let less = if metric == Metric::InnerProduct { 0.03 } else { 0.01 };
+            assert!(among >= alone - less, "{what}: {among}, in one {alone}");
+        }
+    }
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn fields_survive_being_written_again() {
     let mut leaf = LeafRows::new(Element::F32, 64);
     for at in 0..segment.leaves() {
         leaf.clear();
-        segment.for_each_in_leaf(at, &mut |_, row| leaf.push(row)).unwrap();
+        segment.for_each_in_leaf(at, segment.uncached(), &mut |_, row| leaf.push(row)).unwrap();
         writer.leaf(&leaf).unwrap();
     }
     let again = writer.finish().unwrap();

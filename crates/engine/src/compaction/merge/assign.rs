@@ -1,0 +1,204 @@
+//! Which rows of the sources of a merge go to which leaf.
+
+use std::collections::HashMap;
+
+use vstream_index::VectorRef;
+use vstream_segment::{yield_to_queries, LeafCentroid, Target, Targets};
+
+use super::rewrite::VisitVector;
+use super::{Merge, ReadThrough, CACHE_BYTES, ROWS_PER_WAY};
+use crate::error::Error;
+use crate::tree::{definer, SealedSegment};
+
+/// Number of targets around a leaf to which its rows may go.
+const NEAR: usize = 24;
+
+/// Leaves that rows go to: first those of a source, which the merged segment replaces, then those of
+/// other segments.
+pub(super) struct MergeTargets {
+    pub(super) of: Targets,
+    /// Number of the former.
+    pub(super) own: usize,
+}
+
+/// What goes to a target.
+#[derive(Default)]
+pub(super) struct Targeted {
+    of: LeafCentroid,
+    /// Source and leaf of the target's runs.
+    pub(super) runs: Vec<(usize, usize)>,
+    /// Source and row of other rows, sorted.
+    pub(super) rows: Vec<(u32, u32)>,
+}
+
+impl Targeted {
+    /// Writes the rotated centroid to `out`.
+    pub(super) fn centroid(&self, out: &mut Vec<f32>) {
+        out.resize(self.of.dimension(), 0.0);
+        self.of.write(out);
+    }
+}
+
+impl Merge<'_> {
+    /// The leaves that rows go to.
+    pub(super) fn targets(&self) -> MergeTargets {
+        let is_source = |number| self.sources.iter().any(|live| live.number == number);
+        let others = self.leaves.targets(&is_source);
+        let with_leaves = || (0..self.sources.len()).filter(|&at| self.leaves_of(at).is_some());
+        let defined = |at: &usize| {
+            let segment = self.leaves_of(*at).expect("it has leaves");
+            let number = self.sources[*at].number;
+            let own = |&leaf: &usize| definer(segment.leaf_number(leaf)) == number;
+            (0..segment.leaves()).filter(own).collect::<Vec<usize>>()
+        };
+        let rows: u64 = self.sources.iter().map(|live| live.live_rows()).sum();
+        let base =
+            with_leaves().max_by_key(|at| (defined(at).len(), self.sources[*at].live_rows()));
+        let base = base.expect("graphs alone become a graph");
+        let segment = self.leaves_of(base).expect("it has leaves");
+        let mut own = defined(&base);
+        if own.is_empty() && others.is_empty() {
+            own = (0..segment.leaves()).collect();
+        }
+        let new = |others| Targets::new(self.settings.dimension, self.settings.seed, others);
+        let others = new(others);
+        // Where the others suit, leaves that a small source defined for itself are given up.
+        if others.suit(rows as usize) && own.len() < others.all().len() {
+            own.clear();
+        }
+        let target = |&leaf: &usize| Target {
+            leaf: segment.leaf_definition(leaf),
+            reach: segment.leaf_reach(leaf),
+            rows: u64::from(segment.leaf_rows(leaf)),
+        };
+        let mut of: Vec<Target> = own.iter().map(target).collect();
+        of.extend_from_slice(others.all());
+        MergeTargets { of: new(of), own: own.len() }
+    }
+
+    /// The runs of the sources that go to each target as they are, and the other rows that go there,
+    /// sorted by source and row.
+    pub(super) fn assign(&self, targets: &MergeTargets) -> Result<Vec<Targeted>, Error> {
+        let of = &targets.of;
+        let numbers = of.all().iter().map(|target| target.leaf.number);
+        let by_number: HashMap<u64, usize> = numbers.zip(0..).collect();
+        let targeted =
+            |target: &Target| Targeted { of: target.leaf.clone(), ..Targeted::default() };
+        let mut all: Vec<Targeted> = of.all().iter().map(targeted).collect();
+        let mut coming: Vec<(u32, u32, u32)> = Vec::new();
+        let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
+        let mut place = |source: usize, row: u32, stored: VectorRef<'_>, near: &[u32]| {
+            if !self.is_kept(source, row) {
+                return;
+            }
+            if row.is_multiple_of(ROWS_PER_WAY) {
+                yield_to_queries();
+            }
+            stored.read(&mut vector);
+            let (target, _) = of.nearest(&vector, near, &mut rotated);
+            coming.push((target, source as u32, row));
+        };
+        let every: Vec<u32> = (0..of.all().len() as u32).collect();
+        let mut centroid = Vec::new();
+        for (source, live) in self.sources.iter().enumerate() {
+            match &live.segment {
+                SealedSegment::Leaves(segment) => {
+                    for leaf in 0..segment.leaves() {
+                        self.check_stop()?;
+                        if let Some(&target) = by_number.get(&segment.leaf_number(leaf)) {
+                            all[target].runs.push((source, leaf));
+                            continue;
+                        }
+                        segment.leaf_centroid(leaf, &mut centroid);
+                        let near = of.near(&centroid, NEAR);
+                        let reader = segment.uncached();
+                        segment.for_each_vector_in_leaf(leaf, reader, &mut |row, _, stored| {
+                            place(source, row, stored, &near);
+                        })?;
+                    }
+                }
+                SealedSegment::Graph(graph) => {
+                    graph.for_each_row(&mut |row, stored| {
+                        place(source, row, stored.vector, &every);
+                    })?;
+                }
+            }
+        }
+        coming.sort_unstable();
+        for group in coming.chunk_by(|a, b| a.0 == b.0) {
+            let rows = group.iter().map(|&(_, source, row)| (source, row));
+            all[group[0].0 as usize].rows = rows.collect();
+        }
+        Ok(all)
+    }
+
+    /// Targets in groups whose runs fit the cache together, some times over.
+    pub(super) fn groups<'t>(&self, all: &'t [Targeted]) -> Vec<&'t [Targeted]> {
+        let row_bytes = self.settings.dimension * self.settings.element.bytes() + 24;
+        let bytes = |target: &Targeted| {
+            let rows = |&(source, leaf): &(usize, usize)| {
+                self.leaves_of(source).map_or(0, |segment| segment.leaf_rows(leaf) as usize)
+            };
+            target.runs.iter().map(rows).sum::<usize>() * row_bytes
+        };
+        let (mut groups, mut rest) = (Vec::new(), all);
+        while !rest.is_empty() {
+            let mut sum = 0;
+            let fit = rest.iter().take_while(|target| {
+                sum += bytes(target);
+                sum <= CACHE_BYTES / 4
+            });
+            let (group, later) = rest.split_at(fit.count().max(1));
+            groups.push(group);
+            rest = later;
+        }
+        groups
+    }
+
+    /// Reads the runs of some targets into the cache. The runs of successive targets follow each other
+    /// in every source, so these are a few long reads, not many short ones.
+    pub(super) fn read_ahead(
+        &self,
+        group: &[Targeted],
+        reading: &ReadThrough,
+    ) -> Result<(), Error> {
+        let mut runs: Vec<(usize, usize)> =
+            group.iter().flat_map(|target| target.runs.iter().copied()).collect();
+        runs.sort_unstable();
+        for runs in runs.chunk_by(|a, b| a.0 == b.0) {
+            let segment = self.leaves_of(runs[0].0).expect("a run of leaves");
+            let leaves: Vec<usize> = runs.iter().map(|&(_, leaf)| leaf).collect();
+            segment.read_ahead(&leaves, reading.of(runs[0].0, segment))?;
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with the rows that go to a target, deleted ones too.
+    pub(super) fn for_each_vector(
+        &self,
+        target: &Targeted,
+        reading: &ReadThrough,
+        visit: &mut VisitVector<'_>,
+    ) -> Result<(), Error> {
+        for &(source, leaf) in &target.runs {
+            let segment = self.leaves_of(source).expect("a run of leaves");
+            let reader = reading.of(source, segment);
+            segment.for_each_vector_in_leaf(leaf, reader, &mut |row, key, stored| {
+                visit((source, row), key, stored);
+            })?;
+        }
+        for group in target.rows.chunk_by(|a, b| a.0 == b.0) {
+            let source = group[0].0 as usize;
+            let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
+            let segment = &self.sources[source].segment;
+            let visit = &mut |row: u32, stored: vstream_index::IndexRow<'_>| {
+                visit((source, row), stored.key, stored.vector);
+            };
+            match (segment.leaves(), &reading.0[source]) {
+                (Some(segment), Some(reader)) => segment.for_each_of(&rows, reader, visit)?,
+                _ => segment.for_each_of(&rows, visit)?,
+            }
+        }
+        Ok(())
+    }
+}
