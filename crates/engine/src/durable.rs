@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vstream_store::{FileStore, Syncing};
+use vstream_store::FileStore;
 
 use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
@@ -11,8 +11,6 @@ use crate::journal::{Commit, Journal};
 use crate::recovery::{recover, Change, Replay};
 use crate::remembered::RememberedDelete;
 use crate::remote::RemoteStats;
-use crate::settings::{IndexKind, SegmentIndex, Settings};
-use crate::translate::Translation;
 use crate::tree::SegmentEntry;
 use crate::version::{Directory, Manifest};
 
@@ -103,48 +101,6 @@ impl Engine {
         let nothing =
             || Error::invalid("the engine keeps its rows in memory: create it in a directory");
         self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
-    }
-
-    /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
-    ///
-    /// Does not change `source`. Cost: reads and inserts the rows; meanwhile memory holds the rows
-    /// of `source` that are in no segment there. Errors: `Invalid` if dimension, metric, element, ids
-    /// or groups differ from this collection's, or if its schema is not open and does not extend
-    /// that of `source` ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if
-    /// the state is open; otherwise the same as [`Engine::open`].
-    pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
-        let mut directory = Directory::open(source, Syncing::Off)?;
-        let manifest = Manifest::read(&directory.store)?;
-        directory.open_remote(None, manifest.collection)?;
-        if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
-            return Err(Error::invalid(format!(
-                "{} has another dimension, metric, element, or kind of ids or groups than this \
-                 collection",
-                source.display()
-            )));
-        }
-        if !self.settings.schema.open {
-            // As where the same files are opened: columns keep their meaning for whoever has them.
-            self.settings.schema.extends(&manifest.settings.schema)?;
-        }
-        // Nobody searches this engine, so its rows need no index.
-        let (index, memory, segments) = (IndexKind::Flat, None, SegmentIndex::Clusters);
-        let settings = manifest.settings.clone();
-        let settings = Settings { index, memory, segments, recall_guard: false, ..settings };
-        let mut other = Engine::empty(settings)?;
-        recover(&directory.store, &manifest, &mut other)?;
-        let theirs = manifest.settings.schema.clone();
-        let (mut taken, mut failed, mut translation) = (0, None, Translation::default());
-        other.pin().for_each_row(&mut |row| {
-            if failed.is_none() && keep(row.shard) {
-                failed = self.take_over(row, &theirs, &mut translation).err();
-                taken += 1;
-            }
-        })?;
-        if let (Some(ours), Some(theirs)) = (&mut self.remembered, &other.remembered) {
-            theirs.list().into_iter().for_each(|delete| ours.note(delete));
-        }
-        failed.map_or(Ok(taken), Err)
     }
 
     /// Forces everything to the disk and unlocks the directory. Dropping the engine does the same

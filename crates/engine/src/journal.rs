@@ -36,7 +36,7 @@ use crate::remote::{Mover, Placement, RemoteStats};
 use crate::row::{PayloadChange, Update};
 use crate::settings::DIMENSION_MAX;
 use crate::tree::Tree;
-use crate::version::{Directory, Manifest};
+use crate::version::{AdoptedSegment, Directory, Manifest, VersionSet};
 use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
 /// Merges at a time, and the number of segments above which a second merge begins.
@@ -378,6 +378,28 @@ impl Journal {
             self.compact_here();
         }
         Ok(())
+    }
+
+    /// True if every row is in a segment that the manifest names, and no log has a record.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let base = &self.checkpoints.versions().manifest().base;
+        let is_flushed = self.checkpoints.versions().tree().is_flushed();
+        base.image.is_none() && base.state == self.state && is_flushed
+    }
+
+    /// Serves segments of other collections, whose ids have no living row here. See
+    /// [`VersionSet::adopt`]. The journal must be flushed.
+    pub(crate) fn adopt(&mut self, adopted: Vec<AdoptedSegment>) -> Result<(), Error> {
+        debug_assert!(self.is_flushed(), "the logs continue from the segments");
+        self.hand_over();
+        self.state = self.checkpoints.versions().adopt(adopted)?;
+        self.group = Group::after(self.state);
+        Ok(())
+    }
+
+    /// Keeps the versions of the collection.
+    pub(crate) fn versions(&self) -> &Arc<VersionSet> {
+        self.checkpoints.versions()
     }
 
     /// Forces everything to the disk, and notes in the manifest the state that is on it.

@@ -33,6 +33,7 @@ mod remote;
 mod row;
 mod settings;
 mod snapshot;
+mod take;
 mod translate;
 mod tree;
 mod version;

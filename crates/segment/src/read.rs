@@ -240,6 +240,20 @@ impl Segment {
         self.leaves[leaf].number
     }
 
+    /// Gives the leaves other numbers: those of the partition that has taken the file over from another
+    /// one. False if `number` knows none for a leaf. A file without numbers of its own keeps those of
+    /// [`Segment::number_from`].
+    pub fn renumber(&mut self, number: &dyn Fn(u64) -> Option<u64>) -> bool {
+        if !self.header.is_numbered {
+            return true;
+        }
+        for leaf in &mut self.leaves {
+            let Some(number) = number(leaf.number) else { return false };
+            leaf.number = number;
+        }
+        true
+    }
+
     /// Numbers the leaves from `first` on, if the file has no numbers of its own: it is of a version
     /// before 3. So no other segment has leaves of these numbers, if `first` is the file's alone.
     pub fn number_from(&mut self, first: u64) {

@@ -83,6 +83,15 @@ impl Files for Disk {
         }
     }
 
+    fn link(&self, from: &dyn Files, name: &str, to: &str) -> bool {
+        let linked = from.root().map(|root| fs::hard_link(root.join(name), self.path(to)));
+        linked.is_some_and(|linked| linked.is_ok())
+    }
+
+    fn root(&self) -> Option<&Path> {
+        Some(&self.root)
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path(name))
     }

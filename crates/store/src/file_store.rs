@@ -23,6 +23,8 @@ use crate::store::{check_range, Entry, FileWriter, Range, ReadAt, Store};
 
 /// Bytes of a streamed file that are buffered before a write.
 const WRITE_BYTES: usize = 1 << 16;
+/// Bytes that are copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
 /// Bytes of a log that are rewritten at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
 
@@ -68,6 +70,30 @@ impl FileStore {
     pub fn open_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {
         let disk = Disk::open(path).map_err(|e| io_error(path, "open the directory", &e))?;
         Ok(FileStore::new(Arc::new(disk), syncing))
+    }
+
+    /// Takes the file `name` of another store as file `to`. Without syncs, and in directories of one
+    /// file system, both stores share its bytes; else it is copied.
+    ///
+    /// Errors: `Exists` if there is a file `to`; those of both stores.
+    pub fn take(&self, from: &FileStore, name: &str, to: &str) -> Result<(), Error> {
+        self.disk.check(to)?;
+        if self.disk.syncing == Syncing::Off {
+            let _claim = self.disk.claim(to)?;
+            if self.disk.files.link(&*from.disk.files, name, to) {
+                return Ok(());
+            }
+        }
+        let file = from.open(name, Access::Cached)?;
+        let mut out = self.create(to)?;
+        let mut offset = 0;
+        while offset < file.bytes() {
+            let bytes = (file.bytes() - offset).min(COPY_BYTES) as usize;
+            out.append(&file.read(Range { offset, bytes })?)?;
+            offset += bytes as u64;
+        }
+        out.finish()?;
+        Ok(())
     }
 
     /// The directory, and whether its files are synced: for another store over the same files.

@@ -2,6 +2,7 @@
 //! simulator implements these traits too.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
@@ -30,6 +31,17 @@ pub trait Files: Send + Sync {
     /// Renames a file. With `replace` it replaces any file of the new name. Otherwise the error is
     /// `AlreadyExists` if there is one.
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()>;
+
+    /// Gives the bytes of a file of another directory a name here, without a copy. Neither may be
+    /// written from then on. False, and nothing has changed, where that cannot be.
+    fn link(&self, _from: &dyn Files, _name: &str, _to: &str) -> bool {
+        false
+    }
+
+    /// The directory of the operating system that holds the files, if one does.
+    fn root(&self) -> Option<&Path> {
+        None
+    }
 
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use vstream_index::RowKey;
 use vstream_store::blocks::Block;
 use vstream_store::{Access, Cache, FileStore, Store};
 
@@ -85,6 +86,26 @@ impl LiveSegment {
     /// The live row of an id, as the writer sees it.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         self.ids.find(id).filter(|&row| self.tombstones.is_visible(row, u64::MAX - 1))
+    }
+
+    /// Calls `visit` with number and key of every row that lives now. Decodes no vectors. Errors:
+    /// `Corrupt`, those of the store.
+    pub(crate) fn for_each_live_key(
+        &self,
+        visit: &mut dyn FnMut(u32, RowKey),
+    ) -> Result<(), Error> {
+        const NOW: u64 = u64::MAX - 1;
+        if let Some(segment) = self.leaves_at(NOW) {
+            return Ok(segment.for_each_key(None, visit)?);
+        }
+        if let Some(graph) = self.segment.graph() {
+            graph.for_each_key(&mut |row, key| {
+                if self.tombstones.is_visible(row, NOW) {
+                    visit(row, key);
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Number of live rows now.
@@ -171,7 +192,7 @@ pub(crate) fn open_segment(
         cache: reading.and_then(|reading| reading.cache.clone()),
         codes: reading.map_or(Codes::OnDemand, |reading| reading.codes),
     };
-    let segment = SealedSegment::open(file, options, entry.first_leaf())?;
+    let segment = SealedSegment::open(file, options, entry)?;
     let found = (segment.identity(), segment.bytes(), segment.rows(), segment.digest());
     if found != (entry.identity(collection), entry.bytes, entry.rows, entry.digest) {
         return Err(Error::corrupt(Path::new(&name), "this is not the segment that is named"));

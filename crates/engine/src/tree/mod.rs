@@ -47,7 +47,7 @@ pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;
 pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
-pub(crate) use self::segment_entry::{definer, SegmentEntry, FILES_MAX};
+pub(crate) use self::segment_entry::{definer, Origin, SegmentEntry, FILES_MAX};
 pub(crate) use self::served::Served;
 pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;

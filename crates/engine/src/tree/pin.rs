@@ -92,9 +92,14 @@ impl Pinned {
             || self.view.segments.iter().any(|live| live.segment.is_flat())
     }
 
+    /// Calls `visit` with every row that is in no segment.
+    pub(crate) fn for_each_row_in_memory(&self, visit: &mut dyn FnMut(IndexRow<'_>)) {
+        self.memory_places().for_each(|place| place.for_each_row(visit));
+    }
+
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     pub(crate) fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
-        self.memory_places().for_each(|place| place.for_each_row(visit));
+        self.for_each_row_in_memory(visit);
         self.segments().try_for_each(|segment| segment.for_each_row(visit))?;
         self.graphs().try_for_each(|graph| graph.for_each_row(visit))?;
         Ok(())

@@ -6,8 +6,10 @@ use vstream_attribute::FieldsBuffer;
 use vstream_graph::{is_graph, GraphSegment};
 use vstream_index::IndexRow;
 use vstream_segment::{OpenOptions, Segment, SegmentKind, SegmentMemory, WantedFields};
-use vstream_store::{Error, IoCounts, ReadAt};
+use vstream_store::{Error, ErrorKind, IoCounts, ReadAt};
 use vstream_vector::{Element, Metric};
+
+use super::SegmentEntry;
 
 /// Rows of a graph that count as a leaf where the size of a collection is told in leaves.
 const ROWS_PER_LEAF: u64 = 256;
@@ -21,19 +23,27 @@ pub(crate) enum SealedSegment {
 }
 
 impl SealedSegment {
-    /// Opens a segment of either kind, whose leaves have numbers from `first_leaf` on. Errors: as
-    /// `Segment::open` and `GraphSegment::open`.
+    /// Opens a segment of either kind, whose leaves have numbers from that of `entry` on, or those of
+    /// another collection. Errors: as `Segment::open` and `GraphSegment::open`, `Corrupt` if the entry
+    /// lacks a number.
     pub(crate) fn open(
         file: Arc<dyn ReadAt>,
         options: OpenOptions,
-        first_leaf: u64,
+        entry: &SegmentEntry,
     ) -> Result<SealedSegment, Error> {
+        let name = file.name().to_owned();
         if is_graph(&*file)? {
             let graph = GraphSegment::open(file, options.cache)?;
             return Ok(SealedSegment::Graph(Box::new(graph)));
         }
         let mut segment = Segment::open(file, options)?;
-        segment.number_from(first_leaf);
+        segment.number_from(entry.first_leaf());
+        let are_known =
+            entry.origin.as_ref().is_none_or(|origin| segment.renumber(&|leaf| origin.leaf(leaf)));
+        if !are_known {
+            let what = "its leaves are not those that the manifest knows";
+            return Err(Error::new(ErrorKind::Corrupt, name, what));
+        }
         Ok(SealedSegment::Leaves(Box::new(segment)))
     }
 

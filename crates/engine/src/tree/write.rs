@@ -472,6 +472,25 @@ impl Tree {
         Retired { view, _index: Some(was.index) }
     }
 
+    /// True if no row is in memory and none waits to be written.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let writing = self.lock();
+        writing.immutable.is_none() && writing.memory.stats().live == 0
+    }
+
+    /// Adds opened segments whose ids have no other living row, each at its position in the new list.
+    pub(crate) fn adopt(&self, adopted: Vec<(usize, LiveSegment)>) {
+        let adopted: Vec<_> = adopted.into_iter().map(|(at, live)| (at, Arc::new(live))).collect();
+        let insert = |segments: &mut Vec<Arc<LiveSegment>>| {
+            adopted.iter().for_each(|(at, live)| segments.insert(*at, live.clone()));
+        };
+        let mut writing = self.lock();
+        insert(&mut writing.segments);
+        let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
+        writing.leaves = Arc::new(leaves);
+        self.view.store(Arc::new(writing.view()));
+    }
+
     /// Adds an opened segment, before the first write.
     pub(crate) fn add(&self, live: LiveSegment) {
         let mut writing = self.lock();

@@ -34,8 +34,8 @@ impl SegmentEntry {
         out.extend_from_slice(&self.deleted.to_le_bytes());
     }
 
-    /// Reads the bytes that [`SegmentEntry::put`] wrote: all but the leaves that are served. Errors:
-    /// fewer than [`SegmentEntry::BYTES`] are left.
+    /// Reads the bytes that [`SegmentEntry::put`] wrote: all but the leaves that are served, and
+    /// where the file was written. Errors: fewer than [`SegmentEntry::BYTES`] are left.
     pub(crate) fn take(input: &mut ByteReader<'_>) -> Result<SegmentEntry, Truncated> {
         Ok(SegmentEntry {
             number: input.u64()?,
@@ -45,6 +45,7 @@ impl SegmentEntry {
             tombstones: input.u64()?,
             deleted: input.u64()?,
             served: Served::default(),
+            origin: None,
         })
     }
 

@@ -19,21 +19,26 @@
 //!               remembered, 0 for not at all | u64 number of the file of those before the logs, 0
 //!               for none
 //!               in format 6 also: u64 intervals of leaves
+//!               in format 7 also: u64 bytes of the origins
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows
 //!               | u128 digest of them | u64 number of its delete bitmap, 0 for none
 //!               | u64 rows deleted
-//! intervals:    in format 6, 12 B each: u32 position of a segment in the list above | u32 first leaf and
+//! intervals:    from format 6 on, 12 B each: u32 position of a segment in the list above | u32 first leaf and
 //!               u32 leaf after the last that it serves, by position in its directory; ascending, and
 //!               intervals of one segment do not meet
+//! origins:      in format 7, of segments that were written for another collection, ascending:
+//!               u32 position of the segment | u32 definers | u64 collection and u64 number under which it
+//!               was written | definers, 16 B each, ascending: u64 number of a file there, u64 the number
+//!               that stands for it here
 //! schema:       from format 5 on, as in `vstream_attribute`
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
 //! The index is 0 for flat, 1 for clusters, 2 for clusters of which merges make graphs.
 //!
-//! A segment without an interval serves all its leaves. Format 6 is written only if there is an
-//! interval, format 5 only for another collection that has a schema or remembers deletes, and format 4
+//! A segment without an interval serves all its leaves. Format 7 is written only if there is an
+//! origin, format 6 only for another collection with an interval, format 5 only for another collection that has a schema or remembers deletes, and format 4
 //! for every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
 //! words before them. Format 1 also lacks the four words before those, and has no segments.
 
@@ -51,25 +56,31 @@ use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::entry_lists::{
+    origins_bytes, put_intervals, put_origins, take_intervals, take_origins, INTERVAL_BYTES,
+};
 use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 use crate::layout::COLLECTION;
 use crate::records::checked;
 use crate::settings::{DeleteOrder, IndexKind, SegmentIndex, Settings, DIMENSION_MAX};
-use crate::tree::{SegmentEntry, Served, FILES_MAX};
+use crate::tree::{SegmentEntry, FILES_MAX};
 use crate::wal::{LogIdentity, Spare, State};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
-/// The formats of a collection without a schema, of one with a schema, and of one with a segment of
-/// which some leaves are not served any more: the newest.
+/// The formats of a collection without a schema, of one with a schema, of one with a segment of which
+/// some leaves are not served any more, and of one with segments of other collections: the newest.
 const FORMAT_PLAIN: u32 = 4;
 const FORMAT_SCHEMA: u32 = 5;
-const FORMAT: u32 = 6;
+const FORMAT_INTERVALS: u32 = 6;
+const FORMAT: u32 = 7;
 /// Bytes of the header by format, from 1. Every version of the engine reads all older formats.
-const HEADERS: [usize; FORMAT as usize] = [152, 184, 200, HEADER_PLAIN, HEADER_SCHEMA, HEADER];
+const HEADERS: [usize; FORMAT as usize] =
+    [152, 184, 200, HEADER_PLAIN, HEADER_SCHEMA, HEADER_INTERVALS, HEADER];
 const HEADER_PLAIN: usize = 256;
 const HEADER_SCHEMA: usize = 280;
-const HEADER: usize = 288;
+const HEADER_INTERVALS: usize = 288;
+const HEADER: usize = 296;
 /// Most bytes of a schema: 256 attributes with names of 128 bytes, and what stands before them.
 const SCHEMA_BYTES_MAX: u64 = 64 << 10;
 /// Generations, LSNs, row counts and file numbers stay below this.
@@ -78,9 +89,10 @@ const COUNT_MAX: u64 = 1 << 62;
 const LOGS_MAX: u64 = 1 << 16;
 /// Most segments in a manifest; compaction merges them long before.
 const SEGMENTS_MAX: u64 = 1 << 16;
-/// Most intervals of leaves in a manifest, and bytes of one.
+/// Most intervals of leaves in a manifest.
 const INTERVALS_MAX: u64 = 1 << 20;
-const INTERVAL_BYTES: u64 = 12;
+/// Most bytes of all origins of segments.
+const ORIGINS_BYTES_MAX: u64 = 64 << 20;
 
 /// A base image: all rows in one snapshot, for an engine that holds them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +183,7 @@ impl Manifest {
             ("logs", logs, LOGS_MAX),
             ("segments", segments, SEGMENTS_MAX),
             ("intervals of leaves", self.intervals() as u64, INTERVALS_MAX),
+            ("bytes of origins", origins_bytes(&self.base.segments) as u64, ORIGINS_BYTES_MAX),
         ];
         for (what, count, most) in limits {
             if count > most {
@@ -189,7 +202,8 @@ impl Manifest {
         let file = store.open(COLLECTION, Access::Cached)?;
         let path = Path::new(file.name());
         let bytes_max = HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64;
-        let bytes_max = bytes_max + INTERVALS_MAX * INTERVAL_BYTES + SCHEMA_BYTES_MAX + 8;
+        let bytes_max = bytes_max + INTERVALS_MAX * INTERVAL_BYTES + ORIGINS_BYTES_MAX;
+        let bytes_max = bytes_max + SCHEMA_BYTES_MAX + 8;
         if !(HEADERS[0] as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
@@ -203,9 +217,11 @@ impl Manifest {
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
         let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
-        let format = match (self.intervals(), self.is_plain()) {
-            (0, true) => FORMAT_PLAIN,
-            (0, false) => FORMAT_SCHEMA,
+        let origins_bytes = origins_bytes(segments);
+        let format = match (origins_bytes, self.intervals(), self.is_plain()) {
+            (0, 0, true) => FORMAT_PLAIN,
+            (0, 0, false) => FORMAT_SCHEMA,
+            (0, _, _) => FORMAT_INTERVALS,
             _ => FORMAT,
         };
         out.extend_from_slice(&format.to_le_bytes());
@@ -246,12 +262,16 @@ impl Manifest {
             let remembered_ms = self.settings.deletes_remembered.map_or(0, |time| time.as_millis());
             put(&mut out, &[schema.len() as u64, remembered_ms as u64, self.base.remembered]);
         }
-        if format == FORMAT {
+        if format >= FORMAT_INTERVALS {
             put(&mut out, &[self.intervals() as u64]);
+        }
+        if format == FORMAT {
+            put(&mut out, &[origins_bytes as u64]);
         }
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
         put_intervals(&mut out, segments);
+        put_origins(&mut out, segments);
         out.extend_from_slice(&schema);
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
@@ -284,10 +304,12 @@ impl Manifest {
             && segments <= SEGMENTS_MAX
             && header.schema_bytes <= SCHEMA_BYTES_MAX
             && header.intervals <= INTERVALS_MAX
+            && header.origins_bytes <= ORIGINS_BYTES_MAX
             && input.left() as u64
                 == logs * 8
                     + segments * SegmentEntry::BYTES as u64
                     + header.intervals * INTERVAL_BYTES
+                    + header.origins_bytes
                     + header.schema_bytes;
         if !fits {
             return Err(corrupt("its logs and segments do not fit their numbers"));
@@ -305,12 +327,19 @@ impl Manifest {
         if !served.map_err(truncated)? {
             return Err(corrupt("its intervals of leaves are out of order, or of no segment"));
         }
+        let mut origins = input.split(header.origins_bytes as usize).map_err(truncated)?;
+        if !take_origins(&mut origins, &mut segments).map_err(truncated)? {
+            return Err(corrupt("its origins are out of order, or of no segment"));
+        }
         // These numbers count up from 1. None can have become this large, and the engine could not
         // count on from there.
         let (state, known) = (header.state, header.known);
         let counted = [header.generation, header.image.number, header.remembered, next];
         let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
-        let files = segments.iter().map(|segment| segment.number).chain([next]);
+        let definers =
+            |segment: &SegmentEntry| segment.origin.clone().map(|of| of.definers.clone());
+        let here = segments.iter().filter_map(definers).flatten().map(|(_, here)| here);
+        let files = segments.iter().map(|segment| segment.number).chain([next]).chain(here);
         if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) || {
             files
         }
@@ -337,40 +366,6 @@ impl Manifest {
 
 fn put(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-}
-
-fn put_intervals(out: &mut Vec<u8>, segments: &[SegmentEntry]) {
-    for (segment, at) in segments.iter().zip(0u32..) {
-        for interval in segment.served.intervals() {
-            for word in [at, interval.start, interval.end] {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
-        }
-    }
-}
-
-/// Reads `n` intervals of leaves into the entries of their segments. False if they are out of order or
-/// of a segment that there is not.
-fn take_intervals(
-    input: &mut ByteReader<'_>,
-    n: u64,
-    segments: &mut [SegmentEntry],
-) -> Result<bool, Truncated> {
-    let mut intervals: Vec<(u32, std::ops::Range<u32>)> = Vec::new();
-    for _ in 0..n {
-        intervals.push((input.u32()?, input.u32()?..input.u32()?));
-    }
-    let mut next = 0;
-    for of_one in intervals.chunk_by(|a, b| a.0 == b.0) {
-        let at = of_one[0].0;
-        let ranges: Vec<_> = of_one.iter().map(|(_, range)| range.clone()).collect();
-        match (segments.get_mut(at as usize), Served::only(&ranges)) {
-            (Some(segment), Some(served)) if at >= next => segment.served = served,
-            _ => return Ok(false),
-        }
-        next = at + 1;
-    }
-    Ok(true)
 }
 
 fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
@@ -433,6 +428,8 @@ struct Header {
     remembered: u64,
     /// 0 before format 6.
     intervals: u64,
+    /// 0 before format 7.
+    origins_bytes: u64,
 }
 
 impl Header {
@@ -455,7 +452,7 @@ impl Header {
         let cluster = if input.is_empty() { None } else { Some(take_cluster(input)?) };
         let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
         let (schema_bytes, deletes_remembered_ms) = (later(0)?, later(0)?);
-        let (remembered, intervals) = (later(0)?, later(0)?);
+        let (remembered, intervals, origins_bytes) = (later(0)?, later(0)?, later(0)?);
         Ok(Header {
             dimension,
             metric,
@@ -483,6 +480,7 @@ impl Header {
             deletes_remembered_ms,
             remembered,
             intervals,
+            origins_bytes,
         })
     }
 

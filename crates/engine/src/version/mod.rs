@@ -3,6 +3,7 @@
 
 mod delete_bitmap;
 mod directory;
+mod entry_lists;
 mod manifest;
 mod remembered_file;
 mod remote_level;
@@ -13,4 +14,4 @@ pub(crate) use self::manifest::{Image, Manifest};
 pub(crate) use self::remembered_file::read_remembered;
 pub use self::remote_level::RemoteLevel;
 pub(crate) use self::remote_level::{open_store, REMOTE};
-pub(crate) use self::version_set::{differs, VersionSet};
+pub(crate) use self::version_set::{differs, AdoptedSegment, VersionSet};

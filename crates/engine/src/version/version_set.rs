@@ -17,8 +17,26 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, delete_bitmap_name, log_name, remembered_name, segment_name};
 use crate::remembered::RememberedDelete;
+use crate::settings::DeleteOrder;
 use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
+
+/// A segment of another collection whose file is here and open, but which nothing names yet.
+pub(crate) struct AdoptedSegment {
+    pub(crate) entry: SegmentEntry,
+    pub(crate) live: LiveSegment,
+    /// A bit per row, set if it is deleted here.
+    pub(crate) bits: Vec<u8>,
+}
+
+impl AdoptedSegment {
+    /// Names of its files.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let bitmap = self.entry.tombstones;
+        let bitmap = (bitmap > 0).then(|| delete_bitmap_name(bitmap));
+        [segment_name(self.entry.number)].into_iter().chain(bitmap).collect()
+    }
+}
 
 /// Keeps the files of a collection. The writer and the engine's threads share it.
 pub(crate) struct VersionSet {
@@ -273,6 +291,39 @@ impl VersionSet {
         gone.retain(|number, _| is_named(number));
         drop(gone);
         compare(&segments, state)
+    }
+
+    /// Publishes segments of other collections beside those of this one, and serves them. Their ids have
+    /// no other living row, and no log has a record after the published state. Returns the new state,
+    /// which has the same LSN.
+    ///
+    /// Where rows end oldest first, the segments of each side keep their order, and both sides are taken
+    /// to cover the same time.
+    pub(crate) fn adopt(&self, adopted: Vec<AdoptedSegment>) -> Result<State, Error> {
+        let mut manifest = self.manifest();
+        let mut next = manifest.clone();
+        let (ours, theirs) = (next.base.segments.len(), adopted.len());
+        let (mut state, mut live) = (next.base.state, Vec::new());
+        for (at, adopted) in adopted.into_iter().enumerate() {
+            let before = match next.settings.deletes {
+                DeleteOrder::Any => ours,
+                DeleteOrder::OldestFirst => (2 * at + 1) * ours / (2 * theirs),
+            };
+            let AdoptedSegment { entry, live: opened, bits } = adopted;
+            let gone = match entry.deleted {
+                0 => 0,
+                _ => self.note_gone(&entry, &opened, &bits),
+            };
+            state.live += entry.rows - entry.deleted;
+            state.digest = state.digest.wrapping_add(entry.digest).wrapping_sub(gone);
+            live.push((before + at, opened));
+            next.base.segments.insert(before + at, entry);
+        }
+        (next.base.state, next.known) = (state, state);
+        next.publish(&self.directory.store)?;
+        self.tree().adopt(live);
+        *manifest = next;
+        Ok(state)
     }
 
     fn checksums(&self) -> MutexGuard<'_, HashMap<String, u64>> {

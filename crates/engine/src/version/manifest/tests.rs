@@ -7,10 +7,10 @@ use vstream_index::ClusterSettings;
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Base, Manifest, HEADER, HEADERS, HEADER_PLAIN};
+use super::{Base, Manifest, HEADER, HEADERS, HEADER_INTERVALS, HEADER_PLAIN};
 use crate::durability::Journaling;
 use crate::settings::{DeleteOrder, Settings};
-use crate::tree::{SegmentEntry, Served, FILES_MAX};
+use crate::tree::{Origin, SegmentEntry, Served, FILES_MAX};
 use crate::wal::State;
 use crate::{Error, ErrorKind};
 
@@ -134,14 +134,14 @@ fn intervals_of_leaves_are_read_again() {
 fn intervals_that_no_version_wrote_are_refused() {
     let made = with_intervals();
     // After two logs and two segments.
-    let first = HEADER + 2 * 8 + 2 * SegmentEntry::BYTES;
+    let first = HEADER_INTERVALS + 2 * 8 + 2 * SegmentEntry::BYTES;
     let changes: [(&str, usize, u32); 6] = [
         ("of a segment that there is not", first + 24, 2),
         ("segments out of order", first, 1),
         ("an empty one", first + 8, 1),
         ("one that ends before it begins", first + 4, 9),
         ("two that meet", first + 16, 4),
-        ("fewer than are counted", HEADER - 8, 2),
+        ("fewer than are counted", HEADER_INTERVALS - 8, 2),
     ];
     for (what, at, value) in changes {
         let mut bytes = body(&made);
@@ -150,8 +150,50 @@ fn intervals_that_no_version_wrote_are_refused() {
     }
     for count in [1 << 20, 1 << 40, u64::MAX] {
         let mut bytes = body(&made);
-        bytes[HEADER - 8..HEADER].copy_from_slice(&count.to_le_bytes());
+        bytes[HEADER_INTERVALS - 8..HEADER_INTERVALS].copy_from_slice(&count.to_le_bytes());
         assert_eq!(read(bytes).expect_err("too many").kind(), ErrorKind::Corrupt, "{count}");
+    }
+}
+
+/// Segments of two other collections, one of which serves some leaves only.
+fn with_origins() -> Manifest {
+    let mut made = with_intervals();
+    let origin = |collection, definers: &[(u64, u64)]| {
+        Some(Arc::new(Origin { collection, number: 3, definers: definers.to_vec() }))
+    };
+    made.base.segments[0].origin = origin(5, &[(1, 8), (3, 4)]);
+    made.base.segments[1].origin = origin(6, &[]);
+    made
+}
+
+#[test]
+fn origins_of_segments_are_read_again() {
+    let mut of_one = with_origins();
+    of_one.base.segments[0].origin = None;
+    let mut alone = with_origins();
+    alone.base.segments.iter_mut().for_each(|segment| segment.served = Served::default());
+    for made in [with_origins(), of_one, alone] {
+        assert_eq!(made.encode()[8], 7);
+        assert_eq!(read(body(&made)).expect("what was written"), made);
+    }
+}
+
+#[test]
+fn origins_that_no_version_wrote_are_refused() {
+    let made = with_origins();
+    // After two logs, two segments and three intervals.
+    let first = HEADER + 2 * 8 + 2 * SegmentEntry::BYTES + 3 * 12;
+    let changes: [(&str, usize, u64); 5] = [
+        ("of a segment that there is not", first, 2 | 2 << 32),
+        ("more definers than bytes", first, 99 << 32),
+        ("definers out of order", first + 24, 4),
+        ("a number that no file can have", first + 32, FILES_MAX),
+        ("fewer bytes than are counted", HEADER - 8, 55),
+    ];
+    for (what, at, value) in changes {
+        let mut bytes = body(&made);
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        assert_eq!(read(bytes).expect_err(what).kind(), ErrorKind::Corrupt, "{what}");
     }
 }
 
@@ -198,7 +240,7 @@ fn what_no_version_wrote_is_refused() {
     assert_eq!(kind(208, u64::MAX), ErrorKind::Corrupt, "a least leaf larger than any");
     assert_eq!(kind(248, 2), ErrorKind::Corrupt, "neither with a second look nor without");
     let mut newer = body(&manifest(settings()));
-    newer[8] = 7;
+    newer[8] = 8;
     assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
     for length in [HEADERS[0] - 1, HEADERS[2], HEADER_PLAIN - 1, HEADER_PLAIN] {
         let cut = body(&manifest(settings()))[..length].to_vec();

@@ -1,5 +1,6 @@
 //! Engines whose rows do not fit in memory: the answers are those of one that holds them all.
 
+mod adopted;
 mod beside;
 mod bounded;
 mod expiry;

@@ -1,0 +1,308 @@
+//! Takes rows out of the shared state of another partition.
+//!
+//! 1. Segments are taken as they are: their files get a name here, and rows of other shards are deleted
+//!    in the delete bitmap. Nothing is sorted, coded or written again, so the cost per row is that of
+//!    opening a segment and reading its keys.
+//! 2. Rows that the logs of the state hold are inserted, and so are the rows of segments whose id has a
+//!    row here already: the newer of the two must win.
+//! 3. Without a limit to memory, or where the forms of the segments differ, all rows are inserted.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use vstream_attribute::Schema;
+use vstream_store::Syncing;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::layout::{delete_bitmap_name, segment_name};
+use crate::recovery::recover;
+use crate::settings::{IndexKind, SegmentIndex, Settings};
+use crate::translate::Translation;
+use crate::tree::{definer, LiveSegment, Origin, SegmentEntry};
+use crate::version::{AdoptedSegment, Directory, Manifest, VersionSet};
+
+/// A shared state that was opened to take rows from.
+struct Source {
+    directory: Directory,
+    manifest: Manifest,
+    rows: Engine,
+}
+
+/// A row of a segment of the source whose id has a row here: position of the segment, and row.
+type Known = (usize, u32);
+
+impl Engine {
+    /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
+    ///
+    /// Does not change `source`. Its files may be linked, so they must never be written again, but may
+    /// be deleted. Cost: with a limit to memory some 0.2 us per row of a segment of the state and an
+    /// insert per row that is in its logs; without one an insert per row. Memory holds the ids of the
+    /// segments and the rows of the logs meanwhile. Errors: `Invalid` if dimension, metric, element, ids
+    /// or groups differ from this collection's, or if its schema is not open and does not extend
+    /// that of `source` ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if
+    /// the state is open; otherwise the same as [`Engine::open`].
+    pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
+        let source = self.open_source(source)?;
+        let theirs = source.manifest.settings.schema.clone();
+        let mut taken = 0;
+        let known = if self.can_adopt(&source.manifest)? {
+            let (adopted, known) = self.adopt(&source, keep)?;
+            taken += adopted;
+            Some(known)
+        } else {
+            None
+        };
+        let (mut failed, mut translation) = (None, Translation::default());
+        source.for_each_left(known.as_deref(), &mut |row| {
+            if failed.is_none() && keep(row.shard) {
+                failed = self.take_over(row, &theirs, &mut translation).err();
+                taken += 1;
+            }
+        })?;
+        if let (Some(ours), Some(theirs)) = (&mut self.remembered, &source.rows.remembered) {
+            theirs.list().into_iter().for_each(|delete| ours.note(delete));
+        }
+        failed.map_or(Ok(taken), Err)
+    }
+
+    /// Opens a shared state whose rows fit this collection.
+    fn open_source(&self, source: &Path) -> Result<Source, Error> {
+        let mut directory = Directory::open(source, Syncing::Off)?;
+        let manifest = Manifest::read(&directory.store)?;
+        directory.open_remote(None, manifest.collection)?;
+        if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
+            return Err(Error::invalid(format!(
+                "{} has another dimension, metric, element, or kind of ids or groups than this \
+                 collection",
+                source.display()
+            )));
+        }
+        if !self.settings.schema.open {
+            // As where the same files are opened: columns keep their meaning for whoever has them.
+            self.settings.schema.extends(&manifest.settings.schema)?;
+        }
+        // Nobody searches this engine, so its rows need no index, and its segments no codes.
+        let (index, memory, code_memory) = (IndexKind::Flat, None, None);
+        let (segments, recall_guard) = (SegmentIndex::Clusters, false);
+        let settings = manifest.settings.clone();
+        let settings = Settings { index, memory, code_memory, segments, recall_guard, ..settings };
+        let mut rows = Engine::empty(settings)?;
+        recover(&directory.store, &manifest, &mut rows)?;
+        Ok(Source { directory, manifest, rows })
+    }
+
+    /// True if the segments of a state can be served here as they are. Adds its attributes, if the
+    /// schema is open, and writes the rows that are in memory to a segment.
+    fn can_adopt(&mut self, theirs: &Manifest) -> Result<bool, Error> {
+        let of = |settings: &Settings| (settings.index, settings.segments, settings.seed);
+        let is_like = of(&self.settings) == of(&theirs.settings);
+        let has_segments = theirs.base.image.is_none() && !theirs.base.segments.is_empty();
+        let keeps_segments = self.settings.memory.is_some() && self.journal.is_some();
+        if !(is_like && has_segments && keeps_segments) {
+            return Ok(false);
+        }
+        let schema = theirs.settings.schema.clone();
+        if self.settings.schema.open {
+            schema.attributes.iter().try_for_each(|attribute| {
+                self.add_attribute(&attribute.name, attribute.kind).map(|_| ())
+            })?;
+        }
+        if !has_columns_of(&self.settings.schema, &schema) {
+            return Ok(false);
+        }
+        let is_flushed =
+            |engine: &Engine| engine.journal.as_ref().is_some_and(|journal| journal.is_flushed());
+        if !is_flushed(self) {
+            self.checkpoint()?;
+        }
+        Ok(is_flushed(self))
+    }
+
+    /// Serves the segments of a state; returns how many rows of them, and which rows must be inserted.
+    fn adopt(
+        &mut self,
+        source: &Source,
+        keep: &dyn Fn(u16) -> bool,
+    ) -> Result<(u64, Vec<Known>), Error> {
+        let journal = self.journal.as_mut().expect("segments are kept in a directory");
+        let versions = journal.versions().clone();
+        let (mut adopted, mut known, mut rows) = (Vec::new(), Vec::new(), 0);
+        let numbers = Numbers::of(source, &versions)?;
+        let done = (|| {
+            let is_empty = self.tree.view().segments.is_empty();
+            for (at, entry) in source.manifest.base.segments.iter().enumerate() {
+                let live = source.rows.tree.segment(entry.number)?;
+                let writer = self.tree.writer();
+                let mut kept = Kept::none(live.segment.rows());
+                live.for_each_live_key(&mut |row, key| {
+                    if !keep(key.shard) {
+                        return;
+                    }
+                    if is_empty || writer.find(key.id).is_none() {
+                        kept.add(row);
+                    } else {
+                        known.push((at, row));
+                    }
+                })?;
+                drop(writer);
+                if kept.rows > 0 {
+                    rows += kept.rows;
+                    adopted.push(adopt_segment(
+                        source,
+                        (entry, &live),
+                        kept,
+                        (&numbers, &versions),
+                    )?);
+                }
+            }
+            Ok(())
+        })();
+        let files: Vec<String> = adopted.iter().flat_map(AdoptedSegment::files).collect();
+        let done = done.and_then(|()| journal.adopt(adopted));
+        if done.is_err() {
+            files.iter().for_each(|name| versions.directory().remove(name));
+        }
+        done.map(|()| (rows, known))
+    }
+}
+
+impl Source {
+    /// Calls `visit` with the rows that segments do not bring along.
+    ///
+    /// * `known`: rows of segments that must be inserted, ascending; `None` for all rows.
+    fn for_each_left(
+        &self,
+        known: Option<&[Known]>,
+        visit: &mut dyn FnMut(&crate::row::Row<'_>),
+    ) -> Result<(), Error> {
+        let mut vector = vec![0.0; self.rows.settings.dimension];
+        let pinned = self.rows.tree.pin();
+        let mut show = |row: vstream_index::IndexRow<'_>| {
+            row.vector.read(&mut vector);
+            let vstream_index::RowKey { id, version, code, shard } = row.key;
+            let fields = row.fields;
+            visit(&crate::row::Row { id, version, code, shard, vector: &vector, fields });
+        };
+        let Some(known) = known else { return pinned.for_each_row(&mut show) };
+        pinned.for_each_row_in_memory(&mut show);
+        for group in known.chunk_by(|a, b| a.0 == b.0) {
+            let entry = &self.manifest.base.segments[group[0].0];
+            let live = self.rows.tree.segment(entry.number)?;
+            let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
+            live.show(&rows, &mut |_, row| show(row))?;
+        }
+        Ok(())
+    }
+}
+
+/// True if rows of `theirs` have the same columns under `ours`.
+fn has_columns_of(ours: &Schema, theirs: &Schema) -> bool {
+    let columns = ours.attributes.iter().zip(&theirs.attributes);
+    ours.attributes.len() >= theirs.attributes.len()
+        && columns.into_iter().all(|(a, b)| (&a.name, a.kind) == (&b.name, b.kind))
+}
+
+/// Rows of a segment that are served here.
+struct Kept {
+    /// A bit per row, set if it is not among them.
+    bits: Vec<u8>,
+    rows: u64,
+}
+
+impl Kept {
+    fn none(rows: u64) -> Kept {
+        let mut bits = vec![u8::MAX; (rows as usize).div_ceil(8)];
+        if !rows.is_multiple_of(8) {
+            bits[rows as usize / 8] = (1 << (rows % 8)) - 1;
+        }
+        Kept { bits, rows: 0 }
+    }
+
+    fn add(&mut self, row: u32) {
+        self.bits[row as usize / 8] &= !(1 << (row % 8));
+        self.rows += 1;
+    }
+}
+
+/// Numbers that stand here for those of a state: of its segments, of the files that defined leaves of
+/// them, and of delete bitmaps.
+struct Numbers {
+    /// By number there.
+    here: HashMap<u64, u64>,
+    /// The delete bitmap of each segment, by number of the segment there.
+    bitmaps: HashMap<u64, u64>,
+}
+
+impl Numbers {
+    fn of(source: &Source, versions: &VersionSet) -> Result<Numbers, Error> {
+        let mut numbers = Numbers { here: HashMap::new(), bitmaps: HashMap::new() };
+        for entry in &source.manifest.base.segments {
+            numbers.here.entry(entry.number).or_insert_with(|| versions.new_entry().0.number);
+            numbers.bitmaps.insert(entry.number, versions.new_entry().0.number);
+            let live = source.rows.tree.segment(entry.number)?;
+            for there in definers_of(&live) {
+                numbers.here.entry(there).or_insert_with(|| versions.new_entry().0.number);
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The origin of a segment here.
+    fn origin(&self, entry: &SegmentEntry, live: &LiveSegment, collection: u64) -> Origin {
+        let here = |there: u64| self.here[&there];
+        match entry.origin.as_deref() {
+            // A state that took the segment over itself.
+            Some(Origin { collection, number, definers }) => {
+                let in_use = definers_of(live);
+                let definers = definers.iter().filter(|(_, there)| in_use.contains(there));
+                let definers = definers.map(|&(written, there)| (written, here(there)));
+                Origin { collection: *collection, number: *number, definers: definers.collect() }
+            }
+            None => {
+                let definers = definers_of(live).into_iter().map(|there| (there, here(there)));
+                Origin { collection, number: entry.number, definers: definers.collect() }
+            }
+        }
+    }
+}
+
+/// Numbers of the files that defined the leaves of a segment, ascending.
+fn definers_of(live: &LiveSegment) -> Vec<u64> {
+    let Some(segment) = live.segment.leaves() else { return Vec::new() };
+    let leaves = 0..segment.leaves();
+    let mut definers: Vec<u64> = leaves.map(|leaf| definer(segment.leaf_number(leaf))).collect();
+    definers.sort_unstable();
+    definers.dedup();
+    definers
+}
+
+/// Takes the file of a segment, and opens it. No file is left after an error.
+fn adopt_segment(
+    source: &Source,
+    (entry, live): (&SegmentEntry, &LiveSegment),
+    kept: Kept,
+    (numbers, versions): (&Numbers, &VersionSet),
+) -> Result<AdoptedSegment, Error> {
+    let Directory { store, .. } = versions.directory();
+    let collection = versions.manifest().collection;
+    let number = numbers.here[&entry.number];
+    let deleted = entry.rows - kept.rows;
+    let tombstones = if deleted > 0 { numbers.bitmaps[&entry.number] } else { 0 };
+    let origin = Some(Arc::new(numbers.origin(entry, live, source.manifest.collection)));
+    let entry_here = SegmentEntry { number, tombstones, deleted, origin, ..entry.clone() };
+    let name = segment_name(number);
+    let opened = (|| {
+        store.take(&source.directory.store, &segment_name(entry.number), &name)?;
+        if deleted > 0 {
+            entry_here.write_delete_bitmap(store, collection, &kept.bits)?;
+        }
+        versions.tree().open(store, &entry_here, collection, &kept.bits)
+    })();
+    if opened.is_err() {
+        versions.directory().remove(&name);
+        versions.directory().remove(&delete_bitmap_name(tombstones));
+    }
+    Ok(AdoptedSegment { entry: entry_here, live: opened?, bits: kept.bits })
+}
