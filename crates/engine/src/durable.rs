@@ -1,17 +1,16 @@
 //! The durable engine: opens, commits, checkpoints, shares and closes.
 
 use std::path::Path;
-
-use vstream_store::FileStore;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
-use crate::recovery::{recover, Change, Replay};
+use crate::recovery::{recover, Change, Replay, SegmentFiles};
 use crate::remembered::RememberedDelete;
 use crate::remote::RemoteStats;
-use crate::tree::SegmentEntry;
 use crate::version::{Directory, Manifest};
 
 impl Engine {
@@ -133,16 +132,17 @@ impl Replay for Engine {
         }
     }
 
-    fn segment(
-        &mut self,
-        store: &FileStore,
-        entry: &SegmentEntry,
-        collection: u64,
-        delete_bitmap: &[u8],
-    ) -> Result<(u64, u128), Error> {
-        let live = self.tree.open(store, entry, collection, delete_bitmap)?;
-        let found = live.count();
-        self.tree.add(live);
+    fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error> {
+        let open = |at: usize| {
+            let (entry, delete_bitmap) = &files.entries[at];
+            self.tree.open(files.store, entry, files.collection, delete_bitmap)
+        };
+        let opened = in_order(files.entries.len(), files.in_parallel, &open)?;
+        let found = opened.iter().map(|live| live.opened);
+        let found = found.fold((0, 0u128), |(rows, digest), (more, others)| {
+            (rows + more, digest.wrapping_add(others))
+        });
+        self.tree.adopt(opened.into_iter().enumerate().collect());
         Ok(found)
     }
 
@@ -155,4 +155,34 @@ impl Replay for Engine {
     fn version_of(&self, id: u64) -> Option<u64> {
         self.tree.writer().find(id).map(|found| found.version)
     }
+}
+
+/// Calls `make` with the numbers below `n` on all processors, or in order in this thread. Returns the
+/// results in order, or the error of the least number.
+pub(crate) fn in_order<T: Send>(
+    n: usize,
+    in_parallel: bool,
+    make: &(dyn Fn(usize) -> Result<T, Error> + Sync),
+) -> Result<Vec<T>, Error> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if n < 2 || processors < 2 || !in_parallel {
+        return (0..n).map(make).collect();
+    }
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(n)));
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        if at >= n {
+            return;
+        }
+        let done = make(at);
+        made.lock().unwrap_or_else(PoisonError::into_inner).push((at, done));
+    };
+    // The scope passes a panic of a thread on.
+    std::thread::scope(|scope| {
+        (1..processors.min(n)).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    made.sort_unstable_by_key(|&(at, _)| at);
+    made.into_iter().map(|(_, done)| done).collect()
 }

@@ -9,18 +9,19 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vstream_attribute::Schema;
-use vstream_store::Syncing;
+use vstream_store::{FileStore, Syncing};
 
+use crate::durable::in_order;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::layout::{delete_bitmap_name, segment_name};
 use crate::recovery::recover;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
-use crate::tree::{definer, LiveSegment, Origin, SegmentEntry};
+use crate::tree::{definer, is_deleted, LiveSegment, Origin, SegmentEntry, Tree};
 use crate::version::{AdoptedSegment, Directory, Manifest, VersionSet};
 
 /// A shared state that was opened to take rows from.
@@ -28,6 +29,26 @@ struct Source {
     directory: Directory,
     manifest: Manifest,
     rows: Engine,
+}
+
+/// The segments of a source, for several threads.
+#[derive(Clone, Copy)]
+struct Segments<'a> {
+    store: &'a FileStore,
+    tree: &'a Tree,
+    collection: u64,
+    entries: &'a [SegmentEntry],
+}
+
+impl Source {
+    fn segments(&self) -> Segments<'_> {
+        Segments {
+            store: &self.directory.store,
+            tree: &self.rows.tree,
+            collection: self.manifest.collection,
+            entries: &self.manifest.base.segments,
+        }
+    }
 }
 
 /// A row of a segment of the source whose id has a row here: position of the segment, and row.
@@ -48,7 +69,7 @@ impl Engine {
         let theirs = source.manifest.settings.schema.clone();
         let mut taken = 0;
         let known = if self.can_adopt(&source.manifest)? {
-            let (adopted, known) = self.adopt(&source, keep)?;
+            let (adopted, known) = self.adopt(source.segments(), keep)?;
             taken += adopted;
             Some(known)
         } else {
@@ -123,46 +144,44 @@ impl Engine {
     /// Serves the segments of a state; returns how many rows of them, and which rows must be inserted.
     fn adopt(
         &mut self,
-        source: &Source,
+        source: Segments<'_>,
         keep: &dyn Fn(u16) -> bool,
     ) -> Result<(u64, Vec<Known>), Error> {
         let journal = self.journal.as_mut().expect("segments are kept in a directory");
         let versions = journal.versions().clone();
-        let (mut adopted, mut known, mut rows) = (Vec::new(), Vec::new(), 0);
         let numbers = Numbers::of(source, &versions)?;
-        let done = (|| {
-            let is_empty = self.tree.view().segments.is_empty();
-            for (at, entry) in source.manifest.base.segments.iter().enumerate() {
-                let live = source.rows.tree.segment(entry.number)?;
-                let writer = self.tree.writer();
-                let mut kept = Kept::none(live.segment.rows());
-                live.for_each_live_key(&mut |row, key| {
-                    if !keep(key.shard) {
-                        return;
-                    }
-                    if is_empty || writer.find(key.id).is_none() {
-                        kept.add(row);
-                    } else {
-                        known.push((at, row));
-                    }
-                })?;
-                drop(writer);
-                if kept.rows > 0 {
-                    rows += kept.rows;
-                    adopted.push(adopt_segment(
-                        source,
-                        (entry, &live),
-                        kept,
-                        (&numbers, &versions),
-                    )?);
+        let entries = source.entries;
+        let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();
+        let in_parallel = journal.is_background();
+        let mut kept = in_order(entries.len(), in_parallel, &|at| {
+            let live = source.tree.segment(entries[at].number)?;
+            let mut kept = Kept::none(live.segment.rows());
+            live.for_each_live_key(&mut |row, key| {
+                if shards[usize::from(key.shard)] {
+                    kept.add(row);
                 }
-            }
-            Ok(())
-        })();
-        let files: Vec<String> = adopted.iter().flat_map(AdoptedSegment::files).collect();
-        let done = done.and_then(|()| journal.adopt(adopted));
+            })?;
+            Ok(kept)
+        })?;
+        let known = leave_known(&self.tree, source, &mut kept)?;
+        let rows = kept.iter().map(|kept| kept.rows).sum();
+        kept.iter_mut().zip(entries).for_each(|(kept, entry)| kept.entry = Some(entry));
+        kept.retain(|kept| kept.rows > 0);
+        let taken = Mutex::new(Vec::new());
+        let done = in_order(kept.len(), in_parallel, &|at| {
+            let here = numbers.entry(source, &kept[at])?;
+            // Noted first: an attempt that fails may leave some of these files.
+            taken.lock().unwrap_or_else(PoisonError::into_inner).extend(files_of(&here));
+            take_segment(source, &kept[at], &here, &versions)
+        });
+        let adopted = done.map(|lives| {
+            let adopted = lives.into_iter().zip(kept);
+            adopted.map(|((entry, live), kept)| AdoptedSegment { entry, live, bits: kept.bits })
+        });
+        let done = adopted.and_then(|adopted| journal.adopt(adopted.collect()));
         if done.is_err() {
-            files.iter().for_each(|name| versions.directory().remove(name));
+            let taken = taken.into_inner().unwrap_or_else(PoisonError::into_inner);
+            taken.iter().for_each(|name| versions.directory().remove(name));
         }
         done.map(|()| (rows, known))
     }
@@ -205,25 +224,56 @@ fn has_columns_of(ours: &Schema, theirs: &Schema) -> bool {
 }
 
 /// Rows of a segment that are served here.
-struct Kept {
+struct Kept<'a> {
+    entry: Option<&'a SegmentEntry>,
     /// A bit per row, set if it is not among them.
     bits: Vec<u8>,
     rows: u64,
 }
 
-impl Kept {
-    fn none(rows: u64) -> Kept {
+impl Kept<'_> {
+    fn none(rows: u64) -> Kept<'static> {
         let mut bits = vec![u8::MAX; (rows as usize).div_ceil(8)];
         if !rows.is_multiple_of(8) {
             bits[rows as usize / 8] = (1 << (rows % 8)) - 1;
         }
-        Kept { bits, rows: 0 }
+        Kept { entry: None, bits, rows: 0 }
     }
 
     fn add(&mut self, row: u32) {
         self.bits[row as usize / 8] &= !(1 << (row % 8));
         self.rows += 1;
     }
+
+    fn leave(&mut self, row: u32) {
+        self.bits[row as usize / 8] |= 1 << (row % 8);
+        self.rows -= 1;
+    }
+}
+
+/// Leaves out the rows whose id has a row here, and returns them.
+fn leave_known(
+    tree: &Tree,
+    source: Segments<'_>,
+    kept: &mut [Kept<'_>],
+) -> Result<Vec<Known>, Error> {
+    let mut known = Vec::new();
+    let writer = tree.writer();
+    if tree.view().segments.is_empty() {
+        return Ok(known);
+    }
+    for (at, kept) in kept.iter_mut().enumerate() {
+        let live = source.tree.segment(source.entries[at].number)?;
+        let before = known.len();
+        live.ids.for_each(&mut |id, _, row| {
+            if !is_deleted(&kept.bits, row) && writer.find(id).is_some() {
+                known.push((at, row));
+            }
+        });
+        known[before..].sort_unstable();
+        known[before..].iter().for_each(|&(_, row)| kept.leave(row));
+    }
+    Ok(known)
 }
 
 /// Numbers that stand here for those of a state: of its segments, of the files that defined leaves of
@@ -236,17 +286,31 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(source: &Source, versions: &VersionSet) -> Result<Numbers, Error> {
+    fn of(source: Segments<'_>, versions: &VersionSet) -> Result<Numbers, Error> {
         let mut numbers = Numbers { here: HashMap::new(), bitmaps: HashMap::new() };
-        for entry in &source.manifest.base.segments {
+        for entry in source.entries {
             numbers.here.entry(entry.number).or_insert_with(|| versions.new_entry().0.number);
             numbers.bitmaps.insert(entry.number, versions.new_entry().0.number);
-            let live = source.rows.tree.segment(entry.number)?;
+            let live = source.tree.segment(entry.number)?;
             for there in definers_of(&live) {
                 numbers.here.entry(there).or_insert_with(|| versions.new_entry().0.number);
             }
         }
         Ok(numbers)
+    }
+
+    /// The entry of a segment here.
+    fn entry(&self, source: Segments<'_>, kept: &Kept<'_>) -> Result<SegmentEntry, Error> {
+        let there = kept.entry.expect("an entry of the state");
+        let live = source.tree.segment(there.number)?;
+        let deleted = there.rows - kept.rows;
+        Ok(SegmentEntry {
+            number: self.here[&there.number],
+            tombstones: if deleted > 0 { self.bitmaps[&there.number] } else { 0 },
+            deleted,
+            origin: Some(Arc::new(self.origin(there, &live, source.collection))),
+            ..there.clone()
+        })
     }
 
     /// The origin of a segment here.
@@ -278,31 +342,25 @@ fn definers_of(live: &LiveSegment) -> Vec<u64> {
     definers
 }
 
-/// Takes the file of a segment, and opens it. No file is left after an error.
-fn adopt_segment(
-    source: &Source,
-    (entry, live): (&SegmentEntry, &LiveSegment),
-    kept: Kept,
-    (numbers, versions): (&Numbers, &VersionSet),
-) -> Result<AdoptedSegment, Error> {
+/// Takes the file of a segment under its entry here, and opens it.
+fn take_segment(
+    source: Segments<'_>,
+    kept: &Kept<'_>,
+    here: &SegmentEntry,
+    versions: &VersionSet,
+) -> Result<(SegmentEntry, LiveSegment), Error> {
     let Directory { store, .. } = versions.directory();
     let collection = versions.manifest().collection;
-    let number = numbers.here[&entry.number];
-    let deleted = entry.rows - kept.rows;
-    let tombstones = if deleted > 0 { numbers.bitmaps[&entry.number] } else { 0 };
-    let origin = Some(Arc::new(numbers.origin(entry, live, source.manifest.collection)));
-    let entry_here = SegmentEntry { number, tombstones, deleted, origin, ..entry.clone() };
-    let name = segment_name(number);
-    let opened = (|| {
-        store.take(&source.directory.store, &segment_name(entry.number), &name)?;
-        if deleted > 0 {
-            entry_here.write_delete_bitmap(store, collection, &kept.bits)?;
-        }
-        versions.tree().open(store, &entry_here, collection, &kept.bits)
-    })();
-    if opened.is_err() {
-        versions.directory().remove(&name);
-        versions.directory().remove(&delete_bitmap_name(tombstones));
+    let there = kept.entry.expect("an entry of the state").number;
+    store.take(source.store, &segment_name(there), &segment_name(here.number))?;
+    if here.deleted > 0 {
+        here.write_delete_bitmap(store, collection, &kept.bits)?;
     }
-    Ok(AdoptedSegment { entry: entry_here, live: opened?, bits: kept.bits })
+    Ok((here.clone(), versions.tree().open(store, here, collection, &kept.bits)?))
+}
+
+/// Names of the files of a segment.
+fn files_of(entry: &SegmentEntry) -> impl Iterator<Item = String> {
+    let bitmap = (entry.tombstones > 0).then(|| delete_bitmap_name(entry.tombstones));
+    [segment_name(entry.number)].into_iter().chain(bitmap)
 }

@@ -5,7 +5,8 @@
 //! 2. [`updates`] follows a plan with an engine that has a limit to memory; [`fresh`] builds the rows
 //!    of one epoch anew beside it. [`larger`] fills an engine with rows that do not fit.
 //! 3. [`remote`] moves most segments to a far store, and times queries by what they read there.
-//! 4. [`forms`] compares sealed segments, graphs and clusters, at equal memory.
+//! 4. [`reopen`] measures how long a collection takes to answer again.
+//! 5. [`forms`] compares sealed segments, graphs and clusters, at equal memory.
 //!
 //! The measured process reads rows, plan and truth from the disk as it needs them, so that the peak
 //! of its memory is that of the engine; the queries are in memory before the engine is made.
@@ -17,6 +18,7 @@ pub mod larger;
 mod plan;
 pub mod process;
 pub mod remote;
+pub mod reopen;
 mod scoring;
 mod source;
 pub mod truth;

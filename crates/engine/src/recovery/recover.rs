@@ -50,24 +50,25 @@ pub(crate) trait Replay {
     /// Applies a change. Errors if no engine can have accepted it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
 
-    /// Takes the rows of a segment that are not deleted.
-    ///
-    /// * `delete_bitmap`: a bit per row, set if the row is deleted; empty if none is.
-    ///
-    /// Returns the number of living rows, and their digest.
-    fn segment(
-        &mut self,
-        store: &FileStore,
-        entry: &SegmentEntry,
-        collection: u64,
-        delete_bitmap: &[u8],
-    ) -> Result<(u64, u128), Error>;
+    /// Takes the rows of segments that are not deleted, before any change. Returns their number and
+    /// their digest.
+    fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error>;
 
     /// Takes the deletes that a checkpoint remembered.
     fn remembered(&mut self, deletes: Vec<RememberedDelete>);
 
     /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
+}
+
+/// The segments of a manifest, for [`Replay::segments`].
+pub(crate) struct SegmentFiles<'a> {
+    pub(crate) store: &'a FileStore,
+    pub(crate) collection: u64,
+    /// Each with a bit per row, set if the row is deleted; empty if none is.
+    pub(crate) entries: Vec<(&'a SegmentEntry, Vec<u8>)>,
+    /// False if the caller's thread must read them, one after the other.
+    pub(crate) in_parallel: bool,
 }
 
 /// The recovered state, and the logs to continue.
@@ -161,13 +162,13 @@ fn recover_segments(
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let state = manifest.base.state;
-    let (mut live, mut digest) = (0, 0u128);
-    for entry in &manifest.base.segments {
-        let bits = entry.read_delete_bitmap(store, manifest.collection)?;
-        let found = rows.segment(store, entry, manifest.collection, &bits)?;
-        live += found.0;
-        digest = digest.wrapping_add(found.1);
-    }
+    let collection = manifest.collection;
+    let with_bits =
+        |entry| Ok((entry, SegmentEntry::read_delete_bitmap(entry, store, collection)?));
+    let entries = manifest.base.segments.iter().map(with_bits).collect::<Result<_, Error>>()?;
+    let in_parallel = manifest.journaling.background;
+    let (live, digest) =
+        rows.segments(&SegmentFiles { store, collection, entries, in_parallel })?;
     if (live, digest) != (state.live, state.digest) {
         let name = store.describe(COLLECTION);
         let what = format!("its segments have {live} rows, {} were there, or others", state.live);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vstream_attribute::Schema;
 use vstream_store::{DirectoryLock, FileStore, Store};
 
-use super::recover::{recover, Change, Replay};
+use super::recover::{recover, Change, Replay, SegmentFiles};
 use crate::accept::{check_fields, check_update};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{
@@ -16,7 +16,7 @@ use crate::layout::{
 use crate::remembered::RememberedDelete;
 use crate::settings::Settings;
 use crate::snapshot::{self, MANIFEST};
-use crate::tree::{self, SegmentEntry};
+use crate::tree;
 use crate::version::{open_store, Manifest, REMOTE};
 use vstream_segment::row_digest;
 
@@ -183,25 +183,21 @@ impl Replay for Versions {
         Ok(())
     }
 
-    /// Reads every byte of the segment.
-    fn segment(
-        &mut self,
-        store: &FileStore,
-        entry: &SegmentEntry,
-        collection: u64,
-        delete_bitmap: &[u8],
-    ) -> Result<(u64, u128), Error> {
-        let segment = tree::open_segment(store, entry, collection, None)?;
-        segment.verify()?;
-        tree::check_served(store, entry, &segment, delete_bitmap)?;
+    /// Reads every byte of the segments.
+    fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error> {
         let (mut live, mut digest) = (0, 0u128);
-        segment.for_each_id(&mut |id, version, row| {
-            if !tree::is_deleted(delete_bitmap, row) {
-                live += 1;
-                digest = digest.wrapping_add(row_digest(id, version));
-                self.by_id.insert(id, version);
-            }
-        })?;
+        for (entry, delete_bitmap) in &files.entries {
+            let segment = tree::open_segment(files.store, entry, files.collection, None)?;
+            segment.verify()?;
+            tree::check_served(files.store, entry, &segment, delete_bitmap)?;
+            segment.for_each_id(&mut |id, version, row| {
+                if !tree::is_deleted(delete_bitmap, row) {
+                    live += 1;
+                    digest = digest.wrapping_add(row_digest(id, version));
+                    self.by_id.insert(id, version);
+                }
+            })?;
+        }
         Ok((live, digest))
     }
 

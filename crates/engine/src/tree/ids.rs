@@ -31,15 +31,19 @@ struct Entry {
 }
 
 impl IdTable {
-    /// Builds the table of a segment. Cost: one read of its id area. Errors: `Corrupt`, those of
-    /// the store.
-    pub(crate) fn of(segment: &SealedSegment) -> Result<IdTable, Error> {
+    /// Builds the table of a segment, and calls `visit` with id, version and row of every row. Cost: one
+    /// read of its id area. Errors: `Corrupt`, those of the store.
+    pub(crate) fn of(
+        segment: &SealedSegment,
+        visit: &mut dyn FnMut(u64, u64, u32),
+    ) -> Result<IdTable, Error> {
         let rows = segment.rows() as usize;
         let mut ids: Vec<(u64, u32)> = Vec::with_capacity(rows);
         let mut versions = vec![0u64; rows];
         segment.for_each_id(&mut |id, version, row| {
             ids.push((id, row));
             versions[row as usize] = version;
+            visit(id, version, row);
         })?;
         let buckets = rows.div_ceil(BUCKET).max(1);
         let seed = segment.identity();

@@ -33,6 +33,8 @@ pub(crate) struct LiveSegment {
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Tombstones,
     pub(crate) heat: Heat,
+    /// Number of rows that were not deleted when the segment was opened, and their digest.
+    pub(crate) opened: (u64, u128),
 }
 
 impl LiveSegment {
@@ -55,21 +57,15 @@ impl LiveSegment {
         (0..segment.rows() as u32).filter(|&row| is_deleted(delete_bitmap, row)).for_each(|row| {
             tombstones.add(row, 0);
         });
-        let (number, ids, heat) = (entry.number, IdTable::of(&segment)?, Heat::default());
-        Ok(LiveSegment { number, ids, segment, tombstones, heat })
-    }
-
-    /// Number of rows that were not deleted at open, and their digest. Cost: a walk over the id
-    /// table.
-    pub(crate) fn count(&self) -> (u64, u128) {
-        let mut found = (0, 0u128);
-        self.ids.for_each(&mut |id, version, row| {
-            if self.tombstones.is_visible(row, 0) {
-                found.0 += 1;
-                found.1 = found.1.wrapping_add(row_digest(id, version));
+        let mut opened = (0, 0u128);
+        let ids = IdTable::of(&segment, &mut |id, version, row| {
+            if !is_deleted(delete_bitmap, row) {
+                opened.0 += 1;
+                opened.1 = opened.1.wrapping_add(row_digest(id, version));
             }
-        });
-        found
+        })?;
+        let (number, heat) = (entry.number, Heat::default());
+        Ok(LiveSegment { number, ids, segment, tombstones, heat, opened })
     }
 
     /// Digest of the rows whose bit is set. Cost: a walk over the id table.

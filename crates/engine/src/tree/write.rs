@@ -491,15 +491,6 @@ impl Tree {
         self.view.store(Arc::new(writing.view()));
     }
 
-    /// Adds an opened segment, before the first write.
-    pub(crate) fn add(&self, live: LiveSegment) {
-        let mut writing = self.lock();
-        writing.segments.push(Arc::new(live));
-        let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
-        writing.leaves = Arc::new(leaves);
-        self.view.store(Arc::new(writing.view()));
-    }
-
     /// Replaces the sources of a merge by their new segment; `live` is `None` if no row of them
     /// lives.
     ///

@@ -29,15 +29,6 @@ pub(crate) struct AdoptedSegment {
     pub(crate) bits: Vec<u8>,
 }
 
-impl AdoptedSegment {
-    /// Names of its files.
-    pub(crate) fn files(&self) -> Vec<String> {
-        let bitmap = self.entry.tombstones;
-        let bitmap = (bitmap > 0).then(|| delete_bitmap_name(bitmap));
-        [segment_name(self.entry.number)].into_iter().chain(bitmap).collect()
-    }
-}
-
 /// Keeps the files of a collection. The writer and the engine's threads share it.
 pub(crate) struct VersionSet {
     directory: Directory,
