@@ -149,11 +149,6 @@ pub fn search_s(job: &Deployment) -> f64 {
     SEARCH_S * (job.rows_of_partition() / SEARCH_ROWS).sqrt()
 }
 
-/// Cores of one partition that search.
-pub fn search_cores(job: &Deployment) -> f64 {
-    job.queries_per_s / job.partitions as f64 * fan_out(job.partitions) * search_s(job)
-}
-
 /// Queries per second that the job holds if each partition has one core for searches.
 pub fn queries_held(job: &Deployment) -> f64 {
     job.partitions as f64 / (fan_out(job.partitions) * search_s(job))
