@@ -30,7 +30,7 @@ fn growing(out: &mut String) {
     for wall in walls::growing() {
         let at = |dimension| {
             let job = |p| Deployment { dimension, ..Deployment::of(p, 1e9) };
-            wall.met_at(job).map_or("-".into(), |p| format!("{p}"))
+            wall.met_at(job).map_or("-".into(), thousands)
         };
         row(out, &[wall.part.into(), wall.limit_words.into(), at(100), at(768)]);
     }
@@ -42,7 +42,7 @@ fn falling(out: &mut String) {
         let mut cells = vec![wall.part.to_string(), wall.limit_words.to_string()];
         for (_, rows) in ROWS {
             let from = wall.fits_from(|p| Deployment::of(p, rows));
-            cells.push(from.map_or("-".into(), |p| format!("{p}")));
+            cells.push(from.map_or("-".into(), thousands));
         }
         row(out, &cells);
     }
@@ -61,7 +61,7 @@ fn queries(out: &mut String, seed: u64) {
         row(
             out,
             &[
-                format!("{p}"),
+                thousands(p),
                 format!("{visited:.1}"),
                 format!("{:.0}", 2.0 + 2.0 * visited),
                 kilo(visited * sizes::copy(&job) as f64),
@@ -102,9 +102,9 @@ fn checkpoints(out: &mut String) {
         row(
             out,
             &[
-                format!("{p}"),
+                thousands(p),
                 pair(load::template_bytes(&job) / 1e3, load::template_bytes(&wide) / 1e3),
-                format!("{}", 2 * p + 1),
+                thousands(2 * p + 1),
                 pair(load::templates_bytes(&job) / 1e6, load::templates_bytes(&wide) / 1e6),
                 pair(load::upload_bytes(&job) / 1e6, load::upload_bytes(&wide) / 1e6),
                 pair(load::files(&job), load::files(&large)),
@@ -125,7 +125,7 @@ fn partitions(out: &mut String) {
                 out,
                 &[
                     words.into(),
-                    format!("{p}"),
+                    thousands(p),
                     format!("{:.3}", job.rows_of_partition() / 1e6),
                     format!("{:.2}", load::memory_bytes(&job) / 1e9),
                     format!("{:.2}", load::memory_segments_bytes(&job) / 1e9),
@@ -135,10 +135,18 @@ fn partitions(out: &mut String) {
                         load::restore_same_s(&job, GBIT),
                         load::restore_other_s(&job, GBIT)
                     ),
-                    format!("{:.0}", load::queries_held(&job)),
+                    thousands(load::queries_held(&job).round() as u64),
                 ],
             );
         }
+    }
+}
+
+/// A whole number with a comma before each three digits.
+fn thousands(number: u64) -> String {
+    match number / 1000 {
+        0 => format!("{number}"),
+        more => format!("{},{:03}", thousands(more), number % 1000),
     }
 }
 

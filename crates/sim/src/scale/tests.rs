@@ -138,3 +138,11 @@ fn the_slowest_of_many_is_slower_and_a_seed_repeats_it() {
     assert_eq!(many, waits(55.0, 4_000, 1));
     assert_eq!(report::tables(3), report::tables(3));
 }
+
+#[test]
+fn the_page_has_the_tables_that_the_model_prints() {
+    let page = include_str!("../../../../docs/design/scale.md");
+    for line in report::tables(42).lines().filter(|line| line.starts_with('|')) {
+        assert!(page.lines().any(|other| other == line), "docs/design/scale.md lacks {line}");
+    }
+}
