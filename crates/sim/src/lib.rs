@@ -6,6 +6,8 @@
 //! fails. [`kill`] kills a real process. [`groups`] does the same to group stores. Everything is a
 //! function of a seed.
 //!
+//! [`scale`] is a model of another kind: what a job needs at more partitions than any test has.
+//!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
 //! partitions; it is explored, not run.
 //!
@@ -28,6 +30,7 @@ pub mod kill;
 pub mod ledger;
 pub mod network;
 pub mod reads;
+pub mod scale;
 pub mod script;
 mod shape;
 pub mod simulation;

@@ -1,5 +1,6 @@
 //! Tests of the crate from outside, one binary.
 
 mod drift;
+mod partitions;
 mod quality;
 mod words;

@@ -97,8 +97,9 @@ pub(super) fn measure(
     places: &[Vec<Placement>],
     parallelism: u32,
 ) -> Seen {
+    let shards = template.shards();
     let partitions = |places: &[Placement]| -> Vec<u32> {
-        let of = |place: &Placement| partition_of_shard(place.shard, 128, parallelism);
+        let of = |place: &Placement| partition_of_shard(place.shard, shards, parallelism);
         let mut partitions: Vec<u32> = places.iter().map(of).collect();
         partitions.sort_unstable();
         partitions.dedup();
@@ -125,7 +126,7 @@ pub(super) fn measure(
     }
 }
 
-fn load() -> Data {
+pub(super) fn load() -> Data {
     let path = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("set {name}"));
     let (dimension, base) = read_fbin(path("VSTREAM_ROUTE_BASE").as_ref(), BASE_ROWS);
     let (same, queries) = read_fbin(path("VSTREAM_ROUTE_QUERIES").as_ref(), QUERIES);

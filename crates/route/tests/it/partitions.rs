@@ -1,0 +1,55 @@
+//! How the fan-out grows with the partitions, on real vectors. Ignored by default, because it needs
+//! the files that `quality.rs` names:
+//!
+//! ```text
+//! VSTREAM_ROUTE_BASE=data/glove100/base.fbin VSTREAM_ROUTE_QUERIES=data/glove100/query.fbin \
+//!     cargo test --release -p vstream-route --test it partitions -- --ignored --nocapture
+//! ```
+//!
+//! `docs/design/scale.md` extrapolates from this table.
+
+use crate::quality::{load, measure, places};
+use std::time::Instant;
+use vstream_route::{EncoderSpec, RouteSettings, Template, SHARDS_MAX};
+use vstream_vector::Metric;
+
+const PARALLELISMS: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
+
+/// Cells of the template, and rows of its sample.
+const TEMPLATES: [(usize, usize); 3] = [(1024, 20_000), (4096, 40_000), (4096, 100_000)];
+
+#[test]
+#[ignore = "needs a data set: see the head of this file"]
+fn table_of_partitions_on_real_vectors() {
+    let data = load();
+    for (cells, sample_rows) in TEMPLATES {
+        let settings = RouteSettings {
+            encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
+            dimension: data.dimension,
+            metric: Metric::Cosine,
+            shards: SHARDS_MAX,
+            seed: 42,
+        };
+        let start = Instant::now();
+        let sample = &data.base[..sample_rows * data.dimension];
+        let template = Template::train(&settings, sample, 1).expect("the sample is good");
+        let bytes = template.to_bytes().len();
+        println!("{cells} cells, {sample_rows} rows: {:.1?}, {bytes} bytes", start.elapsed());
+        let start = Instant::now();
+        let places = places(&template, &data);
+        println!("  place {:.1?} each", start.elapsed() / places.len() as u32);
+        for parallelism in PARALLELISMS {
+            let start = Instant::now();
+            let seen = measure(&template, &data, &places, parallelism);
+            println!(
+                "  {parallelism:3} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
+                 {:.0?} for a thousand queries",
+                seen.found,
+                seen.fan_out,
+                seen.balance,
+                start.elapsed()
+            );
+            assert!(seen.found >= 0.97, "the target is missed by more than a hundredth");
+        }
+    }
+}
