@@ -8,7 +8,7 @@ use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
-use crate::recovery::{recover, Change, Replay};
+use crate::recovery::{insert_image, recover, Change, Replay};
 use crate::remembered::RememberedDelete;
 use crate::remote::RemoteStats;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
@@ -174,6 +174,13 @@ impl Replay for Engine {
             Change::Delete { id, version } | Change::Remember { id, version } => {
                 self.delete(*id, *version).map(|_| ())
             }
+        }
+    }
+
+    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
+        match self.settings.index {
+            IndexKind::Cluster => self.load_image(store, prefix),
+            IndexKind::Flat => insert_image(self, (store, prefix), settings),
         }
     }
 

@@ -3,7 +3,7 @@
 //! 1. The rows of a leaf are staged until the leaf ends. Their mean becomes its centre, they are coded
 //!    against it and appended. Nothing is routed, split or reassigned.
 //! 2. When all leaves are there, 2-means divides them into nodes.
-//! 3. Rows without a leaf, and those of leaves with less than `leaf_rows_min` rows, are inserted.
+//! 3. The rows of leaves with less than `leaf_rows_min` rows are inserted.
 //!
 //! Leaves that need a job are queued for it, as after any other write.
 
@@ -63,13 +63,6 @@ impl ClusterLoad {
         self.pushed += 1;
         let inserted = self.inserted;
         self.staged.put(&mut self.index, |chunk, carrier| chunk.push(carrier, row, inserted));
-    }
-
-    /// Adds a row that is in no leaf.
-    pub fn push_loose(&mut self, row: IndexRow<'_>) {
-        self.pushed += 1;
-        let inserted = self.inserted;
-        self.loose.put(&mut self.index, |chunk, carrier| chunk.push(carrier, row, inserted));
     }
 
     /// Ends the leaf that is loaded now; the next row begins another one.

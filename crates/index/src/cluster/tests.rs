@@ -92,17 +92,22 @@ impl Stream {
     fn reload(&mut self) {
         let (settings, sizes) = (self.index.shared.index, self.index.settings);
         let mut load = Cluster::after(settings, sizes, self.index.sequence).load();
-        let mut last = None;
-        self.index.reader().pin().for_each_leaf_row(&mut |leaf, row| match leaf {
-            Some(leaf) => {
-                if last.replace(leaf).is_some_and(|last| last != leaf) {
-                    load.end_leaf();
-                }
-                load.push(row);
+        let (mut last, mut loose) = (None, Vec::new());
+        self.index.reader().pin().for_each_leaf_row(&mut |leaf, row| {
+            if last.replace(leaf).is_some_and(|last| last != leaf) {
+                load.end_leaf();
             }
-            None => load.push_loose(row),
+            match leaf {
+                Some(_) => load.push(row),
+                None => loose.push(row.key.id),
+            }
         });
         self.index = load.finish().expect("ids that differ");
+        for id in loose {
+            let (version, vector) = &self.oracle[&id];
+            let key = RowKey { id, version: *version, code: 0, shard: 0 };
+            self.index.upsert(key, VectorRef::F32(vector));
+        }
         let tree = &self.index.tree;
         assert_eq!(tree.leaves().count(), tree.leaves);
         for (node, number) in tree.nodes.iter().zip(0..) {
