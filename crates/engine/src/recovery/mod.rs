@@ -1,10 +1,9 @@
 //! Reads the files of a durable engine: to open it, to verify it, or to inspect it.
 
 mod inspect;
-mod load;
 mod recover;
 mod verify;
 
 pub use self::inspect::{inspect_collection, CollectionSummary, SegmentInfo};
-pub(crate) use self::recover::{insert_image, recover, Change, Recovered, Replay};
+pub(crate) use self::recover::{insert_image, recover, twice, Change, Recovered, Replay};
 pub use self::verify::{verify, verify_store, Finding, Verified};

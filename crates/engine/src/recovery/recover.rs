@@ -175,7 +175,7 @@ pub(crate) fn insert_image(
 }
 
 /// The error for an image with two rows of one id.
-pub(super) fn twice(store: &FileStore, prefix: &str) -> Error {
+pub(crate) fn twice(store: &FileStore, prefix: &str) -> Error {
     let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
     Error::corrupt(Path::new(&name), "an id is in the image twice")
 }

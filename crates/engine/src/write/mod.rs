@@ -3,6 +3,7 @@
 
 mod condition;
 mod delete;
+mod load;
 mod room;
 mod schema;
 mod update;
@@ -195,10 +196,7 @@ fn check_same_id(
 }
 
 /// Returns a row in the form that the index stores.
-pub(crate) fn stored_row<'a>(
-    narrowed: &'a mut Option<VectorBuffer>,
-    row: &Row<'a>,
-) -> IndexRow<'a> {
+fn stored_row<'a>(narrowed: &'a mut Option<VectorBuffer>, row: &Row<'a>) -> IndexRow<'a> {
     let Row { id, version, code, shard, vector, fields } = *row;
     let key = RowKey { id, version, code, shard };
     IndexRow { key, vector: stored(narrowed, vector), fields }

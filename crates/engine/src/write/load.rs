@@ -3,14 +3,14 @@
 use vstream_index::ClusterLoad;
 use vstream_store::FileStore;
 
-use super::recover::twice;
+use super::stored_row;
 use crate::accept::{check_fields, check_restored, refused};
 use crate::applied::Applied;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::recovery::twice;
 use crate::row::Row;
 use crate::snapshot::read_leaves;
-use crate::write::stored_row;
 
 impl Engine {
     /// Fills this engine, which is empty and has an index of leaves, with the rows of the image whose
