@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use vstream_store::FileStore;
+
 use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
-use crate::recovery::{recover, Change, Replay, SegmentFiles};
+use crate::recovery::{insert_image, recover, Change, Replay, SegmentFiles};
 use crate::remembered::RememberedDelete;
 use crate::remote::RemoteStats;
+use crate::settings::{IndexKind, Settings};
 use crate::version::{Directory, Manifest};
 
 impl Engine {
@@ -129,6 +132,13 @@ impl Replay for Engine {
             Change::Delete { id, version } | Change::Remember { id, version } => {
                 self.delete(*id, *version).map(|_| ())
             }
+        }
+    }
+
+    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
+        match self.settings.index {
+            IndexKind::Cluster => self.load_image(store, prefix),
+            IndexKind::Flat => insert_image(self, (store, prefix), settings),
         }
     }
 

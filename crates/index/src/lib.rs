@@ -41,7 +41,7 @@ pub mod stages;
 mod traits;
 mod wanted;
 
-pub use cluster::{Cluster, ClusterSettings};
+pub use cluster::{Cluster, ClusterLoad, ClusterSettings};
 pub use flat::Flat;
 pub use least_ids::LeastIds;
 pub use probe::{Effort, Probe, SearchStats};

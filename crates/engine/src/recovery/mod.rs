@@ -5,5 +5,7 @@ mod recover;
 mod verify;
 
 pub use self::inspect::{inspect_collection, CollectionSummary, SegmentInfo};
-pub(crate) use self::recover::{recover, Change, Recovered, Replay, SegmentFiles};
+pub(crate) use self::recover::{
+    insert_image, recover, twice, Change, Recovered, Replay, SegmentFiles,
+};
 pub use self::verify::{verify, verify_store, Finding, Verified};

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::layout::{base_prefix, log_name, COLLECTION};
 use crate::remembered::RememberedDelete;
 use crate::row::{PayloadChange, Row, Update};
+use crate::settings::Settings;
 use crate::snapshot::{self, read_vector, stored_element};
 use crate::tree::SegmentEntry;
 use crate::version::{read_remembered, Manifest};
@@ -49,6 +50,12 @@ pub(crate) enum Change<'a> {
 pub(crate) trait Replay {
     /// Applies a change. Errors if no engine can have accepted it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
+
+    /// Takes the rows of the base image whose files begin with `prefix`, before any other row. Errors:
+    /// `Corrupt` if an id comes twice.
+    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
+        insert_image(self, (store, prefix), settings)
+    }
 
     /// Takes the rows of segments that are not deleted, before any change. Returns their number and
     /// their digest.
@@ -149,11 +156,29 @@ fn recover_base(
         let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
         return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
     }
-    // Attributes are only added, so those of the image are in the columns of the manifest.
-    snapshot::read(store, &prefix, &manifest.settings, &mut |row, _| {
-        rows.apply(&Change::Upsert(*row))
-    })?;
+    rows.image(store, &prefix, &manifest.settings)?;
     Ok(base.state)
+}
+
+/// Applies each row of an image as an upsert.
+pub(crate) fn insert_image(
+    rows: &mut (impl Replay + ?Sized),
+    (store, prefix): (&FileStore, &str),
+    settings: &Settings,
+) -> Result<(), Error> {
+    // Attributes are only added, so those of the image are in the columns of the manifest.
+    snapshot::read(store, prefix, settings, &mut |row, _| {
+        if rows.version_of(row.id).is_some() {
+            return Err(twice(store, prefix));
+        }
+        rows.apply(&Change::Upsert(*row))
+    })
+}
+
+/// The error for an image with two rows of one id.
+pub(crate) fn twice(store: &FileStore, prefix: &str) -> Error {
+    let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
+    Error::corrupt(Path::new(&name), "an id is in the image twice")
 }
 
 fn recover_segments(

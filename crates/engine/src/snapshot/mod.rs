@@ -4,6 +4,7 @@
 //! instead; see `checkpoint/`.
 
 mod format;
+mod leaves;
 mod read;
 mod rows;
 
@@ -22,6 +23,7 @@ use crate::row::Row;
 use crate::settings::Settings;
 use crate::tree::Pinned;
 
+pub(crate) use self::leaves::read_leaves;
 pub use self::read::inspect;
 pub(crate) use self::read::{inspect_in, read, SnapshotRows};
 pub(crate) use self::rows::{file_name, read_vector, stored_element, RowFileWriter};
@@ -74,11 +76,27 @@ impl SnapshotSummary {
 pub(crate) trait RowSource {
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error>;
+
+    /// Calls `visit` with every row and the number of its leaf, in the order of these numbers. Rows in
+    /// no leaf come last.
+    fn for_each_leaf_row(
+        &self,
+        visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
+    ) -> Result<(), Error> {
+        self.for_each_row(&mut |row| visit(None, row))
+    }
 }
 
 impl RowSource for Pinned {
     fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error> {
         Pinned::for_each_row(self, visit)
+    }
+
+    fn for_each_leaf_row(
+        &self,
+        visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
+    ) -> Result<(), Error> {
+        Pinned::for_each_leaf_row(self, visit)
     }
 }
 
@@ -115,16 +133,17 @@ impl PinnedSnapshot {
         for left in store.list("shard-")?.iter().filter(|left| rows::is_file_name(&left.name)) {
             store.delete(&left.name)?;
         }
-        write(&store, "", &self.settings, rows)
+        write(&store, "", (&self.settings, false), rows)
     }
 
-    /// Writes the rows to `store`, in files whose names begin with `prefix`.
+    /// Writes the rows to `store`, in files whose names begin with `prefix`. The files say the leaf of
+    /// each row, if the index has leaves.
     pub(crate) fn write_in(
         &self,
         store: &dyn Store,
         prefix: &str,
     ) -> Result<SnapshotSummary, Error> {
-        write(store, prefix, &self.settings, &self.rows)
+        write(store, prefix, (&self.settings, self.rows.has_leaves()), &self.rows)
     }
 
     /// Calls `visit` with the routing code of every row. Cost: a few nanoseconds a row in memory.
@@ -162,16 +181,17 @@ impl PinnedSnapshot {
     }
 }
 
+/// * `has_leaves`: whether the files say the leaf of each row.
 fn write(
     store: &dyn Store,
     prefix: &str,
-    settings: &Settings,
+    (settings, has_leaves): (&Settings, bool),
     rows: &dyn RowSource,
 ) -> Result<SnapshotSummary, Error> {
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
     let mut digest = 0u128;
-    rows.for_each_row(&mut |row| {
+    rows.for_each_leaf_row(&mut |leaf, row| {
         let key = row.key;
         if failed.is_some() {
             return;
@@ -181,10 +201,11 @@ fn write(
                 Entry::Occupied(file) => file.into_mut(),
                 Entry::Vacant(place) => {
                     let name = format!("{prefix}{}", file_name(key.shard));
-                    place.insert(RowFileWriter::create(store, &name, settings, key.shard)?)
+                    let kind = (key.shard, has_leaves);
+                    place.insert(RowFileWriter::create(store, &name, settings, kind)?)
                 }
             };
-            file.push(&row)
+            file.push(leaf, &row)
         })();
         digest = digest.wrapping_add(vstream_segment::row_digest(key.id, key.version));
         failed = written.err();

@@ -18,7 +18,7 @@ use vstream_segment::row_digest;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes per read of a file.
-const READ_BYTES: usize = 1 << 18;
+pub(super) const READ_BYTES: usize = 1 << 18;
 /// Most bytes of a manifest; a manifest with every possible shard is far shorter.
 const MANIFEST_BYTES_MAX: u64 = 1 << 24;
 
@@ -88,7 +88,7 @@ fn read_file(
     expected: Option<&SnapshotFile>,
     apply: &mut Apply<'_>,
 ) -> Result<(), Error> {
-    let mut rows = FileRows::open(store, name, settings, expected)?;
+    let mut rows = FileRows::open(store, name, settings, (expected, READ_BYTES))?;
     let schema = rows.decoder.schema().clone();
     while let Some(row) = rows.next()? {
         apply(&row, &schema)?;
@@ -97,25 +97,29 @@ fn read_file(
 }
 
 /// The rows of one verified file.
-struct FileRows {
-    decoder: RowDecoder,
+pub(super) struct FileRows {
+    pub(super) decoder: RowDecoder,
     reader: Hashed,
     /// What follows the rows, but for the checksum; and the checksum.
     end: ([u8; 16], u64),
 }
 
 impl FileRows {
-    fn open(
+    /// Opens a file and verifies it.
+    ///
+    /// * `expected`: what a manifest says of the file.
+    /// * `read_bytes`: bytes of a read.
+    pub(super) fn open(
         store: &dyn Store,
         name: &str,
         settings: &Settings,
-        expected: Option<&SnapshotFile>,
+        (expected, read_bytes): (Option<&SnapshotFile>, usize),
     ) -> Result<FileRows, Error> {
         let file = store.open(name, Access::Cached)?;
         let (path, bytes) = (Path::new(file.name()), file.bytes());
         let reader = || {
             let inner =
-                BufReader::with_capacity(READ_BYTES, Cursor { file: file.clone(), offset: 0 });
+                BufReader::with_capacity(read_bytes, Cursor { file: file.clone(), offset: 0 });
             Hashed { inner, hash: Xxh3::new() }
         };
         // The checksum is at the end of the file. A first pass verifies it, so that no row of a
@@ -137,16 +141,25 @@ impl FileRows {
     /// Errors: also `Corrupt` after the last row, if the bytes were not those of the first pass. A
     /// file far away is fetched once more, and may arrive with other bytes.
     fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
+        if self.advance()? {
+            self.decoder.row().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Reads the next row; false if there is none. Errors: those of [`FileRows::next`].
+    pub(super) fn advance(&mut self) -> Result<bool, Error> {
         let is_last = self.decoder.left() == 1;
-        let path = is_last.then(|| self.decoder.path().to_owned());
-        let row = self.decoder.next(&mut self.reader)?;
-        if let Some(path) = path {
+        let is_there = self.decoder.advance(&mut self.reader)?;
+        if is_last {
             self.reader.hash.update(&self.end.0);
             if self.reader.hash.digest() != self.end.1 {
-                return Err(Error::corrupt(&path, "its bytes differ from one read to the next"));
+                let path = self.decoder.path();
+                return Err(Error::corrupt(path, "its bytes differ from one read to the next"));
             }
         }
-        Ok(row)
+        Ok(is_there)
     }
 }
 
@@ -162,7 +175,7 @@ impl SnapshotRows {
         let summary = inspect_in(store, "")?;
         format::check_collection(Path::new(&store.describe(MANIFEST)), settings, &summary)?;
         let open = |file: &SnapshotFile| {
-            FileRows::open(store, &file_name(file.shard), settings, Some(file))
+            FileRows::open(store, &file_name(file.shard), settings, (Some(file), READ_BYTES))
         };
         let schema = summary.schema.clone();
         Ok(SnapshotRows {

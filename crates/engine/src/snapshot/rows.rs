@@ -4,13 +4,16 @@
 //! shard-NNN.rows   header 32 B: magic "VSTRROWS" | u32 format | u32 dimension | u8 metric
 //!                               | u8 element | u16 shard | u32 bytes of the schema | u64 0
 //!                  schema:      as in `vstream_attribute`; nothing in format 1
-//!                  rows:        u64 id | u64 version | u64 code | dimension x element
-//!                               in format 2: u32 bytes of the fields | fields, as in
+//!                  rows:        u64 id | u64 version | u64 code | in format 3: u32 leaf
+//!                               | dimension x element
+//!                               with a schema: u32 bytes of the fields | fields, as in
 //!                               `field_bytes.rs`
 //!                  footer 24 B: u64 rows | u64 length of the file | u64 XXH3-64 of all before
 //! ```
 //!
-//! Format 2 is written only for a collection with a schema. Under cosine a snapshot holds normalised
+//! Format 2 is written only for a collection with a schema. Format 3 is that of base images: it says of
+//! each row in which leaf of the index it was, and the rows are in the order of these leaves; those in
+//! none (`u32::MAX`) come last. It has a schema or none. Under cosine a snapshot holds normalised
 //! rows; it holds them as `f32` if the collection's element is an integer.
 
 use std::io::Read;
@@ -33,10 +36,19 @@ use crate::row::Row;
 use crate::settings::Settings;
 
 const ROWS_MAGIC: &[u8; 8] = b"VSTRROWS";
+/// The format of files that say the leaf of each row.
+const FORMAT_LEAVES: u32 = 3;
+/// The leaf of a row that is in none.
+const NO_LEAF: u32 = u32::MAX;
 const HEADER: usize = 32;
 const ROW_KEY: usize = 24;
 /// Most bytes of a schema: 256 attributes with names of 128 bytes, and what stands before them.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of a row before its vector.
+fn row_key(has_leaves: bool) -> usize {
+    ROW_KEY + if has_leaves { size_of::<u32>() } else { 0 }
+}
 
 /// Returns the name of a shard's file.
 pub(crate) fn file_name(shard: u16) -> String {
@@ -56,15 +68,20 @@ pub(crate) struct RowFileWriter {
     out: RecordWriter,
     shard: u16,
     has_fields: bool,
+    has_leaves: bool,
+    /// The leaf of the last row.
+    leaf: u32,
 }
 
 impl RowFileWriter {
     /// Begins `name` in `store`.
+    ///
+    /// * `has_leaves`: whether the file says the leaf of each row.
     pub(crate) fn create(
         store: &dyn Store,
         name: &str,
         settings: &Settings,
-        shard: u16,
+        (shard, has_leaves): (u16, bool),
     ) -> Result<RowFileWriter, Error> {
         let has_fields = !settings.schema.is_plain();
         let mut schema = Vec::new();
@@ -73,7 +90,11 @@ impl RowFileWriter {
         }
         let mut header = Vec::with_capacity(HEADER + schema.len());
         header.extend_from_slice(ROWS_MAGIC);
-        let format = if has_fields { FORMAT } else { FORMAT_PLAIN };
+        let format = match (has_leaves, has_fields) {
+            (true, _) => FORMAT_LEAVES,
+            (false, true) => FORMAT,
+            (false, false) => FORMAT_PLAIN,
+        };
         header.extend_from_slice(&format.to_le_bytes());
         header.extend_from_slice(&(settings.dimension as u32).to_le_bytes());
         header.extend_from_slice(&[settings.metric.tag(), stored_element(settings).tag()]);
@@ -82,15 +103,22 @@ impl RowFileWriter {
         header.resize(HEADER, 0);
         header.extend_from_slice(&schema);
         let out = RecordWriter::create(store, name, &header)?;
-        Ok(RowFileWriter { out, shard, has_fields })
+        Ok(RowFileWriter { out, shard, has_fields, has_leaves, leaf: 0 })
     }
 
-    pub(crate) fn push(&mut self, row: &IndexRow<'_>) -> Result<(), Error> {
+    /// Appends a row. Rows come in the order of their leaves, and those in none come last.
+    pub(crate) fn push(&mut self, leaf: Option<u32>, row: &IndexRow<'_>) -> Result<(), Error> {
         let IndexRow { key, vector, fields } = row;
-        let has_fields = self.has_fields;
+        let (has_fields, has_leaves) = (self.has_fields, self.has_leaves);
+        let leaf = leaf.unwrap_or(NO_LEAF);
+        assert!(!has_leaves || leaf >= self.leaf, "rows come in the order of their leaves");
+        self.leaf = leaf;
         self.out.push(|record| {
             for word in [key.id, key.version, key.code] {
                 record.extend_from_slice(&word.to_le_bytes());
+            }
+            if has_leaves {
+                record.extend_from_slice(&leaf.to_le_bytes());
             }
             vector.put(record);
             if has_fields {
@@ -157,10 +185,13 @@ pub(super) struct RowDecoder {
     shard: u16,
     schema: Arc<Schema>,
     has_fields: bool,
-    /// Rows that are not decoded yet, and their bytes.
+    has_leaves: bool,
+    /// Rows that are not read yet, and their bytes.
     left: u64,
     left_bytes: u64,
+    /// The row that was read last, and its leaf.
     bytes: Vec<u8>,
+    leaf: u32,
     vector: Vec<f32>,
 }
 
@@ -195,11 +226,13 @@ impl RowDecoder {
         let mut header = [0u8; HEADER];
         read_exactly(path, reader, &mut header)?;
         let mut input = ByteReader::new(&header);
-        let has_fields = check_format(path, &mut input, ROWS_MAGIC, FORMAT)? == FORMAT;
+        let format = check_format(path, &mut input, ROWS_MAGIC, FORMAT_LEAVES)?;
         let header = Header::take(&mut input).map_err(|at| Error::truncated(path, at))?;
         let Header { dimension, shard, schema_bytes, .. } = header;
         let element = check_form(path, settings, &header)?;
-        let row = (ROW_KEY + dimension * element.bytes()) as u64;
+        let has_leaves = format == FORMAT_LEAVES;
+        let has_fields = format == FORMAT || (has_leaves && schema_bytes > 0);
+        let row = (row_key(has_leaves) + dimension * element.bytes()) as u64;
         let mut body = bytes - (HEADER + FOOTER) as u64;
         let mut schema = Schema::default();
         if has_fields {
@@ -219,14 +252,16 @@ impl RowDecoder {
             shard,
             schema: Arc::new(schema),
             has_fields,
+            has_leaves,
             left: footer.rows,
             left_bytes: body,
             bytes: Vec::new(),
+            leaf: 0,
             vector: vec![0.0; dimension],
         })
     }
 
-    /// Returns the number of rows that are not decoded yet.
+    /// Returns the number of rows that are not read yet.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
@@ -241,12 +276,22 @@ impl RowDecoder {
         &self.schema
     }
 
-    pub(super) fn next(&mut self, reader: &mut dyn Read) -> Result<Option<Row<'_>>, Error> {
+    /// The leaf of the row that was read last; `None` if it was in none, or if the file does not say.
+    pub(super) fn leaf(&self) -> Option<u32> {
+        (self.has_leaves && self.leaf != NO_LEAF).then_some(self.leaf)
+    }
+
+    fn vector_end(&self) -> usize {
+        row_key(self.has_leaves) + self.vector.len() * self.element.bytes()
+    }
+
+    /// Reads the next row; false if there is none.
+    pub(super) fn advance(&mut self, reader: &mut dyn Read) -> Result<bool, Error> {
         if self.left == 0 {
-            return Ok(None);
+            return Ok(false);
         }
         self.left -= 1;
-        let vector_end = ROW_KEY + self.vector.len() * self.element.bytes();
+        let vector_end = self.vector_end();
         self.read(reader, 0, vector_end)?;
         if self.has_fields {
             self.read(reader, vector_end, 4)?;
@@ -260,11 +305,24 @@ impl RowDecoder {
         if self.left == 0 && self.left_bytes > 0 {
             return Err(self.corrupt("bytes are left over after its rows"));
         }
-        let (start, rest) = self.bytes.split_at(vector_end);
+        if self.has_leaves {
+            let mut leaf = ByteReader::new(&self.bytes[ROW_KEY..]);
+            let leaf = leaf.u32().map_err(|at| Error::truncated(&self.path, at))?;
+            if leaf < self.leaf {
+                return Err(self.corrupt("its rows are not in the order of their leaves"));
+            }
+            self.leaf = leaf;
+        }
+        Ok(true)
+    }
+
+    /// Decodes the row that was read last.
+    pub(super) fn row(&mut self) -> Result<Row<'_>, Error> {
+        let (start, rest) = self.bytes.split_at(self.vector_end());
         let mut input = ByteReader::new(start);
         let mut key = || -> Result<_, Truncated> { Ok((input.u64()?, input.u64()?, input.u64()?)) };
         let (id, version, code) = key().map_err(|at| Error::truncated(&self.path, at))?;
-        read_vector(self.element, input.rest(), &mut self.vector);
+        read_vector(self.element, &start[row_key(self.has_leaves)..], &mut self.vector);
         let mut input = ByteReader::new(rest);
         let fields = match self.has_fields {
             true => field_bytes::take(&mut input).filter(|_| input.is_empty()),
@@ -274,7 +332,7 @@ impl RowDecoder {
             return Err(self.corrupt("the fields of a row cannot be"));
         };
         let (shard, vector) = (self.shard, &self.vector);
-        Ok(Some(Row { id, version, code, shard, vector, fields }))
+        Ok(Row { id, version, code, shard, vector, fields })
     }
 
     /// Reads the next bytes of the file to `self.bytes`, from `at` on.

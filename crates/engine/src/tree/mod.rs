@@ -36,7 +36,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use vstream_attribute::Schema;
 use vstream_graph::GraphSettings;
-use vstream_index::{Cluster, Flat, Insert, Search};
+use vstream_index::{Cluster, ClusterLoad, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
@@ -155,6 +155,11 @@ impl Tree {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Begins to load an index of leaves, which [`Tree::end_load`] makes the memtable.
+    pub(crate) fn begin_load(&self) -> ClusterLoad {
+        Cluster::new(self.settings.index_settings(), self.settings.cluster).load()
     }
 
     /// The present schema.

@@ -104,4 +104,23 @@ impl Pinned {
         self.graphs().try_for_each(|graph| graph.for_each_row(visit))?;
         Ok(())
     }
+
+    /// Calls `visit` with every row, and with the number of its leaf in the memtable, ascending. All
+    /// other rows come after those of the memtable's leaves. Errors: `Corrupt`, `Io`.
+    pub(crate) fn for_each_leaf_row(
+        &self,
+        visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
+    ) -> Result<(), Error> {
+        self.memory.for_each_leaf_row(visit);
+        let loose = &mut |row: IndexRow<'_>| visit(None, row);
+        self.immutable.iter().for_each(|place| place.for_each_row(loose));
+        self.segments().try_for_each(|segment| segment.for_each_row(loose))?;
+        self.graphs().try_for_each(|graph| graph.for_each_row(loose))?;
+        Ok(())
+    }
+
+    /// True if the memtable has leaves.
+    pub(crate) fn has_leaves(&self) -> bool {
+        self.memory.leaves() > 0
+    }
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use vstream_attribute::Update;
-use vstream_index::{Applied, IndexRow, IndexSettings, IndexStats, Insert, Outlook, Search};
+use vstream_index::{
+    Applied, Cluster, IndexRow, IndexSettings, IndexStats, Insert, Outlook, Search,
+};
 use vstream_store::Store;
 
 use super::{make_index, Leaves, LiveSegment, Tree, View};
@@ -435,6 +437,16 @@ impl Tree {
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
         self.view.store(Arc::new(writing.view()));
         immutable
+    }
+
+    /// Makes a loaded index the memtable, before the first write.
+    pub(crate) fn end_load(&self, index: Cluster) {
+        let mut writing = self.lock();
+        assert_eq!(writing.memory.stats().live, 0, "an index is loaded before the first write");
+        writing.reader = index.reader();
+        writing.memory = Box::new(index);
+        (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
+        self.view.store(Arc::new(writing.view()));
     }
 
     /// True if no segment serves the rows of `immutable` yet.

@@ -3,6 +3,7 @@
 
 mod condition;
 mod delete;
+mod load;
 mod room;
 mod schema;
 mod update;
@@ -86,8 +87,7 @@ impl Engine {
     ) -> Result<Applied, Error> {
         check_fields(&row.fields, &self.settings.schema)?;
         self.make_room()?;
-        let vector = stored(&mut self.buffers.narrowed, row.vector);
-        let stored = IndexRow { key: key(row), vector, fields: row.fields };
+        let stored = stored_row(&mut self.buffers.narrowed, row);
         let mut writer = self.tree.writer();
         let is_free = condition.is_always() && row.fields.name.is_empty();
         let applied = if is_free && self.journal.is_none() && self.remembered.is_none() {
@@ -195,8 +195,11 @@ fn check_same_id(
     Err(Refused::new(RefusedKind::BadId, what).into())
 }
 
-fn key(row: &Row<'_>) -> RowKey {
-    RowKey { id: row.id, version: row.version, code: row.code, shard: row.shard }
+/// Returns a row in the form that the index stores.
+fn stored_row<'a>(narrowed: &'a mut Option<VectorBuffer>, row: &Row<'a>) -> IndexRow<'a> {
+    let Row { id, version, code, shard, vector, fields } = *row;
+    let key = RowKey { id, version, code, shard };
+    IndexRow { key, vector: stored(narrowed, vector), fields }
 }
 
 /// Returns the vector in the form that the index stores.

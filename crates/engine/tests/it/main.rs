@@ -8,6 +8,7 @@ mod element;
 mod extreme;
 mod fields;
 mod guard;
+mod image;
 mod radius;
 mod reopen;
 mod s3;

@@ -223,7 +223,7 @@ impl Cluster {
         *node = Arc::new(node.with_leaf(child, leaf));
     }
 
-    fn set_node(&mut self, position: u32, node: Node) {
+    pub(super) fn set_node(&mut self, position: u32, node: Node) {
         let padded = self.shared.rotation.padded();
         let tree = Arc::make_mut(&mut self.tree);
         let centroids = Arc::make_mut(&mut tree.centroids);
@@ -247,7 +247,7 @@ impl Cluster {
     }
 
     /// Replaces a node by two. 2-means on the centroids divides `leaves` between them.
-    fn split_node(&mut self, node: u32, leaves: Vec<Arc<Leaf>>) {
+    pub(super) fn split_node(&mut self, node: u32, leaves: Vec<Arc<Leaf>>) {
         let padded = self.shared.rotation.padded();
         let settings = KMeansSettings {
             clusters: 2,
@@ -272,7 +272,7 @@ impl Cluster {
     }
 
     /// Appends a node of these leaves to the tree.
-    fn add_node(&mut self, leaves: Vec<Arc<Leaf>>) {
+    pub(super) fn add_node(&mut self, leaves: Vec<Arc<Leaf>>) {
         let new = self.tree.nodes.len() as u32;
         leaves.iter().for_each(|leaf| self.state_mut(leaf.id).node = new);
         let node = Node::with_leaves(leaves);

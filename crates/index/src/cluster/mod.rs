@@ -18,6 +18,7 @@ mod find;
 mod halves;
 mod leaf;
 mod leaf_table;
+mod load;
 mod maintain;
 mod pinned;
 mod place;
@@ -41,6 +42,7 @@ use vstream_quantize::rabitq::{Form, Rotation};
 
 use self::leaf::{Leaf, LeafId};
 use self::leaf_table::LeafTable;
+pub use self::load::ClusterLoad;
 use self::postings::Postings;
 use self::renew::Renewal;
 use self::split::Reassignment;

@@ -88,6 +88,35 @@ impl Stream {
         }
     }
 
+    /// Replaces the index by one that is loaded with its rows.
+    fn reload(&mut self) {
+        let (settings, sizes) = (self.index.shared.index, self.index.settings);
+        let mut load = Cluster::after(settings, sizes, self.index.sequence).load();
+        let (mut last, mut loose) = (None, Vec::new());
+        self.index.reader().pin().for_each_leaf_row(&mut |leaf, row| {
+            if last.replace(leaf).is_some_and(|last| last != leaf) {
+                load.end_leaf();
+            }
+            match leaf {
+                Some(_) => load.push(row),
+                None => loose.push(row.key.id),
+            }
+        });
+        self.index = load.finish().expect("ids that differ");
+        for id in loose {
+            let (version, vector) = &self.oracle[&id];
+            let key = RowKey { id, version: *version, code: 0, shard: 0 };
+            self.index.upsert(key, VectorRef::F32(vector));
+        }
+        let tree = &self.index.tree;
+        assert_eq!(tree.leaves().count(), tree.leaves);
+        for (node, number) in tree.nodes.iter().zip(0..) {
+            assert!(node.leaves.len() <= sizes.node_leaves_max);
+            let states = node.leaves.iter().map(|leaf| self.index.state(leaf.id));
+            states.for_each(|state| assert_eq!(state.node, number));
+        }
+    }
+
     fn look_at_sizes(&mut self) {
         // Only leaves that a batch touched have changed; a batch is every few writes.
         if self.version.is_multiple_of(4) {
@@ -162,6 +191,32 @@ fn small_leaves_and_large_batches_stay_bounded_too() {
     let small = ClusterSettings { leaf_rows_max: 64, leaf_rows_min: 16, ..Default::default() };
     run(3, Metric::L2, small);
     run(4, Metric::L2, ClusterSettings { batch_rows: 500, second_look: true, ..small });
+}
+
+/// The phases of `run`, with an index that is loaded anew before each.
+#[test]
+fn a_loaded_index_maintains_itself() {
+    let small = ClusterSettings {
+        leaf_rows_max: 64,
+        leaf_rows_min: 16,
+        node_leaves_max: 8,
+        ..Default::default()
+    };
+    for (seed, sizes) in [(6, ClusterSettings::default()), (7, small)] {
+        let mut stream = Stream::new(seed, Metric::L2, sizes);
+        for phase in [0, 1, 3, 2, 4, 3, 1, 4, 0, 2] {
+            for _ in 0..3_000 {
+                let kind =
+                    if stream.random.below(10) == 0 { stream.random.below(5) } else { phase };
+                stream.write(kind);
+            }
+            stream.check();
+            stream.reload();
+            stream.check();
+        }
+        let bound = sizes.leaf_rows_max * 5 / 2 + 2 * sizes.batch_rows;
+        assert!(stream.largest <= bound, "a leaf held {} rows, more than {bound}", stream.largest);
+    }
 }
 
 /// Leaves of equal rows have centres that differ by rounding alone: their rows stay where they are.

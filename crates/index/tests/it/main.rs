@@ -5,6 +5,7 @@ mod concurrent;
 mod fields;
 mod filtered;
 mod interleaved;
+mod loaded;
 mod maintain;
 mod model;
 mod outliers;
