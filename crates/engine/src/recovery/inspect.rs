@@ -54,6 +54,8 @@ pub struct CollectionSummary {
 pub struct SegmentInfo {
     /// Name of its file.
     pub name: String,
+    /// Number of the first leaf that it may define.
+    pub(crate) first_leaf: u64,
     /// Length of its file.
     pub bytes: u64,
     /// Rows in it.
@@ -82,6 +84,7 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
     let has_remote = here.iter().any(|name| name == REMOTE);
     let segments = manifest.base.segments.iter().map(|segment| SegmentInfo {
         name: segment_name(segment.number),
+        first_leaf: segment.first_leaf(),
         bytes: segment.bytes,
         rows: segment.rows,
         gone: segment.deleted,

@@ -2,6 +2,7 @@
 
 mod beside;
 mod bounded;
+mod counted;
 mod expiry;
 mod failing;
 mod graphs;
