@@ -1,5 +1,5 @@
 //! `vstream inspect` of a collection that is kept in a directory: its files, how the vectors of its
-//! segments are stored, and what their rows carry.
+//! segments are stored, the leaves that they share, and what their rows carry.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::arguments::InspectArguments;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::graph::{self, Opened};
+use crate::leaves;
 use crate::segment::{self, ByCodec, Won};
 use crate::text;
 
@@ -22,27 +23,39 @@ pub(crate) fn inspect(
     arguments: &InspectArguments,
 ) -> Result<(), Failure> {
     let (mut stored, mut fields) = (Vec::new(), Fields::default());
+    let mut with_leaves = Vec::new();
     for of in &summary.segments {
         if of.is_remote {
             stored.push(Stored::Away);
+            with_leaves.push(None);
             continue;
         }
-        stored.push(match graph::open_file(&folder.join(&of.name))? {
+        match graph::open_file(&folder.join(&of.name))? {
             Opened::Leaves(opened) => {
                 fields.add(&opened)?;
-                Stored::Leaves(segment::codecs(&opened)?)
+                stored.push(Stored::Leaves(segment::codecs(&opened)?));
+                with_leaves.push(Some(opened));
             }
-            Opened::Graph(graph) => Stored::Graph(graph.inspect()),
-        });
+            Opened::Graph(graph) => {
+                stored.push(Stored::Graph(graph.inspect()));
+                with_leaves.push(None);
+            }
+        }
     }
+    let counts = summary.count_leaves(&with_leaves);
     let schema = Some(&*summary.schema);
     if arguments.json {
         let mut description = as_json(summary, stored);
+        leaves::add_json(&counts, &mut description);
         description["fields"] = fields.as_json(schema);
         let description = serde_json::to_string_pretty(&description);
         return text::print_line(&description.expect("plain numbers"));
     }
-    text::print(&(as_table(summary, &stored) + &fields.as_table(schema)))
+    text::print(
+        &(as_table(summary, &stored)
+            + &leaves::as_table(summary, &counts)
+            + &fields.as_table(schema)),
+    )
 }
 
 /// How the vectors of a segment are stored.

@@ -15,6 +15,7 @@ mod graph;
 mod groups;
 mod inspect;
 mod jvm;
+mod leaves;
 mod matrix;
 mod pushed;
 mod restore;

@@ -58,7 +58,8 @@ pub use read::{
 };
 pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
-    inspect_collection, verify, verify_store, CollectionSummary, Finding, SegmentInfo, Verified,
+    inspect_collection, verify, verify_store, CollectionSummary, Distribution, Finding, LeafCounts,
+    LeftOver, SegmentInfo, SegmentLeaves, Verified,
 };
 pub use remote::RemoteStats;
 pub use row::{PayloadChange, Row, RowId, Update};

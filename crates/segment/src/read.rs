@@ -254,6 +254,14 @@ impl Segment {
         true
     }
 
+    /// The number of a leaf, as [`Segment::number_from`] would give it.
+    pub fn leaf_number_from(&self, first: u64, leaf: usize) -> u64 {
+        if self.header.is_numbered {
+            return self.leaf_number(leaf);
+        }
+        first.wrapping_add(leaf as u64)
+    }
+
     /// Numbers the leaves from `first` on, if the file has no numbers of its own: it is of a version
     /// before 3. So no other segment has leaves of these numbers, if `first` is the file's alone.
     pub fn number_from(&mut self, first: u64) {

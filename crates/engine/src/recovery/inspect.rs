@@ -12,6 +12,7 @@ use vstream_vector::{Element, Metric};
 use crate::error::Error;
 use crate::layout::{base_prefix, holds, log_name, segment_name};
 use crate::settings::{DeleteOrder, SegmentIndex};
+use crate::tree::Origin;
 use crate::version::{Manifest, REMOTE};
 
 /// Summary of a durable engine, from its manifest.
@@ -54,6 +55,8 @@ pub struct CollectionSummary {
 pub struct SegmentInfo {
     /// Name of its file.
     pub name: String,
+    /// Number of the first leaf that it may define.
+    pub(crate) first_leaf: u64,
     /// Length of its file.
     pub bytes: u64,
     /// Rows in it.
@@ -64,6 +67,16 @@ pub struct SegmentInfo {
     pub served: Vec<Range<u32>>,
     /// True if its file is in the remote level alone.
     pub is_remote: bool,
+    /// Where its file was written, if not for this collection.
+    origin: Option<Arc<Origin>>,
+}
+
+impl SegmentInfo {
+    /// The number of a leaf of the file in this collection.
+    pub(super) fn leaf(&self, written: u64) -> u64 {
+        let here = self.origin.as_ref().and_then(|origin| origin.leaf(written));
+        here.unwrap_or(written)
+    }
 }
 
 /// Reads the manifest of the durable engine in `dir`, open or not; `None` if there is none.
@@ -82,10 +95,12 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
     let has_remote = here.iter().any(|name| name == REMOTE);
     let segments = manifest.base.segments.iter().map(|segment| SegmentInfo {
         name: segment_name(segment.number),
+        first_leaf: segment.first_leaf(),
         bytes: segment.bytes,
         rows: segment.rows,
         gone: segment.deleted,
         served: segment.served.intervals().to_vec(),
+        origin: segment.origin.clone(),
         is_remote: has_remote && !here.contains(&segment_name(segment.number)),
     });
     let logs = manifest.logs.iter().map(|&log| {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vstream_engine::{
-    verify, Effort, Element, Engine, ErrorKind, Journaling, Metric, Row, SegmentIndex, Settings,
+    verify, Effort, Element, Engine, ErrorKind, Journaling, LeafCounts, Metric, Row, SegmentIndex,
+    Settings,
 };
 use vstream_vector::SplitMix;
 
+use super::counted::counts;
 use super::{journaling, rows, truth, Model};
 use crate::ask;
 
@@ -95,6 +97,10 @@ fn divided_and_joined(segments: SegmentIndex) {
     let whole = copy_of(&mut engine, at("whole"));
     let of_source = engine.stats();
     drop(engine);
+    let of_whole = match segments {
+        SegmentIndex::Clusters => counts(&whole).0,
+        SegmentIndex::Graph => LeafCounts::default(),
+    };
     let mut parts = Vec::new();
     for part in 0..3u16 {
         let keep = |shard: u16| shard % 3 == part;
@@ -105,6 +111,13 @@ fn divided_and_joined(segments: SegmentIndex) {
         let tree = engine.stats().tree;
         assert_eq!(tree.segments, of_source.tree.segments, "segments are taken, not written");
         assert_eq!(engine.stats().journal.expect("a journal").base_bytes_written, 0);
+        if segments == SegmentIndex::Clusters {
+            let (counts, _) = counts(&at(&format!("part-{part}")));
+            // The memtable may have leaves too.
+            assert!(counts.defined > 0 && counts.defined <= engine.stats().index.leaves);
+            assert_eq!(counts.left_over, of_whole.left_over, "leaves keep their definers");
+            assert_eq!((counts.defined, counts.runs), (of_whole.defined, of_whole.runs));
+        }
         let recall = check(&engine, &expected);
         assert!(recall >= before - 0.02, "part {part}: {recall}, {before} before");
         // The new owner goes on: rows change, end and come.

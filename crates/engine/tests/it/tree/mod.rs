@@ -3,6 +3,7 @@
 mod adopted;
 mod beside;
 mod bounded;
+mod counted;
 mod expiry;
 mod failing;
 mod graphs;
