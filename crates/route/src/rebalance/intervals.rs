@@ -16,7 +16,7 @@ use crate::error::RouteError;
 use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
 
-/// Even intervals of the line. Together with 256 shards, an interval's number fits 16 bits.
+/// Number of even intervals. Each has 2^52 codes.
 const INTERVALS: u64 = 4096;
 
 impl Template {
