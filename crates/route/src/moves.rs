@@ -22,13 +22,13 @@ impl Template {
     ///
     /// Cost: O(ranges of both).
     pub fn moves_since(&self, old: &Template) -> Vec<Move> {
-        let (Encoder::Cells(mine), Encoder::Cells(theirs)) =
-            (&self.inner.encoder, &old.inner.encoder)
-        else {
-            return Vec::new();
+        let same_codes = match (&self.inner.encoder, &old.inner.encoder) {
+            // A split changes no code of a stored row, so only the root cells are compared.
+            (Encoder::Cells(mine), Encoder::Cells(theirs)) => mine.roots == theirs.roots,
+            (Encoder::Lsh(mine), Encoder::Lsh(theirs)) => mine == theirs,
+            _ => false,
         };
-        // A split changes no code of a stored row, so only the root cells are compared.
-        if mine.roots != theirs.roots {
+        if !same_codes {
             return Vec::new();
         }
         let starts = |template: &Template| -> Vec<u64> {

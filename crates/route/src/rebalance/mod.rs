@@ -18,6 +18,7 @@
 //! anything twice.
 
 mod boundary;
+mod intervals;
 mod layout;
 mod plan;
 

@@ -8,7 +8,7 @@ use crate::template::{Encoder, Inner, Template};
 use std::sync::Arc;
 
 /// A plan must reduce the deviation of the loads by at least this much, in units of the mean.
-const GAIN_MIN: f64 = 0.02;
+pub(super) const GAIN_MIN: f64 = 0.02;
 /// A cell without load counts with this share of the mean cell, so that it does not move.
 const LEAST_LOAD: f64 = 1e-6;
 
@@ -49,7 +49,7 @@ impl Rebalance {
         }
     }
 
-    fn validate(&self, shards: u16) -> Result<(), RouteError> {
+    pub(super) fn validate(&self, shards: u16) -> Result<(), RouteError> {
         if !(1..=u32::from(shards)).contains(&self.parallelism) {
             return Err(RouteError::invalid(format!(
                 "The parallelism is {}: set it between 1 and the number of shards, {shards}.",
@@ -212,7 +212,7 @@ impl Template {
 }
 
 /// Replaces zero loads by a very small one, so that cells without load do not move.
-fn with_least_load(loads: &[f64]) -> Vec<f64> {
+pub(super) fn with_least_load(loads: &[f64]) -> Vec<f64> {
     let total: f64 = loads.iter().sum();
     let idle = (total / loads.len() as f64).max(f64::MIN_POSITIVE) * LEAST_LOAD;
     loads.iter().map(|load| load.max(idle)).collect()
