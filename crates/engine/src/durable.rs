@@ -137,7 +137,7 @@ impl Replay for Engine {
 
     fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
         match self.settings.index {
-            IndexKind::Cluster => self.load_image(store, prefix),
+            IndexKind::Cluster => self.load_image(store, prefix, &mut |_| Ok(true)),
             IndexKind::Flat => insert_image(self, (store, prefix), settings),
         }
     }

@@ -397,6 +397,14 @@ impl Journal {
         Ok(())
     }
 
+    /// Notes the rows that are in memory now, some of which no log has. A checkpoint must follow before
+    /// any other write.
+    pub(crate) fn note_loaded(&mut self, live: u64, digest: u128) {
+        self.hand_over();
+        self.state = State { live, digest, ..self.state };
+        self.group = Group::after(self.state);
+    }
+
     /// Keeps the versions of the collection.
     pub(crate) fn versions(&self) -> &Arc<VersionSet> {
         self.checkpoints.versions()

@@ -5,7 +5,11 @@
 //!    opening a segment and reading its keys.
 //! 2. Rows that the logs of the state hold are inserted, and so are the rows of segments whose id has a
 //!    row here already: the newer of the two must win.
-//! 3. Without a limit to memory, or where the forms of the segments differ, all rows are inserted.
+//! 3. Without a limit to memory the first state is loaded leaf by leaf (`take/image.rs`).
+//! 4. All other rows are inserted: those of further states without a limit to memory, and of states whose
+//!    settings differ.
+
+mod image;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,6 +21,7 @@ use vstream_store::{FileStore, Syncing};
 use crate::durable::in_order;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::journal::Journal;
 use crate::layout::{delete_bitmap_name, segment_name};
 use crate::recovery::recover;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
@@ -26,6 +31,12 @@ use crate::version::{AdoptedSegment, Directory, Manifest, VersionSet};
 
 /// A shared state that was opened to take rows from.
 struct Source {
+    directory: Directory,
+    manifest: Manifest,
+}
+
+/// Its rows: segments, and rows of an image and of logs in memory.
+struct SourceRows {
     directory: Directory,
     manifest: Manifest,
     rows: Engine,
@@ -41,6 +52,21 @@ struct Segments<'a> {
 }
 
 impl Source {
+    /// Reads the rows that are in no segment, and opens the segments.
+    fn recover(self) -> Result<SourceRows, Error> {
+        let Source { directory, manifest } = self;
+        // Nobody searches this engine, so its rows need no index, and its segments no codes.
+        let (index, memory, code_memory) = (IndexKind::Flat, None, None);
+        let (segments, recall_guard) = (SegmentIndex::Clusters, false);
+        let settings = manifest.settings.clone();
+        let settings = Settings { index, memory, code_memory, segments, recall_guard, ..settings };
+        let mut rows = Engine::empty(settings)?;
+        recover(&directory.store, &manifest, &mut rows)?;
+        Ok(SourceRows { directory, manifest, rows })
+    }
+}
+
+impl SourceRows {
     fn segments(&self) -> Segments<'_> {
         Segments {
             store: &self.directory.store,
@@ -67,6 +93,11 @@ impl Engine {
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let source = self.open_source(source)?;
         let theirs = source.manifest.settings.schema.clone();
+        if self.can_load(&source.manifest)? {
+            let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();
+            return self.take_image(&source, &shards);
+        }
+        let source = source.recover()?;
         let mut taken = 0;
         let known = if self.can_adopt(&source.manifest)? {
             let (adopted, known) = self.adopt(source.segments(), keep)?;
@@ -104,14 +135,33 @@ impl Engine {
             // As where the same files are opened: columns keep their meaning for whoever has them.
             self.settings.schema.extends(&manifest.settings.schema)?;
         }
-        // Nobody searches this engine, so its rows need no index, and its segments no codes.
-        let (index, memory, code_memory) = (IndexKind::Flat, None, None);
-        let (segments, recall_guard) = (SegmentIndex::Clusters, false);
-        let settings = manifest.settings.clone();
-        let settings = Settings { index, memory, code_memory, segments, recall_guard, ..settings };
-        let mut rows = Engine::empty(settings)?;
-        recover(&directory.store, &manifest, &mut rows)?;
-        Ok(Source { directory, manifest, rows })
+        Ok(Source { directory, manifest })
+    }
+
+    /// True if the image of a state can be loaded leaf by leaf: this engine is empty, and both keep their
+    /// rows in memory under an index of leaves. Adds its attributes, if the schema is open.
+    fn can_load(&mut self, theirs: &Manifest) -> Result<bool, Error> {
+        let of = |settings: &Settings| (settings.index, settings.memory, settings.seed);
+        let is_like = of(&self.settings) == of(&theirs.settings)
+            && of(&self.settings) == (IndexKind::Cluster, None, theirs.settings.seed);
+        let is_empty = self.tree.stats().0.live == 0
+            && self.remembered.is_none()
+            && self.journal.as_ref().is_none_or(Journal::is_flushed);
+        let has_image = theirs.base.image.is_some() && theirs.base.segments.is_empty();
+        Ok(is_like && is_empty && has_image && self.take_columns(&theirs.settings.schema)?)
+    }
+
+    /// True if rows of `theirs` have the same columns here. Adds columns, if the schema is open.
+    fn take_columns(&mut self, theirs: &Schema) -> Result<bool, Error> {
+        if self.settings.schema.open {
+            theirs.attributes.iter().try_for_each(|attribute| {
+                self.add_attribute(&attribute.name, attribute.kind).map(|_| ())
+            })?;
+        }
+        let ours = &self.settings.schema.attributes;
+        let columns = ours.iter().zip(&theirs.attributes);
+        let mut columns = columns.map(|(a, b)| (&a.name, a.kind) == (&b.name, b.kind));
+        Ok(ours.len() >= theirs.attributes.len() && columns.all(|is_same| is_same))
     }
 
     /// True if the segments of a state can be served here as they are. Adds its attributes, if the
@@ -124,13 +174,7 @@ impl Engine {
         if !(is_like && has_segments && keeps_segments) {
             return Ok(false);
         }
-        let schema = theirs.settings.schema.clone();
-        if self.settings.schema.open {
-            schema.attributes.iter().try_for_each(|attribute| {
-                self.add_attribute(&attribute.name, attribute.kind).map(|_| ())
-            })?;
-        }
-        if !has_columns_of(&self.settings.schema, &schema) {
+        if !self.take_columns(&theirs.settings.schema)? {
             return Ok(false);
         }
         let is_flushed =
@@ -187,7 +231,7 @@ impl Engine {
     }
 }
 
-impl Source {
+impl SourceRows {
     /// Calls `visit` with the rows that segments do not bring along.
     ///
     /// * `known`: rows of segments that must be inserted, ascending; `None` for all rows.
@@ -214,13 +258,6 @@ impl Source {
         }
         Ok(())
     }
-}
-
-/// True if rows of `theirs` have the same columns under `ours`.
-fn has_columns_of(ours: &Schema, theirs: &Schema) -> bool {
-    let columns = ours.attributes.iter().zip(&theirs.attributes);
-    ours.attributes.len() >= theirs.attributes.len()
-        && columns.into_iter().all(|(a, b)| (&a.name, a.kind) == (&b.name, b.kind))
 }
 
 /// Rows of a segment that are served here.

@@ -143,7 +143,8 @@ impl VersionSet {
     pub(crate) fn publish(&self, next: &mut Manifest, state: State, log: u64) -> Result<(), Error> {
         next.logs.retain(|&number| number >= log);
         next.base.state = state;
-        if next.known.lsn < state.lsn {
+        // Rows that were loaded change the state without a write.
+        if next.known.lsn <= state.lsn {
             next.known = state;
         }
         next.publish(&self.directory.store)

@@ -13,16 +13,27 @@ use crate::row::Row;
 use crate::snapshot::read_leaves;
 
 impl Engine {
-    /// Fills this engine, which is empty and has an index of leaves, with the rows of the image whose
-    /// files begin with `prefix`.
+    /// Fills this engine, which is empty and has an index of leaves, with rows of the image whose files
+    /// begin with `prefix`.
     ///
-    /// Rows that the image has in leaves are not routed again; all others are inserted. Errors: those of
-    /// `read_leaves`; `Corrupt` if an id comes twice; `Invalid` for a row that no engine accepts.
-    pub(crate) fn load_image(&mut self, store: &FileStore, prefix: &str) -> Result<(), Error> {
+    /// * `admit`: is given every row, and says whether the engine gets it.
+    ///
+    /// Rows that the image has in leaves are not routed again; all others are inserted, which logs them.
+    /// Errors: those of `read_leaves` and of `admit`; `Corrupt` if an id comes twice; `Invalid` for a row
+    /// that no engine accepts.
+    pub(crate) fn load_image(
+        &mut self,
+        store: &FileStore,
+        prefix: &str,
+        admit: &mut dyn FnMut(&Row<'_>) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         let settings = self.settings.clone();
         let mut load = Some(self.tree.begin_load());
         let mut last = None;
         read_leaves(store, prefix, &settings, &mut |leaf, row| {
+            if !admit(row)? {
+                return Ok(());
+            }
             if leaf.is_none() {
                 // No row of a leaf comes after this one.
                 self.end_load(load.take(), store, prefix)?;

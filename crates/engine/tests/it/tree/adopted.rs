@@ -245,3 +245,59 @@ fn a_damaged_segment_is_not_taken() {
         check(&other, &model);
     }
 }
+
+/// Rows in memory are loaded leaf by leaf from the first state, and inserted from the second.
+#[test]
+fn an_image_is_divided_and_joined_without_routing_its_rows() {
+    let root = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| root.path().join(name);
+    let settings = Settings { memory: None, ..settings(Metric::L2, SegmentIndex::Clusters) };
+    let (mut engine, mut model, mut random) =
+        (create(&at("one"), settings.clone()), Model::new(), SplitMix(15));
+    for id in 0..ROWS {
+        put(&mut engine, &mut model, id, 1, vector(&mut random));
+    }
+    engine.checkpoint().expect("an image");
+    // The logs have rows of all shards, new and old, and rows that end.
+    for id in (0..ROWS + 500).step_by(9) {
+        put(&mut engine, &mut model, id, 2, vector(&mut random));
+        engine.delete(id + 4, 3).expect("a delete");
+        model.remove(&(id + 4));
+    }
+    let before = check(&engine, &model);
+    let whole = copy_of(&mut engine, at("whole"));
+    drop(engine);
+    let mut parts = Vec::new();
+    for part in 0..2u16 {
+        let keep = |shard: u16| shard % 2 == part;
+        let name = format!("part-{part}");
+        let mut engine = create(&at(&name), settings.clone());
+        let taken = engine.take_shared(&whole, &keep).expect("rows");
+        let mut expected = of_shards(&model, &keep);
+        assert_eq!(taken, expected.len() as u64);
+        let logged = engine.stats().journal.expect("a journal").log_bytes_written;
+        let raw = taken * DIMENSION as u64 * 4;
+        assert!(logged < raw / 4, "{logged} bytes were logged, the rows have {raw}");
+        let recall = check(&engine, &expected);
+        assert!(recall >= before - 0.02, "part {part}: {recall}, {before} before");
+        for id in (0..ROWS).filter(|id| keep((id % SHARDS) as u16)).step_by(5) {
+            put(&mut engine, &mut expected, id, 20, vector(&mut random));
+        }
+        let copy = copy_of(&mut engine, at(&format!("copy-{part}")));
+        assert_eq!(verify(&copy).expect("a state").findings, vec![]);
+        engine.close().expect("closed");
+        let verified = verify(&at(&name)).expect("a collection");
+        assert_eq!((verified.findings, verified.rows), (vec![], expected.len() as u64));
+        check(&Engine::builder().dir(&at(&name)).scratch().open().expect("it opens"), &expected);
+        parts.push((copy, expected));
+    }
+    let (mut engine, mut expected) = (create(&at("joined"), settings), Model::new());
+    for (copy, rows) in &parts {
+        engine.take_shared(copy, &|_| true).expect("rows");
+        expected.extend(rows.clone());
+    }
+    let recall = check(&engine, &expected);
+    assert!(recall >= before - 0.02, "{recall} when joined, {before} before");
+    engine.close().expect("closed");
+    check(&Engine::builder().dir(&at("joined")).scratch().open().expect("it opens"), &expected);
+}
