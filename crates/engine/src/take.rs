@@ -84,12 +84,16 @@ impl Engine {
     /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
     /// Does not change `source`. Its files may be linked, so they must never be written again, but may
-    /// be deleted. Cost: with a limit to memory some 0.2 us per row of a segment of the state and an
-    /// insert per row that is in its logs; without one an insert per row. Memory holds the ids of the
-    /// segments and the rows of the logs meanwhile. Errors: `Invalid` if dimension, metric, element, ids
-    /// or groups differ from this collection's, or if its schema is not open and does not extend
-    /// that of `source` ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if
-    /// the state is open; otherwise the same as [`Engine::open`].
+    /// be deleted. Cost: with a limit to memory some 1 us per row of a segment of the state, and an insert
+    /// per row that is in its logs; without one some 2 us per row of the first state, and an insert per
+    /// row of others. Memory holds the ids of segments, the ids of rows that are not taken from an image,
+    /// and rows of logs meanwhile.
+    ///
+    /// Errors: `Invalid` if dimension, metric, element, ids or groups differ from this collection's, or if
+    /// its schema is not open and does not extend that of `source`
+    /// ([`Schema::extends`](vstream_attribute::Schema::extends)), `Unavailable` if the state is open;
+    /// otherwise the same as [`Engine::open`]. After an error this engine may hold some of the rows: drop
+    /// it.
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let source = self.open_source(source)?;
         let theirs = source.manifest.settings.schema.clone();
