@@ -27,9 +27,9 @@ struct Arguments {
     /// l2, cosine or inner_product.
     #[arg(long, default_value = "cosine")]
     metric: Metric,
-    /// Memory for rows in no segment and for blocks, in MiB.
-    #[arg(long, default_value_t = 64)]
-    memory_mib: u64,
+    /// Memory for rows in no segment and for blocks, in MiB; without it all rows are in memory.
+    #[arg(long)]
+    memory_mib: Option<u64>,
     /// Memory for codes, in MiB; without it all are in memory.
     #[arg(long)]
     code_memory_mib: Option<u64>,
@@ -58,7 +58,7 @@ fn run(arguments: &Arguments) -> Result<(), RunbookError> {
     let data = RowFile::open(&arguments.data)?;
     let Arguments { rows, parts, inserts, dir, .. } = arguments;
     let engine = Settings {
-        memory: Some(arguments.memory_mib << 20),
+        memory: arguments.memory_mib.map(|mib| mib << 20),
         code_memory: arguments.code_memory_mib.map(|mib| mib << 20),
         ..Settings::new(data.dimension(), arguments.metric, arguments.element)
     };

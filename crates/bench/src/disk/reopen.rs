@@ -1,11 +1,11 @@
 //! State that is opened: how long until a collection answers again, as it was or divided over more
 //! partitions?
 //!
-//! 1. An engine with a limit to memory takes the rows; one in a hundred is written once more at the end,
-//!    so that the log is not empty. It is closed.
+//! 1. An engine takes the rows; one in a hundred is written once more at the end, so that the log is not
+//!    empty. It is closed.
 //! 2. It is opened, and asked one query.
-//! 3. Partitions with a limit to memory take its shards over, one after the other, and each is asked one
-//!    query. The first part is taken once more by an engine without a limit, which inserts every row.
+//! 3. Partitions take its shards over, one after the other, and each is asked one query. The first part
+//!    is taken once more by an engine with another seed, which must insert every row.
 
 use std::path::Path;
 use std::time::Instant;
@@ -25,7 +25,7 @@ const TOGETHER: usize = 100;
 
 /// One run.
 pub struct ReopenSettings<'a> {
-    /// The engine; has a limit to memory.
+    /// The engine.
     pub engine: Settings,
     /// Folder of the collections.
     pub dir: &'a Path,
@@ -66,10 +66,20 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
     let mut parts = Vec::new();
     for part in 0..settings.parts {
         let shards = SHARDS * part / settings.parts..SHARDS * (part + 1) / settings.parts;
-        parts.push(take(&query, settings, &format!("part-{part}"), (shards, true))?);
+        parts.push(take(
+            &query,
+            settings,
+            &format!("part-{part}"),
+            (shards, settings.engine.seed),
+        )?);
     }
     let inserted = match settings.inserts {
-        true => take(&query, settings, "inserted", (0..SHARDS / settings.parts, false))?,
+        true => take(
+            &query,
+            settings,
+            "inserted",
+            (0..SHARDS / settings.parts, settings.engine.seed ^ 1),
+        )?,
         false => Value::Null,
     };
     std::fs::remove_dir_all(settings.dir).map_err(RunbookError::io("remove", settings.dir))?;
@@ -94,14 +104,11 @@ fn take(
     query: &[f32],
     settings: &ReopenSettings<'_>,
     name: &str,
-    (shards, has_limit): (std::ops::Range<usize>, bool),
+    (shards, seed): (std::ops::Range<usize>, u64),
 ) -> Result<Value, RunbookError> {
     let refused = RunbookError::engine(0);
     let (whole, dir) = (settings.dir.join("whole"), settings.dir.join(name));
-    let mut wanted = settings.engine.clone();
-    if !has_limit {
-        (wanted.memory, wanted.code_memory) = (None, None);
-    }
+    let wanted = Settings { seed, ..settings.engine.clone() };
     let builder = Engine::builder().dir(&dir).scratch().journaling(Journaling::default());
     let mut engine = builder.create(wanted).map_err(&refused)?;
     let began = Instant::now();
