@@ -331,20 +331,7 @@ impl Manifest {
         if !take_origins(&mut origins, &mut segments).map_err(truncated)? {
             return Err(corrupt("its origins are out of order, or of no segment"));
         }
-        // These numbers count up from 1. None can have become this large, and the engine could not
-        // count on from there.
-        let (state, known) = (header.state, header.known);
-        let counted = [header.generation, header.image.number, header.remembered, next];
-        let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
-        let definers =
-            |segment: &SegmentEntry| segment.origin.clone().map(|of| of.definers.clone());
-        let here = segments.iter().filter_map(definers).flatten().map(|(_, here)| here);
-        let files = segments.iter().map(|segment| segment.number).chain([next]).chain(here);
-        if counted.chain(logs.iter().chain(&unmade).copied()).any(|number| number >= COUNT_MAX) || {
-            files
-        }
-        .any(|number| number >= FILES_MAX)
-        {
+        if !header.are_countable(&logs, &segments) {
             return Err(corrupt("a number is larger than it can have become"));
         }
         let settings = header.settings(take_schema(&mut input));
@@ -355,8 +342,8 @@ impl Manifest {
             journaling: header.journaling().ok_or_else(|| corrupt("unknown durability"))?,
             collection: header.collection,
             generation: header.generation,
-            base: Base { state, image, segments, remembered: header.remembered },
-            known,
+            base: Base { state: header.state, image, segments, remembered: header.remembered },
+            known: header.known,
             logs,
             next,
             unmade,
@@ -482,6 +469,19 @@ impl Header {
             intervals,
             origins_bytes,
         })
+    }
+
+    /// True if all numbers that count up from 1 are as small as they can have become, so that the engine
+    /// can count on from there.
+    fn are_countable(&self, logs: &[u64], segments: &[SegmentEntry]) -> bool {
+        let (state, known) = (self.state, self.known);
+        let counted = [self.generation, self.image.number, self.remembered, self.next, self.unmade];
+        let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
+        let origins = segments.iter().filter_map(|segment| segment.origin.as_ref());
+        let definers = origins.flat_map(|origin| origin.definers.iter().map(|&(_, here)| here));
+        let files = segments.iter().map(|segment| segment.number).chain([self.next]);
+        counted.chain(logs.iter().copied()).all(|number| number < COUNT_MAX)
+            && files.chain(definers).all(|number| number < FILES_MAX)
     }
 
     /// `None` if a setting is out of range.
