@@ -99,11 +99,30 @@ fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
 }
 
 /// The first queries may be of one easy kind, and are all audited before another kind comes.
+///
+/// Which audits the guard has seen when its own thread concludes differs from run to run, so recall is
+/// the mean of three engines.
 #[test]
 fn queries_unlike_the_first_ones_are_answered_as_well() {
     let (mut random, target) = (SplitMix(31), 0.95);
-    let mut rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
+    let rows = clustered(&mut random, 20_000, DIMENSION, 3_000);
     let hard = clustered(&mut random, 300, DIMENSION, 3_000);
+    let tried = [(); 3].map(|()| after_easy_queries((&rows, &hard), random.clone(), target));
+    let recalls = tried.each_ref().map(|(_, recall)| *recall);
+    let mean = recalls.iter().sum::<f64>() / recalls.len() as f64;
+    assert!(mean >= target - 0.02, "recalls {recalls:?}");
+    let [(engine, _), ..] = tried;
+    // Once the others are common, effort follows them, and the first ones no longer count for more.
+    comes_to(&engine, &hard, target - 0.04..=target + 0.045);
+}
+
+/// An engine that was asked easy queries alone, and its recall of hard ones then.
+fn after_easy_queries(
+    (rows, hard): (&[f32], &[f32]),
+    mut random: SplitMix,
+    target: f64,
+) -> (Engine, f64) {
+    let mut rows = rows.to_vec();
     // One tight cluster far away: a search of the least effort finds its neighbours.
     let easy = |random: &mut SplitMix| -> Vec<f32> {
         (0..DIMENSION).map(|_| 40.0 + 0.1 * random.normal()).collect()
@@ -131,10 +150,5 @@ fn queries_unlike_the_first_ones_are_answered_as_well() {
         found += answer.iter().filter(|row| truth.contains(row)).count();
         wanted += truth.len();
     }
-    let recall = found as f64 / wanted as f64;
-    // Which audits the guard has seen when it concludes depends on its thread: .909 was the least. Queries
-    // that decide alone find .48.
-    assert!(recall >= target - 0.06, "recall {recall}, {estimate:?}");
-    // Once the others are common, effort follows them, and the first ones no longer count for more.
-    comes_to(&engine, &hard, target - 0.04..=target + 0.045);
+    (engine, found as f64 / wanted as f64)
 }
